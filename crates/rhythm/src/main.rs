@@ -1,0 +1,2 @@
+//! The `rhythm` binary.
+fn main() {}
