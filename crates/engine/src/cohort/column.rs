@@ -1,0 +1,262 @@
+//! Columns and the arena their texts live in.
+
+use crate::page::program::{FieldType, Type};
+
+/// A text in a cohort's arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct View {
+    /// Where it starts, in bytes.
+    pub offset: u32,
+    /// Its length, in bytes.
+    pub length: u32,
+}
+
+/// A lane's share of a list column: items `start .. start + length`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Span {
+    /// The first item.
+    pub start: u32,
+    /// How many.
+    pub length: u32,
+}
+
+/// The texts of a cohort, one after the other. Append-only until reset; at most [`Arena::BYTES_MAX`].
+#[derive(Debug, Default)]
+pub struct Arena {
+    bytes: Vec<u8>,
+}
+
+impl Arena {
+    /// No arena grows beyond this, so that every offset fits a view. Whoever appends on behalf of a lane asks
+    /// [`Arena::has_room`] first and fails the lane where there is none.
+    pub const BYTES_MAX: usize = 1 << 31;
+
+    /// Empties it and puts the program's texts at its start.
+    pub fn reset(&mut self, texts: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(texts);
+    }
+
+    /// Whether `more` bytes can be appended.
+    pub fn has_room(&self, more: usize) -> bool {
+        more <= Self::BYTES_MAX - self.bytes.len().min(Self::BYTES_MAX)
+    }
+
+    /// Appends a text and gives its view.
+    pub fn push(&mut self, text: &[u8]) -> View {
+        debug_assert!(self.has_room(text.len()));
+        let offset = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(text);
+        View {
+            offset,
+            length: text.len() as u32,
+        }
+    }
+
+    /// Appends what `write` appends and gives its view.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
+        let offset = self.bytes.len();
+        write(&mut self.bytes);
+        View {
+            offset: offset as u32,
+            length: (self.bytes.len() - offset) as u32,
+        }
+    }
+
+    /// The text of a view into this arena.
+    #[inline]
+    pub fn get(&self, view: View) -> &[u8] {
+        &self.bytes[view.offset as usize..][..view.length as usize]
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes to append to, for writers that format in place.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+/// A list a lane: spans into the items, which are columns themselves (as the list columns of DuckDB and Arrow).
+#[derive(Debug)]
+pub struct ListColumn {
+    /// The lane's items.
+    pub spans: Vec<Span>,
+    /// A column each for the records' columns, all of one length. Only Text and Int.
+    pub columns: Vec<Column>,
+}
+
+/// A field's values, one a lane.
+#[derive(Debug)]
+pub enum Column {
+    /// Texts.
+    Text(Vec<View>),
+    /// Integers.
+    Int(Vec<i64>),
+    /// Lists.
+    List(ListColumn),
+}
+
+impl Column {
+    /// An empty column for a field of this type. Float and Bool fields do not occur (see [`FieldType`]).
+    pub fn new(kind: &FieldType) -> Column {
+        match kind {
+            FieldType::Scalar(Type::Text) => Column::Text(Vec::new()),
+            FieldType::Scalar(_) => Column::Int(Vec::new()),
+            FieldType::List(columns) => Column::List(ListColumn {
+                spans: Vec::new(),
+                columns: columns.iter().map(|(_, t)| super::column_for(*t)).collect(),
+            }),
+        }
+    }
+
+    /// Whether the column is one for a field of this type.
+    pub fn fits(&self, kind: &FieldType) -> bool {
+        match (self, kind) {
+            (Column::Text(_), FieldType::Scalar(Type::Text)) => true,
+            (Column::Int(_), FieldType::Scalar(t)) => *t != Type::Text,
+            (Column::List(list), FieldType::List(columns)) => {
+                list.columns.len() == columns.len()
+                    && (list.columns.iter().zip(columns))
+                        .all(|(c, (_, t))| c.fits(&FieldType::Scalar(*t)))
+            }
+            _ => false,
+        }
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        match self {
+            Column::Text(views) => views.clear(),
+            Column::Int(values) => values.clear(),
+            Column::List(list) => {
+                list.spans.clear();
+                list.columns.iter_mut().for_each(Column::clear);
+            }
+        }
+    }
+
+    /// Appends an empty text, 0, or an empty list.
+    pub fn push_empty(&mut self) {
+        match self {
+            Column::Text(views) => views.push(View::default()),
+            Column::Int(values) => values.push(0),
+            Column::List(list) => list.spans.push(Span::default()),
+        }
+    }
+
+    /// Takes the last value away (a list's items stay until the column is cleared).
+    pub fn pop(&mut self) {
+        match self {
+            Column::Text(views) => drop(views.pop()),
+            Column::Int(values) => drop(values.pop()),
+            Column::List(list) => drop(list.spans.pop()),
+        }
+    }
+
+    /// The texts. Panics on another type: the compiler's mistake.
+    #[inline]
+    pub fn texts(&self) -> &[View] {
+        match self {
+            Column::Text(views) => views,
+            _ => unreachable!("the compiler asks for texts of text columns only"),
+        }
+    }
+
+    /// The integers. Panics on another type: the compiler's mistake.
+    #[inline]
+    pub fn ints(&self) -> &[i64] {
+        match self {
+            Column::Int(values) => values,
+            _ => unreachable!("the compiler asks for integers of integer columns only"),
+        }
+    }
+
+    /// The list. Panics on another type: the compiler's mistake.
+    #[inline]
+    pub fn list(&self) -> &ListColumn {
+        match self {
+            Column::List(list) => list,
+            _ => unreachable!("the compiler asks for items of list columns only"),
+        }
+    }
+
+    /// [`Column::list`], to append to.
+    #[inline]
+    pub fn list_mut(&mut self) -> &mut ListColumn {
+        match self {
+            Column::List(list) => list,
+            _ => unreachable!("the compiler asks for items of list columns only"),
+        }
+    }
+
+    /// Sets a lane's text.
+    #[inline]
+    pub fn set_text(&mut self, lane: usize, view: View) {
+        match self {
+            Column::Text(views) => views[lane] = view,
+            _ => unreachable!("the compiler puts texts into text columns only"),
+        }
+    }
+
+    /// Sets a lane's integer.
+    #[inline]
+    pub fn set_int(&mut self, lane: usize, value: i64) {
+        match self {
+            Column::Int(values) => values[lane] = value,
+            _ => unreachable!("the compiler puts integers into integer columns only"),
+        }
+    }
+
+    /// Copies lane `from_lane` of `from` to lane `lane` of this column, its texts from one arena to the other.
+    pub(crate) fn copy_lane(
+        &mut self,
+        lane: usize,
+        from: &Column,
+        from_lane: usize,
+        from_arena: &Arena,
+        arena: &mut Arena,
+    ) {
+        match (self, from) {
+            (Column::Text(to), Column::Text(from)) => {
+                to[lane] = arena.push(from_arena.get(from[from_lane]));
+            }
+            (Column::Int(to), Column::Int(from)) => to[lane] = from[from_lane],
+            (Column::List(to), Column::List(from)) => {
+                let span = from.spans[from_lane];
+                let start = to.columns.first().map_or(0, Column::len);
+                for (to, from) in to.columns.iter_mut().zip(&from.columns) {
+                    for item in span.start..span.start + span.length {
+                        let at = to.len();
+                        to.push_empty();
+                        to.copy_lane(at, from, item as usize, from_arena, arena);
+                    }
+                }
+                to.spans[lane] = Span {
+                    start: start as u32,
+                    length: span.length,
+                };
+            }
+            _ => unreachable!("lanes move between cohorts of one page only"),
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Text(views) => views.len(),
+            Column::Int(values) => values.len(),
+            Column::List(list) => list.spans.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
