@@ -2,9 +2,13 @@
 //!
 //! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance suite runs on all.
 
+mod functions;
+pub mod host;
 mod output;
+pub mod scalar;
 
-pub use output::{Output, Segment, SessionChange};
+pub use functions::LaneLimits;
+pub use output::{LaneOutput, Output, Segment, SessionChange};
 
 use crate::cohort::Cohort;
 use crate::page::Service;

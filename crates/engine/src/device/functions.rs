@@ -1,0 +1,339 @@
+//! The functions of the page language on single values, as MiniJinja defines them.
+//!
+//! Every executor calls these where a value is rare or the work is not worth a kernel; what is hot has a batched
+//! form beside it in [`host`](super::host), tested against these.
+
+use crate::cohort::LaneError;
+use crate::page::program::{Arithmetic, Comparison, Escape, TextFunction};
+use md5::{Digest, Md5};
+use std::io::Write;
+
+/// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneLimits {
+    /// Most bytes of a lane's run and of its body.
+    pub body_bytes: usize,
+    /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions). Each text made is
+    /// charged at its length, and so are the requests it asks.
+    pub text_bytes: usize,
+    /// Most turns of all loops of a lane in one stage, positions that a filter rejects included.
+    pub turns: usize,
+}
+
+impl Default for LaneLimits {
+    fn default() -> Self {
+        LaneLimits {
+            body_bytes: 8 << 20,
+            text_bytes: 1 << 20,
+            turns: 1 << 17,
+        }
+    }
+}
+
+/// Integer arithmetic; a result beyond 64 bits fails the lane.
+#[inline]
+pub(crate) fn int(operator: Arithmetic, a: i64, b: i64) -> Result<i64, LaneError> {
+    let result = match operator {
+        Arithmetic::Add => a.checked_add(b),
+        Arithmetic::Subtract => a.checked_sub(b),
+        Arithmetic::Multiply => a.checked_mul(b),
+        Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder if b == 0 => {
+            return Err(LaneError::DivisionByZero);
+        }
+        // The compiler converts the operands of `/` to floats, so this arm serves `//`.
+        Arithmetic::Divide | Arithmetic::FloorDivide => a
+            .checked_div(b)
+            .map(|q| q - i64::from(a % b != 0 && (a < 0) != (b < 0))),
+        Arithmetic::Remainder => {
+            let r = a.wrapping_rem(b);
+            Some(if r != 0 && (r < 0) != (b < 0) {
+                r + b
+            } else {
+                r
+            })
+        }
+        Arithmetic::Power => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
+    };
+    result.ok_or(LaneError::Overflow)
+}
+
+/// Float arithmetic.
+pub(crate) fn float(operator: Arithmetic, a: f64, b: f64) -> Result<f64, LaneError> {
+    Ok(match operator {
+        Arithmetic::Add => a + b,
+        Arithmetic::Subtract => a - b,
+        Arithmetic::Multiply => a * b,
+        Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder if b == 0.0 => {
+            return Err(LaneError::DivisionByZero);
+        }
+        Arithmetic::Divide => a / b,
+        Arithmetic::FloorDivide => floor_division(a, b).0,
+        Arithmetic::Remainder => floor_division(a, b).1,
+        Arithmetic::Power if a == 0.0 && b < 0.0 => return Err(LaneError::DivisionByZero),
+        Arithmetic::Power => a.powf(b),
+    })
+}
+
+/// Quotient rounded toward negative infinity, and the remainder with the divisor's sign, zeros signed as in Python.
+fn floor_division(a: f64, b: f64) -> (f64, f64) {
+    let mut remainder = a % b;
+    let mut quotient = (a - remainder) / b;
+    if remainder == 0.0 {
+        remainder = 0f64.copysign(b);
+    } else if (remainder < 0.0) != (b < 0.0) {
+        remainder += b;
+        quotient -= 1.0;
+    }
+    let quotient = if quotient == 0.0 {
+        0f64.copysign(a / b)
+    } else {
+        // The division above can end just off the integer it stands for.
+        let floor = quotient.floor();
+        floor + f64::from(quotient - floor > 0.5)
+    };
+    (quotient, remainder)
+}
+
+/// Whether an ordering satisfies a comparison.
+#[inline]
+pub(crate) fn holds(comparison: Comparison, ordering: std::cmp::Ordering) -> bool {
+    match comparison {
+        Comparison::Equal => ordering.is_eq(),
+        Comparison::NotEqual => ordering.is_ne(),
+        Comparison::Less => ordering.is_lt(),
+        Comparison::LessOrEqual => ordering.is_le(),
+        Comparison::Greater => ordering.is_gt(),
+        Comparison::GreaterOrEqual => ordering.is_ge(),
+    }
+}
+
+/// Compares two floats: equality as IEEE 754 has it, and a total order for the rest.
+pub(crate) fn floats_hold(comparison: Comparison, a: f64, b: f64) -> bool {
+    match comparison {
+        Comparison::Equal => a == b,
+        Comparison::NotEqual => a != b,
+        _ if a == b => holds(comparison, std::cmp::Ordering::Equal),
+        _ => holds(comparison, a.total_cmp(&b)),
+    }
+}
+
+/// A float toward zero as an integer.
+pub(crate) fn float_to_int(value: f64) -> Result<i64, LaneError> {
+    // 2^63 is the first float above i64::MAX.
+    if (-(2f64.powi(63))..2f64.powi(63)).contains(&value) {
+        Ok(value as i64)
+    } else {
+        Err(LaneError::Overflow)
+    }
+}
+
+/// What the `int` filter reads: an integer, or a float's integral part.
+pub(crate) fn text_to_int(text: &str) -> Result<i64, LaneError> {
+    let sign_and_digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !sign_and_digits.is_empty() && sign_and_digits.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().map_err(|_| LaneError::Overflow);
+    }
+    text_to_float(text).and_then(float_to_int)
+}
+
+/// What the `float` filter reads.
+pub(crate) fn text_to_float(text: &str) -> Result<f64, LaneError> {
+    text.parse().map_err(|_| LaneError::NotANumber)
+}
+
+/// Appends an integer in decimal.
+#[inline]
+pub(crate) fn print_int(value: i64, to: &mut Vec<u8>) {
+    to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a float as MiniJinja prints it: always with a point.
+pub(crate) fn print_float(value: f64, to: &mut Vec<u8>) {
+    if value.is_nan() {
+        to.extend_from_slice(b"NaN");
+    } else if value.is_infinite() {
+        to.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+    } else {
+        let start = to.len();
+        // Writing to a Vec cannot fail.
+        let _ = write!(to, "{value}");
+        if !to[start..].contains(&b'.') {
+            to.extend_from_slice(b".0");
+        }
+    }
+}
+
+/// A truth value as MiniJinja prints it.
+pub(crate) fn print_bool(value: bool) -> &'static [u8] {
+    if value { b"True" } else { b"False" }
+}
+
+/// What replaces a byte in HTML, if anything does.
+#[inline]
+pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
+    Some(match byte {
+        b'<' => b"&lt;",
+        b'>' => b"&gt;",
+        b'&' => b"&amp;",
+        b'"' => b"&quot;",
+        b'\'' => b"&#x27;",
+        b'/' => b"&#x2f;",
+        _ => return None,
+    })
+}
+
+/// Appends a text, escaped.
+pub(crate) fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
+    match escape {
+        Escape::None => to.extend_from_slice(text),
+        Escape::Html => {
+            for &byte in text {
+                match html_entity(byte) {
+                    Some(entity) => to.extend_from_slice(entity),
+                    None => to.push(byte),
+                }
+            }
+        }
+        Escape::Percent => percent_encode(text, b"-._~", to),
+        Escape::Header => to.extend(
+            text.iter()
+                .map(|&b| if b < 0x20 || b == 0x7f { b' ' } else { b }),
+        ),
+    }
+}
+
+/// Appends a text with everything but ASCII letters, digits and `kept` as `%XX`.
+fn percent_encode(text: &[u8], kept: &[u8], to: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in text {
+        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
+            to.push(byte);
+        } else {
+            to.extend_from_slice(&[
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]);
+        }
+    }
+}
+
+/// The length of `text` with `old` replaced by `new`: known before the text is made, so that it can be refused.
+pub(crate) fn replaced_length(text: &str, old: &str, new: &str) -> usize {
+    let times = text.matches(old).count();
+    (text.len() - times * old.len()).saturating_add(times.saturating_mul(new.len()))
+}
+
+/// What a text function gives: a part of its operand, or new text appended to `to`.
+pub(crate) enum Made {
+    /// This range of the operand; nothing was appended.
+    Part(std::ops::Range<usize>),
+    /// What was appended.
+    New,
+}
+
+/// Applies a text function.
+pub(crate) fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
+    match function {
+        TextFunction::Upper => to.extend_from_slice(text.to_uppercase().as_bytes()),
+        TextFunction::Lower => to.extend_from_slice(text.to_lowercase().as_bytes()),
+        TextFunction::Title => {
+            let mut starts_word = true;
+            for c in text.chars() {
+                if matches!(c, '-' | '(' | '{' | '[' | '<') || c.is_whitespace() {
+                    let _ = write!(to, "{c}");
+                    starts_word = true;
+                } else if std::mem::take(&mut starts_word) {
+                    let _ = write!(to, "{}", c.to_uppercase());
+                } else {
+                    let _ = write!(to, "{}", c.to_lowercase());
+                }
+            }
+        }
+        TextFunction::Capitalize => {
+            let mut chars = text.chars();
+            if let Some(first) = chars.next() {
+                let _ = write!(to, "{}", first.to_uppercase());
+                to.extend_from_slice(chars.as_str().to_lowercase().as_bytes());
+            }
+        }
+        TextFunction::Trim => {
+            let start = text.len() - text.trim_start().len();
+            return Made::Part(start..start + text.trim().len());
+        }
+        TextFunction::First => return Made::Part(0..text.chars().next().map_or(0, char::len_utf8)),
+        TextFunction::Last => {
+            let length = text.chars().next_back().map_or(0, char::len_utf8);
+            return Made::Part(text.len() - length..text.len());
+        }
+        TextFunction::UrlEncode => percent_encode(text.as_bytes(), b"-._/", to),
+        TextFunction::Md5 => {
+            for byte in Md5::digest(text.as_bytes()) {
+                let _ = write!(to, "{byte:02x}");
+            }
+        }
+        TextFunction::Escape(how) => escape(how, text.as_bytes(), to),
+    }
+    Made::New
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_toward_negative_infinity() {
+        let cases = [
+            (7, 2, 3, 1),
+            (-7, 2, -4, 1),
+            (7, -2, -4, -1),
+            (-7, -2, 3, -1),
+            (6, -3, -2, 0),
+        ];
+        for (a, b, quotient, remainder) in cases {
+            assert_eq!(int(Arithmetic::FloorDivide, a, b), Ok(quotient));
+            assert_eq!(int(Arithmetic::Remainder, a, b), Ok(remainder));
+            assert_eq!(
+                float(Arithmetic::FloorDivide, a as f64, b as f64),
+                Ok(quotient as f64)
+            );
+            assert_eq!(
+                float(Arithmetic::Remainder, a as f64, b as f64),
+                Ok(remainder as f64)
+            );
+        }
+        assert_eq!(
+            int(Arithmetic::FloorDivide, i64::MIN, -1),
+            Err(LaneError::Overflow)
+        );
+        assert_eq!(int(Arithmetic::Remainder, i64::MIN, -1), Ok(0));
+        assert_eq!(
+            int(Arithmetic::Remainder, 1, 0),
+            Err(LaneError::DivisionByZero)
+        );
+    }
+
+    #[test]
+    fn prints_as_minijinja() {
+        let mut out = Vec::new();
+        for value in [1.0, 0.1, -2.5e-7, 1e21, f64::NAN, f64::NEG_INFINITY] {
+            print_float(value, &mut out);
+            out.push(b' ');
+        }
+        assert_eq!(
+            out,
+            b"1.0 0.1 -0.00000025 1000000000000000000000.0 NaN -inf "
+        );
+    }
+
+    #[test]
+    fn reads_numbers_as_the_filters_do() {
+        assert_eq!(text_to_int("-42"), Ok(-42));
+        assert_eq!(text_to_int("+7"), Ok(7));
+        assert_eq!(text_to_int("1e3"), Ok(1000));
+        assert_eq!(text_to_int("2.9"), Ok(2));
+        assert_eq!(text_to_int("9223372036854775808"), Err(LaneError::Overflow));
+        assert_eq!(text_to_int(""), Err(LaneError::NotANumber));
+        assert_eq!(text_to_int(" 1"), Err(LaneError::NotANumber));
+    }
+}
