@@ -6,8 +6,12 @@
 //! A request that fails is its lane's state and takes no further part; the others go on (paper, section 4.4).
 
 mod column;
+mod formation;
+mod pool;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
+pub use formation::{Circumstances, Formation, LaunchReason, Policy};
+pub use pool::{ContextId, ContextState, Place, Pool};
 
 use crate::device::Output;
 use crate::page::program::{FieldType, PageProgram, Type};
