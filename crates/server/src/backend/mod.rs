@@ -9,7 +9,7 @@
 //! no error.
 
 use rhythm_engine::cohort::{Arena, BackendRequest, LaneError, View};
-use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_net::{ConnectionId, Ended, Port, Time};
 
 /// One request of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +86,9 @@ pub trait Backend {
         let _ = (port, connection, bytes, now);
     }
 
-    /// The other side sends no more (`clean`), or the connection broke or could not be opened.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, clean: bool, now: Time) {
-        let _ = (port, connection, clean, now);
+    /// The input of a connection ended, or it could not be opened.
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+        let _ = (port, connection, how, now);
     }
 
     /// The socket takes bytes again.
