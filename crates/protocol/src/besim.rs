@@ -1,0 +1,407 @@
+//! The protocol of BeSim, the backend simulator of the Banking workload.
+//!
+//! A request is a query `1&command&argument&...`: the leading 1 is the workload, arguments are
+//! percent-encoded so that none can pose as two. An answer's body has, between the lines `<pre>` and
+//! `</pre>`, a line with a status digit (0 good, 1 bad), then a line for each row, its columns joined with `&`.
+//! Answers encode nothing, so values never hold `&`, control characters or what would end the block;
+//! [`write_row`] replaces them by spaces, and [`decode`] refuses what it cannot tell apart.
+
+use crate::http::uri;
+use crate::scan::{Level, Separators, Simd, Task, separators};
+use core::ops::Range;
+
+pub use crate::http::uri::{decode_form as decode_argument, encode as encode_argument};
+
+/// What is wrong with a BeSim request or answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum BesimError {
+    /// A request that is not `1&command` and arguments.
+    #[error("malformed BeSim request")]
+    Request,
+    /// No line `<pre>` in the answer.
+    #[error("BeSim answer without <pre>")]
+    NoPre,
+    /// The answer ends before a line `</pre>`.
+    #[error("BeSim answer without </pre>")]
+    NotClosed,
+    /// The first line is not a single digit.
+    #[error("BeSim answer without a status")]
+    Status,
+    /// A row has more or fewer columns than expected.
+    #[error("wrong number of columns in a BeSim row")]
+    Columns,
+    /// More rows than allowed.
+    #[error("too many rows in a BeSim answer")]
+    TooManyRows,
+    /// A control character in a row.
+    #[error("control character in a BeSim row")]
+    Control,
+    /// A row that is not UTF-8.
+    #[error("BeSim answer is not UTF-8")]
+    NotUtf8,
+}
+
+/// A request, split but not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The command's number.
+    pub command: u32,
+    arguments: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    /// Splits the query of a request.
+    ///
+    /// # Errors
+    /// When it does not start with the workload 1 and a command number.
+    pub fn parse(query: &'a [u8]) -> Result<Request<'a>, BesimError> {
+        let rest = query.strip_prefix(b"1&").ok_or(BesimError::Request)?;
+        let end = memchr::memchr(b'&', rest).unwrap_or(rest.len());
+        let command = &rest[..end];
+        if command.is_empty() || command.len() > 4 || !command.iter().all(u8::is_ascii_digit) {
+            return Err(BesimError::Request);
+        }
+        Ok(Request {
+            command: command
+                .iter()
+                .fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')),
+            arguments: rest.get(end + 1..),
+        })
+    }
+
+    /// Its arguments in order; decode each with [`decode_argument`].
+    pub fn arguments(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.arguments
+            .into_iter()
+            .flat_map(|arguments| arguments.split(|byte| *byte == b'&'))
+    }
+}
+
+/// Appends the query of a request with these arguments to `out`.
+pub fn write_request<'a>(
+    command: u32,
+    arguments: impl IntoIterator<Item = &'a [u8]>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"1&");
+    out.extend_from_slice(itoa::Buffer::new().format(command).as_bytes());
+    for argument in arguments {
+        out.push(b'&');
+        uri::encode(argument, out);
+    }
+}
+
+/// Appends the start of an answer with this status (0 good, 1 bad) to `out`.
+///
+/// # Panics
+/// If the status is not a digit.
+pub fn start_answer(status: u8, out: &mut Vec<u8>) {
+    assert!(status <= 9, "a status is one digit");
+    out.extend_from_slice(b"<pre>\n");
+    out.extend_from_slice(&[b'0' + status, b'\n']);
+}
+
+/// Appends a row to an answer, with spaces for what a value cannot hold: `&`, control characters, and the
+/// `<` of a row that would end the block.
+pub fn write_row<'a>(columns: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let start = out.len();
+    for (i, column) in columns.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'&');
+        }
+        out.extend(column.iter().map(|byte| match byte {
+            b'&' | 0..=0x1f | 0x7f => b' ',
+            _ => *byte,
+        }));
+    }
+    if &out[start..] == END {
+        out[start] = b' ';
+    }
+    out.push(b'\n');
+}
+
+/// Appends the end of an answer to `out`.
+pub fn end_answer(out: &mut Vec<u8>) {
+    out.extend_from_slice(END);
+    out.push(b'\n');
+}
+
+/// The line that starts an answer's block.
+const START: &[u8] = b"<pre>\n";
+
+/// The line that ends an answer's block.
+const END: &[u8] = b"</pre>";
+
+/// What an answer says besides its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// 0 for good.
+    pub status: u8,
+    /// How many rows it has.
+    pub rows: u32,
+}
+
+/// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of them. For
+/// each value in order, `value` gets its row, its column and where in `body` it is. All of the answer's
+/// block is UTF-8, and so is each value. Where the status is not 0, what follows it is not looked at.
+///
+/// # Errors
+/// For anything that does not follow the protocol; values before the error have then been given out.
+pub fn decode(
+    body: &[u8],
+    columns: u32,
+    rows_max: u32,
+    value: impl FnMut(u32, u32, Range<usize>),
+) -> Result<Answer, BesimError> {
+    let start = find_start(body).ok_or(BesimError::NoPre)?;
+    let (status, rows_start) = match &body[start..] {
+        [status @ b'0'..=b'9', b'\n', ..] => (status - b'0', start + 2),
+        _ => return Err(BesimError::Status),
+    };
+    if status != 0 {
+        // What follows a bad status is for people, in no particular form.
+        return Ok(Answer { status, rows: 0 });
+    }
+    let (rows, end) = Level::active().run(Rows {
+        body,
+        start: rows_start,
+        columns,
+        rows_max,
+        value,
+    })?;
+    // One check for all values: separators are ASCII, so each value is whole characters.
+    if core::str::from_utf8(&body[start..end]).is_err() {
+        return Err(BesimError::NotUtf8);
+    }
+    Ok(Answer { status, rows })
+}
+
+/// The offset after the line `<pre>`.
+fn find_start(body: &[u8]) -> Option<usize> {
+    if body.starts_with(START) {
+        return Some(START.len());
+    }
+    memchr::memchr_iter(b'\n', body)
+        .map(|newline| newline + 1)
+        .find(|line| body[*line..].starts_with(START))
+        .map(|line| line + START.len())
+}
+
+/// The rows from `start` to the line that ends the block; gives their number and where that line starts.
+struct Rows<'a, F> {
+    body: &'a [u8],
+    start: usize,
+    columns: u32,
+    rows_max: u32,
+    value: F,
+}
+
+impl<F: FnMut(u32, u32, Range<usize>)> Task for Rows<'_, F> {
+    type Output = Result<(u32, usize), BesimError>;
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) -> Self::Output {
+        let body = self.body;
+        let mut at = self.start;
+        let mut value_start = at;
+        let (mut row, mut column) = (0, 0);
+        while at < body.len() {
+            let Separators {
+                mut ends,
+                lines,
+                controls,
+            } = separators(s, &body[at..]);
+            // Bits below the first control character.
+            let sound = if controls == 0 {
+                !0
+            } else {
+                (controls & controls.wrapping_neg()) - 1
+            };
+            ends &= sound;
+            while ends != 0 {
+                let bit = ends & ends.wrapping_neg();
+                let end = at + ends.trailing_zeros() as usize;
+                ends ^= bit;
+                let is_line = lines & bit != 0;
+                if column == 0 && is_line && &body[value_start..end] == END {
+                    return Ok((row, value_start));
+                }
+                if column >= self.columns || is_line != (column + 1 == self.columns) {
+                    return Err(BesimError::Columns);
+                }
+                if row >= self.rows_max {
+                    return Err(BesimError::TooManyRows);
+                }
+                (self.value)(row, column, value_start..end);
+                value_start = end + 1;
+                column += 1;
+                if is_line {
+                    row += 1;
+                    column = 0;
+                }
+            }
+            if controls != 0 {
+                return Err(BesimError::Control);
+            }
+            at += 64;
+        }
+        // A last line without its LF still ends the block.
+        if column == 0 && &body[value_start..] == END {
+            return Ok((row, value_start));
+        }
+        Err(BesimError::NotClosed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Values = Vec<(u32, u32, Vec<u8>)>;
+
+    fn decoded(body: &[u8], columns: u32) -> Result<(Answer, Values), BesimError> {
+        let mut values = Vec::new();
+        let answer = decode(body, columns, 8, |row, column, place| {
+            values.push((row, column, body[place].to_vec()));
+        })?;
+        Ok((answer, values))
+    }
+
+    #[test]
+    fn requests_split_and_come_back() {
+        let mut query = Vec::new();
+        let arguments: [&[u8]; 3] = [b"42", b"a&1&b <\r\n", b""];
+        write_request(6, arguments, &mut query);
+        assert_eq!(query, b"1&6&42&a%261%26b%20%3C%0D%0A&");
+        let request = Request::parse(&query).unwrap();
+        assert_eq!(request.command, 6);
+        let back: Vec<_> = request
+            .arguments()
+            .map(|argument| {
+                let mut out = Vec::new();
+                decode_argument(argument, &mut out).unwrap();
+                out
+            })
+            .collect();
+        assert_eq!(back, arguments);
+        assert_eq!(Request::parse(b"1&0").unwrap().arguments().count(), 0);
+        for bad in [
+            "", "1", "1&", "1&&2", "2&1", "1&x", "1&+1", "1&99999", "&1&1",
+        ] {
+            assert_eq!(
+                Request::parse(bad.as_bytes()),
+                Err(BesimError::Request),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers() {
+        let (answer, values) = decoded(b"<pre>\n0\n12&01&5.50\n13&02&\n</pre>\n", 3).unwrap();
+        assert_eq!(answer, Answer { status: 0, rows: 2 });
+        assert_eq!(values[2], (0, 2, b"5.50".to_vec()));
+        assert_eq!(values[5], (1, 2, b"".to_vec()));
+        let framed = b"<html>\n<body><pre>\n<pre>\n1\n</pre>\n</body>\0";
+        assert_eq!(
+            decoded(framed, 4),
+            Ok((Answer { status: 1, rows: 0 }, vec![]))
+        );
+        assert_eq!(decoded(b"<pre>\n0\n\n</pre>", 1).unwrap().0.rows, 1);
+    }
+
+    #[test]
+    fn malformed_answers() {
+        use BesimError::*;
+        let cases: [(&[u8], u32, BesimError); 22] = [
+            (b"", 1, NoPre),
+            (b"<pre>", 1, NoPre),
+            (b"<pre>\r\n0\r\n</pre>\r\n", 1, NoPre),
+            (b"x<pre>\n0\n</pre>\n", 1, NoPre),
+            (b"<pre>\n", 1, Status),
+            (b"<pre>\n0", 1, Status),
+            (b"<pre>\n10\n</pre>\n", 1, Status),
+            (b"<pre>\nx\n</pre>\n", 1, Status),
+            (b"<pre>\n</pre>\n", 1, Status),
+            (b"<pre>\n0\n", 1, NotClosed),
+            (b"<pre>\n0\na\n", 1, NotClosed),
+            (b"<pre>\n0\na\n</pre", 1, NotClosed),
+            (b"<pre>\n0\na&</pre>", 2, NotClosed),
+            (b"<pre>\n0\na\n</pre>\n", 2, Columns),
+            (b"<pre>\n0\na&b&c\n</pre>\n", 2, Columns),
+            (b"<pre>\n0\na\n</pre>\n", 0, Columns),
+            (b"<pre>\n0\n\n</pre>\n", 2, Columns),
+            (b"<pre>\n0\na\n</pre> \n</pre>\n", 2, Columns),
+            (
+                b"<pre>\n0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n</pre>\n",
+                1,
+                TooManyRows,
+            ),
+            (b"<pre>\n0\na\rb\n</pre>\n", 1, Control),
+            (b"<pre>\n0\na\0\n</pre>\n", 1, Control),
+            (b"<pre>\n0\na\xff\n</pre>\n", 1, NotUtf8),
+        ];
+        for (body, columns, error) in cases {
+            assert_eq!(
+                decoded(body, columns),
+                Err(error),
+                "{}",
+                body.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn rows_cannot_break_out() {
+        let mut body = Vec::new();
+        start_answer(0, &mut body);
+        let columns: [&[u8]; 1] = [b"</pre>"];
+        write_row(columns, &mut body);
+        let columns: [&[u8]; 1] = [b"a&b\r\n</pre>\n"];
+        write_row(columns, &mut body);
+        end_answer(&mut body);
+        let (answer, values) = decoded(&body, 1).unwrap();
+        assert_eq!(answer.rows, 2);
+        assert_eq!(values[0].2, b" /pre>");
+        assert_eq!(values[1].2, b"a b  </pre> ");
+    }
+
+    /// The rows by the definition: lines, split at `&`.
+    fn naive(text: &str, columns: usize) -> Option<Vec<Vec<String>>> {
+        let block = text.split_once("\n</pre>\n")?.0;
+        let mut rows = Vec::new();
+        for line in block.split('\n').skip(1) {
+            let row: Vec<_> = line.split('&').map(str::to_owned).collect();
+            if row.len() != columns || line.contains('\x07') {
+                return None;
+            }
+            rows.push(row);
+        }
+        (rows.len() <= 8).then_some(rows)
+    }
+
+    proptest! {
+        #[test]
+        fn same_as_naive(rows in "(([a-z]{0,40}&){0,2}[a-z\u{e9}\x07]{0,30}\n){0,10}", columns in 1u32..4) {
+            let text = format!("0\n{rows}</pre>\n");
+            let body = format!("<pre>\n{text}");
+            let found = decoded(body.as_bytes(), columns).ok().map(|(answer, values)| {
+                let mut rows = vec![Vec::new(); answer.rows as usize];
+                for (row, _, value) in values {
+                    rows[row as usize].push(String::from_utf8(value).unwrap());
+                }
+                rows
+            });
+            prop_assert_eq!(found, naive(&text, columns as usize));
+        }
+
+        #[test]
+        fn any_bytes_do_not_panic(rows in proptest::collection::vec(any::<u8>(), 0..200), columns in 0u32..4) {
+            let mut body = b"<pre>\n0\n".to_vec();
+            body.extend_from_slice(&rows);
+            let _ = decoded(&body, columns);
+        }
+    }
+}

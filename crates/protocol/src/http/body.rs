@@ -1,0 +1,420 @@
+//! Content in chunks (RFC 9112 section 7.1), decoded as it arrives.
+//!
+//! A state machine over bytes that hands out data in spans: chunk data is never looked at, only the few
+//! bytes between are. Strict: sizes are plain hex digits, lines end in CR LF, extensions and trailers
+//! are bounded, checked and dropped.
+
+use super::head::TOKEN;
+
+/// Limits of a chunked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkLimits {
+    /// Most bytes of content; beyond is 413.
+    pub body_max: u64,
+    /// Most bytes of all chunk extensions together; beyond is 400.
+    pub extensions_max: u32,
+    /// Most bytes of the trailer section; beyond is 431.
+    pub trailers_max: u32,
+}
+
+impl Default for ChunkLimits {
+    fn default() -> ChunkLimits {
+        ChunkLimits {
+            body_max: 1024 * 1024,
+            extensions_max: 1024,
+            trailers_max: 8 * 1024,
+        }
+    }
+}
+
+/// What is wrong with a chunked body. The connection cannot be used after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum BodyError {
+    /// A chunk size that is not one to sixteen hex digits.
+    #[error("invalid chunk size")]
+    ChunkSize,
+    /// A chunk extension with control characters, an empty one, or too many.
+    #[error("invalid chunk extension")]
+    ChunkExtension,
+    /// A chunk or line that does not end in CR LF.
+    #[error("chunk or line not ended by CR LF")]
+    LineEnd,
+    /// A malformed trailer line.
+    #[error("invalid trailer")]
+    Trailer,
+    /// More trailers than allowed.
+    #[error("trailers too large")]
+    TrailersTooLarge,
+    /// More content than allowed.
+    #[error("content too large")]
+    TooLarge,
+}
+
+impl BodyError {
+    /// The status to answer with.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            BodyError::TooLarge => 413,
+            BodyError::TrailersTooLarge => 431,
+            _ => 400,
+        }
+    }
+}
+
+/// What one call decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Bytes of the input that are done with. All of it, unless the body ended.
+    pub consumed: usize,
+    /// Bytes of content among them.
+    pub written: usize,
+    /// Whether the body is complete; what follows is the next message.
+    pub done: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In a chunk's size, with this many digits read.
+    Size(u8),
+    /// In an extension; whether something other than white space came since its semicolon.
+    Extension(bool),
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    /// At the start of a trailer line or of the empty line that ends the body.
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+/// Decodes one chunked body.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkedDecoder {
+    state: State,
+    /// Bytes left of the current chunk.
+    chunk_left: u64,
+    /// Bytes still allowed of content, extensions and trailers.
+    body_left: u64,
+    extensions_left: u32,
+    trailers_left: u32,
+}
+
+/// What [`ChunkedDecoder::advance`] came to.
+enum Piece {
+    /// Content at `start`, `len` bytes of it.
+    Data { start: usize, len: usize },
+    /// The end of the input or of the body, this far into the input.
+    End(usize),
+}
+
+impl ChunkedDecoder {
+    /// A decoder at the start of a body.
+    #[must_use]
+    pub fn new(limits: &ChunkLimits) -> ChunkedDecoder {
+        ChunkedDecoder {
+            state: State::Size(0),
+            chunk_left: 0,
+            body_left: limits.body_max,
+            extensions_left: limits.extensions_max,
+            trailers_left: limits.trailers_max,
+        }
+    }
+
+    /// Whether the body is complete.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Decodes `input` and appends its content to `out`.
+    ///
+    /// # Errors
+    /// When the body is malformed or exceeds a limit; the same error however the bytes were split.
+    pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Decoded, BodyError> {
+        let before = out.len();
+        let mut at = 0;
+        loop {
+            match self.advance(input, at)? {
+                Piece::Data { start, len } => {
+                    out.extend_from_slice(&input[start..start + len]);
+                    at = start + len;
+                }
+                Piece::End(consumed) => {
+                    return Ok(Decoded {
+                        consumed,
+                        written: out.len() - before,
+                        done: self.is_done(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Decodes `buffer` where it is: its first `written` bytes are the content afterwards, and from
+    /// `consumed` on it is as it was.
+    ///
+    /// # Errors
+    /// As [`ChunkedDecoder::decode`]; the buffer's content is then unspecified.
+    pub fn decode_in_place(&mut self, buffer: &mut [u8]) -> Result<Decoded, BodyError> {
+        let mut written = 0;
+        let mut at = 0;
+        loop {
+            match self.advance(buffer, at)? {
+                Piece::Data { start, len } => {
+                    buffer.copy_within(start..start + len, written);
+                    written += len;
+                    at = start + len;
+                }
+                Piece::End(consumed) => {
+                    return Ok(Decoded {
+                        consumed,
+                        written,
+                        done: self.is_done(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Goes on from `at` to the next content, the end of the input or of the body.
+    fn advance(&mut self, input: &[u8], mut at: usize) -> Result<Piece, BodyError> {
+        while self.state != State::Done {
+            if self.state == State::Data {
+                let len = usize::try_from(self.chunk_left)
+                    .unwrap_or(usize::MAX)
+                    .min(input.len() - at);
+                if len == 0 && self.chunk_left > 0 {
+                    return Ok(Piece::End(at));
+                }
+                self.chunk_left -= len as u64;
+                if self.chunk_left == 0 {
+                    self.state = State::DataCr;
+                }
+                return Ok(Piece::Data { start: at, len });
+            }
+            let Some(byte) = input.get(at) else {
+                return Ok(Piece::End(at));
+            };
+            self.state = self.next(*byte)?;
+            at += 1;
+        }
+        Ok(Piece::End(at))
+    }
+
+    /// The state after a byte that is not content.
+    fn next(&mut self, byte: u8) -> Result<State, BodyError> {
+        match self.state {
+            State::Size(digits) => match byte {
+                b'\r' if digits > 0 => Ok(State::SizeLf),
+                b';' if digits > 0 => Ok(State::Extension(false)),
+                _ => {
+                    let digit = char::from(byte).to_digit(16);
+                    let Some(digit) = digit.filter(|_| digits < 16) else {
+                        return Err(BodyError::ChunkSize);
+                    };
+                    self.chunk_left = self.chunk_left << 4 | u64::from(digit);
+                    // At once, not at the end of the line: the size only grows.
+                    if self.chunk_left > self.body_left {
+                        return Err(BodyError::TooLarge);
+                    }
+                    Ok(State::Size(digits + 1))
+                }
+            },
+            State::Extension(named) => {
+                self.extensions_left = self
+                    .extensions_left
+                    .checked_sub(1)
+                    .ok_or(BodyError::ChunkExtension)?;
+                match byte {
+                    b'\r' if named => Ok(State::SizeLf),
+                    b';' if named => Ok(State::Extension(false)),
+                    b' ' | b'\t' => Ok(State::Extension(named)),
+                    b';' | 0..=0x1f | 0x7f => Err(BodyError::ChunkExtension),
+                    _ => Ok(State::Extension(true)),
+                }
+            }
+            State::SizeLf if byte == b'\n' => {
+                if self.chunk_left == 0 {
+                    return Ok(State::TrailerStart);
+                }
+                self.body_left -= self.chunk_left;
+                Ok(State::Data)
+            }
+            State::DataCr if byte == b'\r' => Ok(State::DataLf),
+            State::DataLf if byte == b'\n' => Ok(State::Size(0)),
+            State::TrailerLf if byte == b'\n' => Ok(State::TrailerStart),
+            State::EndLf if byte == b'\n' => Ok(State::Done),
+            State::SizeLf
+            | State::DataCr
+            | State::DataLf
+            | State::TrailerLf
+            | State::EndLf
+            | State::Data
+            | State::Done => Err(BodyError::LineEnd),
+            State::TrailerStart if byte == b'\r' => Ok(State::EndLf),
+            State::TrailerStart | State::TrailerName | State::TrailerValue => self.trailer(byte),
+        }
+    }
+
+    /// The state after a byte of a trailer line (RFC 9112 section 7.1.2).
+    fn trailer(&mut self, byte: u8) -> Result<State, BodyError> {
+        self.trailers_left = self
+            .trailers_left
+            .checked_sub(1)
+            .ok_or(BodyError::TrailersTooLarge)?;
+        match (self.state, byte) {
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, b'\t' | 0x20..=0x7e | 0x80..) => Ok(State::TrailerValue),
+            (State::TrailerName, b':') => Ok(State::TrailerValue),
+            (State::TrailerStart | State::TrailerName, _) if TOKEN.contains(byte) => {
+                Ok(State::TrailerName)
+            }
+            _ => Err(BodyError::Trailer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SMALL: ChunkLimits = ChunkLimits {
+        body_max: 64,
+        extensions_max: 8,
+        trailers_max: 16,
+    };
+
+    /// The content and how many bytes were the body's; checked to be the same in place and at every split.
+    fn decode(input: &[u8]) -> Result<(Vec<u8>, usize, bool), BodyError> {
+        let mut out = Vec::new();
+        let whole = ChunkedDecoder::new(&SMALL)
+            .decode(input, &mut out)
+            .map(|decoded| (out, decoded.consumed, decoded.done));
+        let mut buffer = input.to_vec();
+        let in_place = ChunkedDecoder::new(&SMALL)
+            .decode_in_place(&mut buffer)
+            .map(|d| (buffer[..d.written].to_vec(), d.consumed, d.done));
+        assert_eq!(whole, in_place);
+        for split in 0..input.len() {
+            let mut decoder = ChunkedDecoder::new(&SMALL);
+            let mut out = Vec::new();
+            let result = decoder.decode(&input[..split], &mut out).and_then(|first| {
+                if first.done {
+                    return Ok((first.consumed, true));
+                }
+                assert_eq!(first.consumed, split);
+                let second = decoder.decode(&input[split..], &mut out)?;
+                Ok((split + second.consumed, second.done))
+            });
+            assert_eq!(
+                result.map(|(consumed, done)| (out, consumed, done)),
+                whole,
+                "split at {split}"
+            );
+        }
+        whole
+    }
+
+    #[test]
+    fn decodes() {
+        let cases: [(&[u8], &[u8]); 6] = [
+            (b"0\r\n\r\n", b""),
+            (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+            (
+                b"00a\r\n0123456789\r\n1\r\n!\r\n000\r\n\r\n",
+                b"0123456789!",
+            ),
+            (b"2;a=b\r\n\r\n\r\n0;c\r\n\r\n", b"\r\n"),
+            (
+                b"A\r\n0123456789\r\n0\r\nX: 1\r\nYy:\r\n\r\n",
+                b"0123456789",
+            ),
+            (b"1; q=\"x\"\r\nz\r\n0\r\n\r\n", b"z"),
+        ];
+        for (input, content) in cases {
+            let mut input = input.to_vec();
+            let len = input.len();
+            input.extend_from_slice(b"GET / HTTP/1.1\r\n");
+            assert_eq!(
+                decode(&input),
+                Ok((content.to_vec(), len, true)),
+                "{:?}",
+                input.escape_ascii().to_string()
+            );
+        }
+    }
+
+    #[test]
+    fn refuses() {
+        use BodyError::*;
+        let cases: [(&[u8], BodyError); 29] = [
+            (b"\r\n", ChunkSize),
+            (b"g\r\n", ChunkSize),
+            (b"+5\r\nhello", ChunkSize),
+            (b"-1\r\n", ChunkSize),
+            (b"0x5\r\nhello", ChunkSize),
+            (b" 5\r\nhello", ChunkSize),
+            (b"5 \r\nhello", ChunkSize),
+            (b"5\nhello", ChunkSize),
+            (b"5\0\r\nhello", ChunkSize),
+            (b";a\r\n", ChunkSize),
+            (b"00000000000000005\r\n", ChunkSize),
+            (b"41\r\n", TooLarge),
+            (b"ffffffffffffffff\r\n", TooLarge),
+            (
+                b"20\r\n01234567890123456789012345678901\r\n21\r\n",
+                TooLarge,
+            ),
+            (b"5\rXhello", LineEnd),
+            (b"5\r\nhelloX", LineEnd),
+            (b"5\r\nhello\n0", LineEnd),
+            (b"5\r\nhello\r0", LineEnd),
+            (b"5\r\nhello0\r\n", LineEnd),
+            (b"5;\r\n", ChunkExtension),
+            (b"5;;a\r\n", ChunkExtension),
+            (b"5;a\nhello", ChunkExtension),
+            (b"5;a\0\r\nhello", ChunkExtension),
+            (b"5;aaaaaaaaaaaaaaaaaaaaaaaa", ChunkExtension),
+            (b"0\r\nX 1\r\n", Trailer),
+            (b"0\r\n: 1\r\n", Trailer),
+            (b"0\r\nX: 1\nY", Trailer),
+            (b"0\r\nX: 1234567890123456\r\n", TrailersTooLarge),
+            (b"0\r\n\rX", LineEnd),
+        ];
+        for (input, error) in cases {
+            assert_eq!(
+                decode(input),
+                Err(error),
+                "{:?}",
+                input.escape_ascii().to_string()
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn splits_change_nothing(input in proptest::collection::vec(
+            proptest::sample::select(b"0123aF;= \r\n\r\n:xX\0".to_vec()), 0..60)) {
+            let _ = decode(&input);
+        }
+
+        #[test]
+        fn round_trip(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..16), 0..4)) {
+            let mut input = Vec::new();
+            for chunk in &chunks {
+                input.extend_from_slice(format!("{:X}\r\n", chunk.len()).as_bytes());
+                input.extend_from_slice(chunk);
+                input.extend_from_slice(b"\r\n");
+            }
+            input.extend_from_slice(b"0\r\n\r\n");
+            prop_assert_eq!(decode(&input), Ok((chunks.concat(), input.len(), true)));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The searches other crates ask for by name, each a walk over masks of 64 bytes.
+
+use super::{ByteSet, Level, Simd, Task};
+
+/// Characters that are written as entities in HTML text and attributes.
+const HTML: ByteSet = ByteSet::new(b"<>&\"'/");
+
+/// Where the first character that HTML output escapes is: one of `< > & " ' /`.
+#[inline]
+#[must_use]
+pub fn html_special(bytes: &[u8]) -> Option<usize> {
+    struct Find<'a>(&'a [u8]);
+    impl Task for Find<'_> {
+        type Output = Option<usize>;
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> Option<usize> {
+            first(s, self.0, |block| s.in_set(block, &HTML))
+        }
+    }
+    // Most values are a few bytes long: for those the call is dearer than the look.
+    if bytes.len() < 8 {
+        return bytes.iter().position(|byte| HTML.contains(*byte));
+    }
+    Level::active().run(Find(bytes))
+}
+
+/// Where the first `%` or `+` is: what decoding a form has to change.
+#[inline]
+#[must_use]
+pub fn percent_or_plus(bytes: &[u8]) -> Option<usize> {
+    struct Find<'a>(&'a [u8]);
+    impl Task for Find<'_> {
+        type Output = Option<usize>;
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> Option<usize> {
+            first(s, self.0, |block| s.eq(block, b'%') | s.eq(block, b'+'))
+        }
+    }
+    if bytes.len() < 8 {
+        return bytes.iter().position(|byte| matches!(byte, b'%' | b'+'));
+    }
+    Level::active().run(Find(bytes))
+}
+
+/// The separators and the control characters of up to 64 bytes of a backend's rows, as masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Separators {
+    /// `&` (between columns) and LF (after a row).
+    pub ends: u64,
+    /// LF alone.
+    pub lines: u64,
+    /// Control characters other than LF; rows have none.
+    pub controls: u64,
+}
+
+/// Finds the separators of the first 64 of `bytes`; bits past its end are zero.
+#[inline(always)]
+pub fn separators<S: Simd>(s: S, bytes: &[u8]) -> Separators {
+    let block = s.load(bytes);
+    let valid = valid(bytes.len());
+    let lines = s.eq(block, b'\n') & valid;
+    Separators {
+        ends: s.eq(block, b'&') | lines,
+        lines,
+        controls: ((s.at_most(block, 0x1f) | s.eq(block, 0x7f)) & valid) & !lines,
+    }
+}
+
+/// The bits that speak of bytes, not of padding, where `len` bytes are left.
+#[inline(always)]
+pub(crate) fn valid(len: usize) -> u64 {
+    if len >= 64 { !0 } else { (1 << len) - 1 }
+}
+
+/// The first byte with a bit in `mask`, which must not count zero bytes.
+#[inline(always)]
+fn first<S: Simd>(s: S, bytes: &[u8], mask: impl Fn(S::Block) -> u64) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let found = mask(s.load(&bytes[at..]));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize);
+        }
+        at += 64;
+    }
+    None
+}

@@ -1,0 +1,233 @@
+//! The operations with SSE2, AVX2 and AVX-512BW.
+//!
+//! Membership in a set is two table look-ups by shuffle: the low nibble selects the byte that says which high
+//! nibbles are members, the high nibble selects that nibble's bit, and a byte is a member where the two
+//! meet. Bytes from 0x80 up select zero. SSE2 has no such shuffle and looks bytes up one at a time.
+
+use super::{ByteSet, Simd, sealed};
+use core::arch::x86_64::*;
+
+/// SSE2: every x86-64 CPU.
+#[derive(Clone, Copy)]
+pub(super) struct Sse2(());
+
+/// AVX2 with BMI1 and BMI2.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
+
+/// AVX-512F and BW with BMI1 and BMI2.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Sse2 {
+    /// The proof that the CPU has SSE2.
+    pub(super) const fn new() -> Sse2 {
+        Sse2(())
+    }
+}
+
+impl Avx2 {
+    /// The proof that the CPU has AVX2, BMI1 and BMI2.
+    ///
+    /// # Safety
+    /// It must have them.
+    #[inline(always)]
+    pub(super) const unsafe fn new() -> Avx2 {
+        Avx2(())
+    }
+}
+
+impl Avx512 {
+    /// The proof that the CPU has AVX-512F, AVX-512BW, BMI1 and BMI2.
+    ///
+    /// # Safety
+    /// It must have them.
+    #[inline(always)]
+    pub(super) const unsafe fn new() -> Avx512 {
+        Avx512(())
+    }
+}
+
+/// `bytes` padded with zeros to a block.
+#[inline(always)]
+fn padded(bytes: &[u8]) -> [u8; 64] {
+    let mut block = [0; 64];
+    block[..bytes.len()].copy_from_slice(bytes);
+    block
+}
+
+/// For each high nibble its bit; none from 8 up.
+const HIGH_BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0];
+
+impl sealed::Sealed for Sse2 {}
+impl sealed::Sealed for Avx2 {}
+impl sealed::Sealed for Avx512 {}
+
+impl Sse2 {
+    /// A block's mask from the mask of each of its four registers.
+    #[inline(always)]
+    fn mask(block: [__m128i; 4], test: impl Fn(__m128i) -> __m128i) -> u64 {
+        let mut mask = 0;
+        for (i, part) in block.into_iter().enumerate() {
+            // SAFETY: SSE2 is part of x86-64.
+            let bits = unsafe { _mm_movemask_epi8(test(part)) };
+            mask |= u64::from(bits as u32) << (16 * i);
+        }
+        mask
+    }
+}
+
+impl Simd for Sse2 {
+    type Block = [__m128i; 4];
+
+    #[inline(always)]
+    fn load(self, bytes: &[u8]) -> [__m128i; 4] {
+        let short;
+        let from: &[u8; 64] = match bytes.first_chunk() {
+            Some(block) => block,
+            None => {
+                short = padded(bytes);
+                &short
+            }
+        };
+        let (parts, _) = from.as_chunks::<16>();
+        // SAFETY: SSE2 is part of x86-64; each part is 16 readable bytes and the load needs no alignment.
+        core::array::from_fn(|i| unsafe { _mm_loadu_si128(parts[i].as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn eq(self, block: [__m128i; 4], byte: u8) -> u64 {
+        // SAFETY: SSE2 is part of x86-64.
+        Sse2::mask(block, |x| unsafe {
+            _mm_cmpeq_epi8(x, _mm_set1_epi8(byte as i8))
+        })
+    }
+
+    #[inline(always)]
+    fn at_most(self, block: [__m128i; 4], byte: u8) -> u64 {
+        // SAFETY: SSE2 is part of x86-64.
+        Sse2::mask(block, |x| unsafe {
+            _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(byte as i8)), x)
+        })
+    }
+
+    #[inline(always)]
+    fn in_set(self, block: [__m128i; 4], set: &ByteSet) -> u64 {
+        let mut mask = 0;
+        for (i, part) in block.into_iter().enumerate() {
+            let mut bytes = [0u8; 16];
+            // SAFETY: SSE2 is part of x86-64; `bytes` is 16 writable bytes and the store needs no alignment.
+            unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), part) };
+            for (j, byte) in bytes.into_iter().enumerate() {
+                mask |= u64::from(set.contains(byte)) << (16 * i + j);
+            }
+        }
+        mask
+    }
+}
+
+impl Avx2 {
+    /// A block's mask from the masks of its halves.
+    #[inline(always)]
+    fn mask(self, block: [__m256i; 2], test: impl Fn(__m256i) -> __m256i) -> u64 {
+        // SAFETY: `self` proves AVX2.
+        let [low, high] = block.map(|half| unsafe { _mm256_movemask_epi8(test(half)) as u32 });
+        u64::from(low) | u64::from(high) << 32
+    }
+}
+
+impl Simd for Avx2 {
+    type Block = [__m256i; 2];
+
+    #[inline(always)]
+    fn load(self, bytes: &[u8]) -> [__m256i; 2] {
+        let short;
+        let from: &[u8; 64] = match bytes.first_chunk() {
+            Some(block) => block,
+            None => {
+                short = padded(bytes);
+                &short
+            }
+        };
+        let (parts, _) = from.as_chunks::<32>();
+        // SAFETY: `self` proves AVX2; each part is 32 readable bytes and the load needs no alignment.
+        core::array::from_fn(|i| unsafe { _mm256_loadu_si256(parts[i].as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn eq(self, block: [__m256i; 2], byte: u8) -> u64 {
+        // SAFETY: `self` proves AVX2.
+        self.mask(block, |x| unsafe {
+            _mm256_cmpeq_epi8(x, _mm256_set1_epi8(byte as i8))
+        })
+    }
+
+    #[inline(always)]
+    fn at_most(self, block: [__m256i; 2], byte: u8) -> u64 {
+        // SAFETY: `self` proves AVX2.
+        self.mask(block, |x| unsafe {
+            _mm256_cmpeq_epi8(_mm256_min_epu8(x, _mm256_set1_epi8(byte as i8)), x)
+        })
+    }
+
+    #[inline(always)]
+    fn in_set(self, block: [__m256i; 2], set: &ByteSet) -> u64 {
+        // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no alignment.
+        unsafe {
+            let low =
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
+            let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));
+            let nibble = _mm256_set1_epi8(15);
+            let others = self.mask(block, |x| {
+                // The shuffle gives zero for bytes from 0x80 up.
+                let members = _mm256_shuffle_epi8(low, x);
+                let bit =
+                    _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(x), nibble));
+                _mm256_cmpeq_epi8(_mm256_and_si256(members, bit), _mm256_setzero_si256())
+            });
+            !others
+        }
+    }
+}
+
+impl Simd for Avx512 {
+    type Block = __m512i;
+
+    #[inline(always)]
+    fn load(self, bytes: &[u8]) -> __m512i {
+        // SAFETY: `self` proves AVX-512BW; the second load reads only the bytes its mask names, which are
+        // those of `bytes`; neither needs alignment.
+        unsafe {
+            if bytes.len() >= 64 {
+                _mm512_loadu_si512(bytes.as_ptr().cast())
+            } else {
+                _mm512_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn eq(self, block: __m512i, byte: u8) -> u64 {
+        // SAFETY: `self` proves AVX-512BW.
+        unsafe { _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(byte as i8)) }
+    }
+
+    #[inline(always)]
+    fn at_most(self, block: __m512i, byte: u8) -> u64 {
+        // SAFETY: `self` proves AVX-512BW.
+        unsafe { _mm512_cmple_epu8_mask(block, _mm512_set1_epi8(byte as i8)) }
+    }
+
+    #[inline(always)]
+    fn in_set(self, block: __m512i, set: &ByteSet) -> u64 {
+        // SAFETY: `self` proves AVX-512BW; both tables are 16 readable bytes and the loads need no alignment.
+        unsafe {
+            let low = _mm512_broadcast_i32x4(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
+            let high = _mm512_broadcast_i32x4(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));
+            // The shuffle gives zero for bytes from 0x80 up.
+            let members = _mm512_shuffle_epi8(low, block);
+            let nibbles = _mm512_and_si512(_mm512_srli_epi16::<4>(block), _mm512_set1_epi8(15));
+            _mm512_test_epi8_mask(members, _mm512_shuffle_epi8(high, nibbles))
+        }
+    }
+}
