@@ -2,6 +2,7 @@
 //!
 //! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance suite runs on all.
 
+pub mod conformance;
 mod functions;
 pub mod host;
 mod output;
@@ -13,6 +14,9 @@ pub use output::{LaneOutput, Output, Segment, SessionChange};
 use crate::cohort::Cohort;
 use crate::page::Service;
 use std::sync::Arc;
+
+/// Most rows of one answer of a backend; one with more is unreadable.
+pub const ROWS_MAX: u32 = 4096;
 
 /// One stage of one cohort, to be run on a device.
 #[derive(Debug)]

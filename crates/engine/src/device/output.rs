@@ -9,7 +9,7 @@
 use crate::cohort::View;
 
 /// A fragment's place in a lane's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Segment {
     /// The fragment comes when this many bytes of the lane's run have been sent.
@@ -56,10 +56,14 @@ pub struct LaneOutput {
 pub struct Output {
     /// A slot for each lane, meaningful where the lane is finished.
     pub lanes: Vec<LaneOutput>,
-    /// The lanes' runs.
+    /// The lanes' runs. Its length is what was ever needed; the lanes' slots say what is meant.
     pub runs: Vec<u8>,
-    /// The lanes' segments.
+    /// The lanes' segments, likewise.
     pub segments: Vec<Segment>,
+    /// How much of `runs` this cohort uses.
+    pub runs_used: usize,
+    /// How much of `segments` this cohort uses.
+    pub segments_used: usize,
     /// Headers of lanes: lane, index into the program's header names, value in the cohort's arena. In order of
     /// lanes, and for one lane in the order set.
     pub headers: Vec<(u32, u16, View)>,
@@ -69,9 +73,24 @@ impl Output {
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
         self.lanes.clear();
-        self.runs.clear();
-        self.segments.clear();
         self.headers.clear();
+        self.runs_used = 0;
+        self.segments_used = 0;
+    }
+
+    /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each starts. The
+    /// contents are what an earlier cohort left: clearing them would cost as much as rendering.
+    pub(crate) fn reserve(&mut self, run_bytes: usize, segments: usize) -> (usize, usize) {
+        let at = (self.runs_used, self.segments_used);
+        self.runs_used += run_bytes;
+        self.segments_used += segments;
+        if self.runs.len() < self.runs_used {
+            self.runs.resize(self.runs_used, 0);
+        }
+        if self.segments.len() < self.segments_used {
+            self.segments.resize(self.segments_used, Segment::default());
+        }
+        at
     }
 
     /// The pieces of a lane's body, in order: parts of its run, and fragments.

@@ -5,7 +5,7 @@
 //! equal, so it is written to be evidently right: no batching, no SIMD, checked indexing.
 
 use super::functions::{self, LaneLimits, Made};
-use super::{Executor, LaneOutput, Output, Refusal, Segment, SessionChange, Work};
+use super::{Executor, LaneOutput, Output, ROWS_MAX, Refusal, Segment, SessionChange, Work};
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
 use crate::page::program::{
     Block, CallResult, Constant, Conversion, Escape, LoopFilter, Op, PageProgram, Register,
@@ -73,6 +73,8 @@ fn run_stage(
         .output
         .lanes
         .resize(cohort.lanes.len(), LaneOutput::default());
+    cohort.output.runs.truncate(cohort.output.runs_used);
+    cohort.output.segments.truncate(cohort.output.segments_used);
     for index in 0..cohort.lanes.len() {
         if cohort.lanes[index] != LaneState::Active {
             continue;
@@ -132,6 +134,8 @@ fn run_stage(
             };
         }
     }
+    cohort.output.runs_used = cohort.output.runs.len();
+    cohort.output.segments_used = cohort.output.segments.len();
     cohort.stage += 1;
 }
 
@@ -226,35 +230,36 @@ fn decode_answers(program: &PageProgram, cohort: &mut Cohort) {
 /// Reads an answer's body by the rules of BeSim (see `rhythm_protocol::besim`), but line by line: status and, if that is 0,
 /// the rows. `None` where it breaks a rule.
 fn decode_answer(arena: &Arena, answer: View, kinds: &[Type]) -> Option<(i64, Vec<Vec<Value>>)> {
-    let body = std::str::from_utf8(arena.get(answer)).ok()?;
-    let view = |part: &str| View {
+    let body = arena.get(answer);
+    let view = |part: &[u8]| View {
         offset: answer.offset + (part.as_ptr() as usize - body.as_ptr() as usize) as u32,
         length: part.len() as u32,
     };
-    let mut lines = body
-        .split_inclusive('\n')
-        .map(|l| l.strip_suffix('\n').unwrap_or(l));
-    lines.find(|line| *line == "<pre>")?;
-    let status = lines.next()?;
-    let [digit @ b'0'..=b'9'] = status.as_bytes() else {
+    let mut lines = body.split(|b| *b == b'\n');
+    lines.find(|line| *line == b"<pre>")?;
+    let [digit @ b'0'..=b'9'] = lines.next()? else {
         return None;
     };
     let mut rows = Vec::new();
+    if *digit != b'0' {
+        return Some((i64::from(digit - b'0'), rows));
+    }
     loop {
         let line = lines.next()?;
-        if line == "</pre>" {
-            return Some((i64::from(digit - b'0'), rows));
+        if line == b"</pre>" {
+            return Some((0, rows));
         }
-        if *digit != b'0' {
-            continue;
-        }
-        let cells: Vec<&str> = line.split('&').collect();
-        if cells.len() != kinds.len() {
+        let cells: Vec<&[u8]> = line.split(|b| *b == b'&').collect();
+        let is_sound = !line.iter().any(u8::is_ascii_control) && cells.len() == kinds.len();
+        if !is_sound || rows.len() == ROWS_MAX as usize {
             return None;
         }
-        let cell = |(text, kind): (&&str, &Type)| match kind {
-            Type::Int => text.parse().ok().map(Value::Int),
-            _ => Some(Value::Text(view(text))),
+        let cell = |(cell, kind): (&&[u8], &Type)| {
+            let text = std::str::from_utf8(cell).ok()?;
+            match kind {
+                Type::Int => text.parse().ok().map(Value::Int),
+                _ => Some(Value::Text(view(cell))),
+            }
         };
         rows.push(cells.iter().zip(kinds).map(cell).collect::<Option<_>>()?);
     }

@@ -1,0 +1,397 @@
+//! The conformance suite: what every executor must do as the reference does.
+//!
+//! [`check`] runs a page's stages on an executor and on [`Scalar`](super::scalar::Scalar) side by side, over the same cohort of
+//! made-up lanes, and compares after every stage what can be seen of it: the lanes' states, the requests they ask,
+//! and for finished lanes status, headers, session change, file and every byte of the body. Backends are played by the
+//! suite: they answer rows of random texts, other statuses, and now and then something unreadable or nothing.
+
+use super::scalar::Scalar;
+use super::{Executor, LaneLimits, Refusal, Work};
+use crate::cohort::{Arena, Cohort, Column, LaneState, Span, View};
+use crate::page::Service;
+use crate::page::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
+use std::sync::Arc;
+
+/// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the paper's.
+pub const LANES: [usize; 4] = [1, 2, 7, 4096];
+
+/// Pseudo-random numbers from a seed (splitmix64): enough for data, and the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// The next number.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound as u64) as usize
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of these.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// A text as the world may send it: mostly short and plain, sometimes long, empty, not ASCII, or full of what must be
+    /// escaped. Never with `&` or control characters where `in_answer`, since an answer's cells have none.
+    pub fn text(&mut self, in_answer: bool) -> String {
+        const PLAIN: &[&str] = &[
+            "1234.56",
+            "checking",
+            "O'Brien",
+            "2026-01-15",
+            "Main St 7",
+            "01",
+            "0000012345",
+        ];
+        const ODD: &[&str] = &[
+            "<b>", "\"q\"", "a/b", "ß", "日本", "é", "'", ">", " ", "x", "Ω", "%41", "{{ x }}",
+        ];
+        const RUDE: &[&str] = &["&", "\r\n", "\u{0}", "\t", "&amp;"];
+        match self.below(8) {
+            0 => String::new(),
+            1..4 => (*self.pick(PLAIN)).to_owned(),
+            kind => {
+                let pieces = if kind == 7 {
+                    self.below(120)
+                } else {
+                    self.below(6)
+                };
+                let mut text = String::new();
+                for _ in 0..pieces {
+                    text += match self.below(4) {
+                        0 => *self.pick(PLAIN),
+                        1 if !in_answer => *self.pick(RUDE),
+                        _ => *self.pick(ODD),
+                    };
+                }
+                text
+            }
+        }
+    }
+
+    /// An integer: mostly small, sometimes at the ends.
+    pub fn int(&mut self) -> i64 {
+        match self.below(12) {
+            0 => i64::MAX,
+            1 => i64::MIN,
+            2 => self.roll() as i64,
+            _ => self.below(40) as i64 - 10,
+        }
+    }
+}
+
+/// Runs a page on `executor` and on the reference, with so many lanes of data from `seed`.
+///
+/// # Errors
+/// The first difference, in words.
+pub fn check(
+    executor: &mut dyn Executor,
+    service: &Arc<Service>,
+    page: usize,
+    lanes: usize,
+    seed: u64,
+    limits: LaneLimits,
+) -> Result<(), String> {
+    let program = &service.pages[page];
+    let mut reference = Scalar::new(limits);
+    let mut theirs = make_cohort(program, lanes, &mut Dice::new(seed));
+    let mut ours = make_cohort(program, lanes, &mut Dice::new(seed));
+    for stage in 0..program.stages.len() {
+        let at = |what: String| {
+            format!(
+                "page {}, {lanes} lanes, seed {seed}, stage {stage}: {what}",
+                program.name
+            )
+        };
+        ours = run(&mut reference, service, page, ours).map_err(at)?;
+        theirs = run(executor, service, page, theirs).map_err(at)?;
+        compare(service, program, &theirs, &ours).map_err(at)?;
+        if stage < program.calls.len() {
+            let mut dice = Dice::new(seed ^ 0xa5a5 ^ stage as u64);
+            answer(program, stage, &mut ours, &mut dice.clone());
+            answer(program, stage, &mut theirs, &mut dice);
+        }
+    }
+    Ok(())
+}
+
+/// Submits a stage and polls until it is done.
+fn run(
+    executor: &mut dyn Executor,
+    service: &Arc<Service>,
+    page: usize,
+    cohort: Box<Cohort>,
+) -> Result<Box<Cohort>, String> {
+    let work = Work {
+        service: Arc::clone(service),
+        page,
+        cohort,
+        token: 0,
+    };
+    executor
+        .submit(work)
+        .map_err(|refusal: Refusal| refusal.to_string())?;
+    let mut done = Vec::new();
+    while done.is_empty() {
+        executor.poll(&mut done);
+        std::hint::spin_loop();
+    }
+    Ok(done.remove(0).cohort)
+}
+
+/// A cohort of made-up lanes; a few of them have failed before, as after a bad session.
+pub fn make_cohort(program: &PageProgram, lanes: usize, dice: &mut Dice) -> Box<Cohort> {
+    let mut cohort = Box::new(Cohort::default());
+    cohort.reset(program);
+    for ticket in 0..lanes {
+        let lane = cohort.push_lane(ticket as u64);
+        if lanes > 2 && dice.once_in(50) {
+            cohort.lanes[lane] = LaneState::Finished;
+        }
+    }
+    for (id, field) in program.fields.iter().enumerate() {
+        let of_call = program.calls.iter().any(|call| {
+            usize::from(call.status) == id
+                || match &call.result {
+                    CallResult::Rows(list) => usize::from(*list) == id,
+                    CallResult::Row(fields) => fields.iter().any(|f| usize::from(*f) == id),
+                }
+        });
+        if !of_call {
+            fill_field(program, id, field, &mut cohort, dice);
+        }
+    }
+    cohort
+}
+
+fn fill_field(
+    program: &PageProgram,
+    id: usize,
+    field: &Field,
+    cohort: &mut Cohort,
+    dice: &mut Dice,
+) {
+    let param = program.params.iter().find(|p| usize::from(p.field) == id);
+    let session = program.session_fields;
+    for lane in 0..cohort.len() {
+        let Cohort { fields, arena, .. } = cohort;
+        match (&field.kind, &mut fields[id]) {
+            (FieldType::Scalar(_), Column::Text(views)) => {
+                views[lane] = arena.push(scalar_text(param.map(|p| &p.kind), dice).as_bytes());
+            }
+            (FieldType::Scalar(_), Column::Int(values)) => {
+                values[lane] = match (param.map(|p| &p.kind), session) {
+                    (Some(ParamType::Int { min, max }), _) => {
+                        let wide = max.saturating_sub(*min).saturating_add(1).max(1);
+                        min.saturating_add((dice.roll() >> 2) as i64 % wide)
+                    }
+                    (_, Some(s)) if usize::from(s.present) == id => i64::from(!dice.once_in(8)),
+                    (_, Some(s)) if usize::from(s.user) == id => 1 + dice.below(100_000) as i64,
+                    _ => dice.int(),
+                };
+            }
+            (FieldType::List(_), Column::List(list)) => {
+                let length = dice.below(6);
+                let start = list.columns.first().map_or(0, Column::len);
+                for column in &mut list.columns {
+                    for _ in 0..length {
+                        match column {
+                            Column::Text(views) => {
+                                views.push(arena.push(dice.text(false).as_bytes()))
+                            }
+                            Column::Int(values) => values.push(dice.int()),
+                            Column::List(_) => unreachable!("records have no lists"),
+                        }
+                    }
+                }
+                list.spans[lane] = Span {
+                    start: start as u32,
+                    length: length as u32,
+                };
+            }
+            _ => unreachable!("columns are made by the fields' types"),
+        }
+    }
+}
+
+fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
+    match kind {
+        Some(ParamType::Text { one_of, .. }) if !one_of.is_empty() => dice.pick(one_of).clone(),
+        Some(ParamType::Date) => {
+            format!("2026-{:02}-{:02}", 1 + dice.below(12), 1 + dice.below(28))
+        }
+        Some(ParamType::Decimal) => format!("{}.{:02}", dice.below(10_000), dice.below(100)),
+        _ => dice.text(false),
+    }
+}
+
+/// Plays the backend of the call that ended stage `stage`.
+pub fn answer(program: &PageProgram, stage: usize, cohort: &mut Cohort, dice: &mut Dice) {
+    let call = &program.calls[stage];
+    let kinds: Vec<Type> = match &call.result {
+        CallResult::Rows(list) => match &program.fields[usize::from(*list)].kind {
+            FieldType::List(columns) => columns.iter().map(|(_, kind)| *kind).collect(),
+            FieldType::Scalar(_) => unreachable!("rows go to a list"),
+        },
+        CallResult::Row(fields) => fields
+            .iter()
+            .map(|f| match program.fields[usize::from(*f)].kind {
+                FieldType::Scalar(kind) => kind,
+                FieldType::List(_) => unreachable!("a row's columns go to scalar fields"),
+            })
+            .collect(),
+    };
+    for request in &mut cohort.requests {
+        let rows = match call.result {
+            CallResult::Row(_) if !dice.once_in(20) => 1,
+            _ => dice.below(7),
+        };
+        let mut body = String::from("<pre>\n");
+        match dice.below(24) {
+            0 => body += "1\nno such user\n",
+            1 => body += "0\nbroken&broken&broken&broken&broken&broken&broken&broken&broken\n",
+            2 => continue,
+            _ => {
+                body += "0\n";
+                for _ in 0..rows {
+                    let cells: Vec<String> = kinds
+                        .iter()
+                        .map(|kind| match kind {
+                            Type::Int => dice.int().to_string(),
+                            _ => dice.text(true),
+                        })
+                        .collect();
+                    body += &cells.join("&");
+                    body.push('\n');
+                }
+            }
+        }
+        if !dice.once_in(40) {
+            body += "</pre>\n";
+        }
+        request.answer = Some(cohort.arena.push(body.as_bytes()));
+    }
+}
+
+fn compare(
+    service: &Service,
+    program: &PageProgram,
+    theirs: &Cohort,
+    ours: &Cohort,
+) -> Result<(), String> {
+    if theirs.stage != ours.stage {
+        return Err(format!("is at stage {}, not {}", theirs.stage, ours.stage));
+    }
+    if theirs.tickets != ours.tickets {
+        return Err("has other tickets".to_owned());
+    }
+    for lane in 0..ours.len() {
+        if theirs.lanes[lane] != ours.lanes[lane] {
+            return Err(format!(
+                "lane {lane} is {:?}, not {:?}",
+                theirs.lanes[lane], ours.lanes[lane]
+            ));
+        }
+        if ours.lanes[lane] == LaneState::Finished {
+            compare_bodies(service, theirs, ours, lane)?;
+        }
+    }
+    let asked = |cohort: &Cohort| -> Vec<(u32, Vec<u8>)> {
+        let text = |view| cohort.arena.get(view).to_vec();
+        cohort
+            .requests
+            .iter()
+            .map(|r| (r.lane, text(r.text)))
+            .collect()
+    };
+    if asked(theirs) != asked(ours) {
+        return Err("asks other requests".to_owned());
+    }
+    let headers = |cohort: &Cohort| -> Vec<(u32, String, Vec<u8>)> {
+        let own = |(lane, name, value): &(u32, u16, View)| {
+            (
+                *lane,
+                program.header_names[usize::from(*name)].clone(),
+                text(&cohort.arena, *value),
+            )
+        };
+        cohort.output.headers.iter().map(own).collect()
+    };
+    if headers(theirs) != headers(ours) {
+        return Err("sets other headers".to_owned());
+    }
+    Ok(())
+}
+
+fn compare_bodies(
+    service: &Service,
+    theirs: &Cohort,
+    ours: &Cohort,
+    lane: usize,
+) -> Result<(), String> {
+    let (a, b) = (&theirs.output.lanes[lane], &ours.output.lanes[lane]);
+    let head = |cohort: &Cohort| {
+        let own = &cohort.output.lanes[lane];
+        (
+            own.status,
+            own.session,
+            own.file.map(|path| text(&cohort.arena, path)),
+        )
+    };
+    if head(theirs) != head(ours) {
+        return Err(format!(
+            "lane {lane} answers {:?}, not {:?}",
+            head(theirs),
+            head(ours)
+        ));
+    }
+    let (mut body, mut expected) = (Vec::new(), Vec::new());
+    theirs.output.stitch(lane, &service.fragments, &mut body);
+    ours.output.stitch(lane, &service.fragments, &mut expected);
+    if body != expected {
+        let at = body
+            .iter()
+            .zip(&expected)
+            .take_while(|(a, b)| a == b)
+            .count();
+        let near = |text: &[u8]| {
+            String::from_utf8_lossy(&text[at.saturating_sub(40)..text.len().min(at + 40)])
+                .into_owned()
+        };
+        return Err(format!(
+            "lane {lane} differs at byte {at}: {:?}, not {:?}",
+            near(&body),
+            near(&expected)
+        ));
+    }
+    if a.body_length as usize != body.len() || b.body_length as usize != expected.len() {
+        return Err(format!(
+            "lane {lane} says {} bytes and has {}",
+            a.body_length,
+            body.len()
+        ));
+    }
+    Ok(())
+}
+
+fn text(arena: &Arena, view: View) -> Vec<u8> {
+    arena.get(view).to_vec()
+}

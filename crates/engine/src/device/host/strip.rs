@@ -1,0 +1,220 @@
+//! A strip: up to 256 lanes that an operation is run for before the next operation is.
+//!
+//! Strips bound the working set: the registers, run regions and views of 256 lanes stay in the second-level cache
+//! whatever the cohort's size (as the vectors of vectorized databases do). Within a strip a lane is a byte, so indexing
+//! an array of 256 needs no check; a *selection* is the list of lanes an operation runs for.
+
+use crate::cohort::{LaneError, View};
+use crate::device::{LaneOutput, SessionChange};
+use crate::page::program::Register;
+
+/// Lanes of a strip.
+pub(super) const STRIP: usize = 256;
+
+/// The lanes of a strip that an operation runs for, ascending.
+pub(super) type Selection = Vec<u8>;
+
+/// The registers of a strip: a column of 64-bit cells each. What a cell holds follows from the register's type.
+#[derive(Default)]
+pub(super) struct Registers {
+    cells: Vec<[u64; STRIP]>,
+}
+
+impl Registers {
+    pub(super) fn prepare(&mut self, registers: usize) {
+        if self.cells.len() < registers {
+            self.cells.resize(registers, [0; STRIP]);
+        }
+    }
+
+    #[inline]
+    pub(super) fn column(&self, register: Register) -> &[u64; STRIP] {
+        &self.cells[usize::from(register)]
+    }
+
+    #[inline]
+    pub(super) fn column_mut(&mut self, register: Register) -> &mut [u64; STRIP] {
+        &mut self.cells[usize::from(register)]
+    }
+
+    #[inline]
+    pub(super) fn int(&self, register: Register, lane: u8) -> i64 {
+        self.column(register)[usize::from(lane)] as i64
+    }
+
+    #[inline]
+    pub(super) fn float(&self, register: Register, lane: u8) -> f64 {
+        f64::from_bits(self.column(register)[usize::from(lane)])
+    }
+
+    #[inline]
+    pub(super) fn bool(&self, register: Register, lane: u8) -> bool {
+        self.column(register)[usize::from(lane)] != 0
+    }
+
+    #[inline]
+    pub(super) fn view(&self, register: Register, lane: u8) -> View {
+        unpack(self.column(register)[usize::from(lane)])
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, register: Register, lane: u8, cell: impl Cell) {
+        self.column_mut(register)[usize::from(lane)] = cell.pack();
+    }
+}
+
+/// A view in a cell.
+#[inline]
+pub(super) fn unpack(cell: u64) -> View {
+    View {
+        offset: cell as u32,
+        length: (cell >> 32) as u32,
+    }
+}
+
+/// What fits a cell.
+pub(super) trait Cell: Copy {
+    fn pack(self) -> u64;
+}
+
+impl Cell for u64 {
+    #[inline]
+    fn pack(self) -> u64 {
+        self
+    }
+}
+
+impl Cell for i64 {
+    #[inline]
+    fn pack(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Cell for f64 {
+    #[inline]
+    fn pack(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+impl Cell for bool {
+    #[inline]
+    fn pack(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Cell for View {
+    #[inline]
+    fn pack(self) -> u64 {
+        u64::from(self.offset) | u64::from(self.length) << 32
+    }
+}
+
+/// What befell a lane in this stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is running.
+    Running,
+    /// [`Op::Finish`](crate::page::program::Op::Finish).
+    Finished,
+    /// It failed.
+    Failed(LaneError),
+    /// Its output region was too small: it is run again with a larger one.
+    Overflowed,
+}
+
+/// The lanes of a strip and what is kept for each beside the registers.
+pub(super) struct Lanes {
+    /// The lane's index in the cohort.
+    pub(super) index: [u32; STRIP],
+    pub(super) fate: [Fate; STRIP],
+    /// How many lanes are no longer running: tells whether a selection has to be looked through again.
+    pub(super) ended: usize,
+    /// Text the lane may still make.
+    pub(super) text_left: [usize; STRIP],
+    /// Turns it may still take.
+    pub(super) turns_left: [usize; STRIP],
+    /// Bytes of fragments that stand as segments in its body.
+    pub(super) fragment_bytes: [usize; STRIP],
+    /// Next byte of its run, relative to the strip's region.
+    pub(super) cursor: [u32; STRIP],
+    /// Segments it has so far.
+    pub(super) segments: [u32; STRIP],
+    /// Status, session and file of its answer.
+    pub(super) answer: [LaneOutput; STRIP],
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Lanes {
+            index: [0; STRIP],
+            fate: [Fate::Running; STRIP],
+            ended: 0,
+            text_left: [0; STRIP],
+            turns_left: [0; STRIP],
+            fragment_bytes: [0; STRIP],
+            cursor: [0; STRIP],
+            segments: [0; STRIP],
+            answer: [LaneOutput::default(); STRIP],
+        }
+    }
+}
+
+impl Lanes {
+    /// Begins a strip of `count` lanes, each with a run region of `stride` bytes.
+    pub(super) fn begin(&mut self, indexes: &[u32], stride: u32, text_bytes: usize, turns: usize) {
+        self.ended = 0;
+        for (lane, &index) in indexes.iter().enumerate() {
+            self.index[lane] = index;
+            self.fate[lane] = Fate::Running;
+            self.text_left[lane] = text_bytes;
+            self.turns_left[lane] = turns;
+            self.fragment_bytes[lane] = 0;
+            self.cursor[lane] = lane as u32 * stride;
+            self.segments[lane] = 0;
+            self.answer[lane] = LaneOutput::default();
+        }
+    }
+
+    /// The lane takes no further part, unless it already takes none.
+    #[cold]
+    pub(super) fn end(&mut self, lane: u8, fate: Fate) {
+        let own = &mut self.fate[usize::from(lane)];
+        if *own == Fate::Running {
+            *own = fate;
+            self.ended += 1;
+        }
+    }
+
+    #[cold]
+    pub(super) fn fail(&mut self, lane: u8, error: LaneError) {
+        self.end(lane, Fate::Failed(error));
+    }
+
+    #[inline]
+    pub(super) fn runs(&self, lane: u8) -> bool {
+        self.fate[usize::from(lane)] == Fate::Running
+    }
+
+    /// Accounts for text made; fails the lane that makes too much.
+    #[inline]
+    pub(super) fn charge(&mut self, lane: u8, bytes: usize) -> bool {
+        let left = &mut self.text_left[usize::from(lane)];
+        match left.checked_sub(bytes) {
+            Some(less) => {
+                *left = less;
+                true
+            }
+            None => {
+                self.fail(lane, LaneError::TooLarge);
+                false
+            }
+        }
+    }
+
+    pub(super) fn set_session(&mut self, lane: u8, change: SessionChange) {
+        self.answer[usize::from(lane)].session = change;
+    }
+}
