@@ -8,3 +8,4 @@
 pub mod cohort;
 pub mod device;
 pub mod page;
+pub mod session;
