@@ -3,6 +3,7 @@
 //! The compiler makes well-behaved programs; this makes any that the rules of `page::program` allow, so that each
 //! operation meets each operand type, nesting, failing lanes and small output regions.
 
+use rhythm_engine::cohort::LaneState;
 use rhythm_engine::device::conformance::{self, Dice, LANES};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
@@ -95,7 +96,10 @@ impl Maker {
         } else {
             LIST_FIELD
         };
+        // What mostly fails its lane is left out mostly, or few lanes would see the end.
         let op = match self.dice.below(26) {
+            4..=6 if !self.dice.once_in(12) => Op::Length { to: i, list },
+            8 | 9 if number == Int && !self.dice.once_in(4) => Op::Copy { to: x, from: y },
             0 => Op::Copy { to: x, from: y },
             1 => Op::Field {
                 to: t,
@@ -163,7 +167,9 @@ impl Maker {
             12 => Op::Not { to: b, from: b2 },
             13 => Op::Truth { to: b, from: x },
             14 => {
-                let (conversion, to, from) = match self.dice.below(6) {
+                let (conversion, to, from) = match self.dice.below(20) {
+                    5..=10 => (Conversion::IntToFloat, f, i),
+                    11.. => (Conversion::ToText, t, x),
                     0 => (Conversion::IntToFloat, f, i),
                     1 => (Conversion::FloatToInt, i, f),
                     2 => (Conversion::BoolToInt, i, b),
@@ -470,4 +476,18 @@ fn a_wrong_executor_is_found() {
         .is_err()
     });
     assert!(found);
+}
+
+/// The programs made here are worth running: most lanes see their end, and some fail.
+#[test]
+fn programs_end_well_mostly() {
+    let (mut finished, mut failed) = (0, 0);
+    for seed in 0..100 {
+        let service = make_service(seed);
+        let states = conformance::final_states(&mut Scalar::default(), &service, 0, 50, seed);
+        finished += states.iter().filter(|s| **s == LaneState::Finished).count();
+        failed += states.len() - states.iter().filter(|s| **s == LaneState::Finished).count();
+    }
+    assert!(finished > 2 * failed, "{finished} finished, {failed} failed");
+    assert!(failed > 100, "{failed} failed");
 }

@@ -133,6 +133,28 @@ pub fn check(
     Ok(())
 }
 
+/// Runs a page from its first stage to its last on an executor alone, and gives where each lane ended.
+///
+/// # Panics
+/// Where the executor refuses the work.
+pub fn final_states(
+    executor: &mut dyn Executor,
+    service: &Arc<Service>,
+    page: usize,
+    lanes: usize,
+    seed: u64,
+) -> Vec<LaneState> {
+    let program = &service.pages[page];
+    let mut cohort = make_cohort(program, lanes, &mut Dice::new(seed));
+    for stage in 0..program.stages.len() {
+        cohort = run(executor, service, page, cohort).expect("an idle executor takes work");
+        if stage < program.calls.len() {
+            answer(program, stage, &mut cohort, &mut Dice::new(seed ^ stage as u64));
+        }
+    }
+    cohort.lanes
+}
+
 /// Submits a stage and polls until it is done.
 fn run(
     executor: &mut dyn Executor,
