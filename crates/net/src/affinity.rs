@@ -1,0 +1,61 @@
+//! Keeping a thread on one core, so that its connections, buffers and cohorts stay in that core's caches.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// The numbers of the cores this thread may run on, in rising order.
+///
+/// # Errors
+///
+/// What the system said, which it has no common reason to.
+pub fn allowed_cores() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|core| set.is_set(*core))
+        .collect())
+}
+
+/// Keeps the calling thread on `core` from now on.
+///
+/// # Errors
+///
+/// `InvalidInput` if there is no such core, or this process may not use it.
+pub fn pin_current_thread(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_has_one_core() {
+        let cores = allowed_cores().expect("a thread can ask where it may run");
+        let last = *cores.last().expect("this thread runs somewhere");
+        std::thread::spawn(move || {
+            pin_current_thread(last).expect("an allowed core");
+            assert_eq!(allowed_cores().expect("as before"), [last]);
+            assert_eq!(rustix::thread::sched_getcpu(), last);
+        })
+        .join()
+        .expect("the thread's own assertions");
+        assert_eq!(
+            allowed_cores().expect("as before"),
+            cores,
+            "other threads are not touched"
+        );
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_refused() {
+        for core in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
+            let error = pin_current_thread(core).expect_err("no machine here has that many cores");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The driver on real sockets: an event loop on epoll.
+//!
+//! One turn, with what it costs a connection that sends a request and gets an answer:
+//!
+//! ```text
+//! 1. tell epoll which interests changed      (none)
+//! 2. epoll_wait until something is ready     (shared by all that are ready)
+//! 3. for each ready connection: recv once    1 system call
+//! 4. tick, if its time has come
+//! 5. idle: the handler works and sends       1 system call
+//! ```
+//!
+//! Interest is level-triggered. One `recv` per connection and turn then suffices: what does not fit the buffer is
+//! reported again in the next turn, which is also what keeps a fast sender from starving the others. Edge-triggered interest would need
+//! a second `recv` to see the socket empty, or a list of our own of those that were not.
+
+use crate::clock::{monotonic, timespec_until};
+use crate::listener::Listener;
+use crate::port::{Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Time, Token};
+use crate::sockets::{Sockets, State, kind, retry};
+use crate::waker::Waker;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SocketFlags, sockopt};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// The bounds of a driver.
+#[derive(Clone, Copy, Debug)]
+pub struct DriverOptions {
+    /// Accepted connections open at one time, those being closed included. At the bound, clients wait in the listeners' queues.
+    pub connections_max: usize,
+    /// Outgoing connections open at one time.
+    pub outgoing_max: usize,
+    /// The receive buffer, shared by all connections: the most that `received` brings at once, in bytes.
+    pub receive_bytes: usize,
+    /// For how long a closed connection's input is read and dropped, while its peer takes in what was sent.
+    pub linger: Duration,
+}
+
+impl Default for DriverOptions {
+    fn default() -> DriverOptions {
+        DriverOptions {
+            connections_max: 16_384,
+            outgoing_max: 1_024,
+            receive_bytes: 64 * 1024,
+            linger: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them in the next.
+const EVENTS_MAX: usize = 1024;
+/// Clients accepted from one listener in one turn, so that a storm of them does not stop the service of those who are in.
+const ACCEPTS_MAX: usize = 64;
+/// For how long no client is accepted when the process or the system has no file descriptors or memory left for one.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is told of by epoll beside connections: this bit, which no connection's id has, one for what it is, and its index.
+const NOT_A_CONNECTION: u64 = 1 << 63;
+const WAKER: u64 = 1 << 62;
+
+/// An event loop with its connections, listeners and wakers. One thread drives it.
+pub struct Driver {
+    sockets: Sockets,
+    /// `None` once closed.
+    listeners: Vec<Option<Listener>>,
+    /// Whether epoll tells of clients.
+    accepting: bool,
+    /// Not before this is a client accepted.
+    accept_after: Time,
+    connections_max: usize,
+    wakers: Vec<(Token, Waker)>,
+    buffer: Box<[u8]>,
+}
+
+impl Driver {
+    /// A driver without listeners.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn new(options: &DriverOptions) -> io::Result<Driver> {
+        Ok(Driver {
+            sockets: Sockets::new(options.outgoing_max, options.linger, monotonic())?,
+            listeners: Vec::new(),
+            accepting: true,
+            accept_after: Time::ZERO,
+            connections_max: options.connections_max,
+            wakers: Vec::new(),
+            buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),
+        })
+    }
+
+    /// Takes clients from `listener` from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no memory for it.
+    pub fn add_listener(&mut self, listener: Listener) -> io::Result<ListenerId> {
+        let index = self.listeners.len() as u32;
+        let interest = if self.accepting {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        epoll::add(
+            &self.sockets.epoll,
+            &listener,
+            EventData::new_u64(NOT_A_CONNECTION | u64::from(index)),
+            interest,
+        )?;
+        self.listeners.push(Some(listener));
+        Ok(ListenerId(index))
+    }
+
+    /// A waker which makes this driver call [`Handler::notified`] with `token`.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn waker(&mut self, token: Token) -> io::Result<Waker> {
+        let waker = Waker::new()?;
+        let data = NOT_A_CONNECTION | WAKER | self.wakers.len() as u64;
+        epoll::add(
+            &self.sockets.epoll,
+            &waker,
+            EventData::new_u64(data),
+            EventFlags::IN,
+        )?;
+        self.wakers.push((token, waker.clone()));
+        Ok(waker)
+    }
+
+    /// The port, for what a handler does before the first event (such as connecting to backends).
+    pub fn port(&mut self) -> &mut dyn Port {
+        &mut self.sockets
+    }
+
+    /// Drives `handler` on the calling thread until it has finished.
+    ///
+    /// # Errors
+    ///
+    /// When waiting fails, which it has no reason to.
+    pub fn run(&mut self, handler: &mut dyn Handler) -> io::Result<()> {
+        // By default the kernel may wake a waiting thread 50 us late to save power: as long as a cohort may be asked to wait.
+        // Where it cannot be changed the delays are so much longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !handler.finished() {
+            self.turn(handler, &mut events)?;
+        }
+        Ok(())
+    }
+
+    /// One turn of the loop, as drawn above; `events` is room for what is ready.
+    fn turn(&mut self, handler: &mut dyn Handler, events: &mut Vec<Event>) -> io::Result<()> {
+        let now = self.sockets.now;
+        self.sockets.apply_changes(|sockets, id, errno| {
+            handler.ended(sockets, id, Ended::Failed(kind(errno)), now)
+        });
+        self.listen_or_not()?;
+        self.wait(handler.wake_at(), events)?;
+        for Event { data, flags, .. } in events.iter().copied() {
+            let data = data.u64();
+            if data & NOT_A_CONNECTION == 0 {
+                self.ready(handler, ConnectionId::from_u64(data), flags);
+            } else if data & WAKER == 0 {
+                self.accept(handler, data as u32, ACCEPTS_MAX);
+            } else if let Some((token, waker)) = self.wakers.get(data as u32 as usize) {
+                waker.clear();
+                let (token, now) = (*token, self.sockets.now);
+                handler.notified(&mut self.sockets, token, now);
+            }
+        }
+        // Reading has taken its time, and what follows compares deadlines.
+        self.sockets.now = monotonic();
+        self.sockets.expire_lingering();
+        let now = self.sockets.now;
+        if handler.wake_at().is_some_and(|at| at <= now) {
+            handler.tick(&mut self.sockets, now);
+        }
+        handler.idle(&mut self.sockets, now);
+        if self.sockets.stop_accepting {
+            self.close_listeners(handler);
+        }
+        Ok(())
+    }
+
+    /// Waits for events, but not beyond `wake_at` or a time of our own.
+    fn wait(&mut self, wake_at: Option<Time>, events: &mut Vec<Event>) -> io::Result<()> {
+        let accept_at =
+            (!self.accepting && self.accept_after > self.sockets.now).then_some(self.accept_after);
+        let until = [wake_at, self.sockets.lingering_until(), accept_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let timeout = until.map(|until| timespec_until(until, monotonic()));
+        events.clear();
+        match epoll::wait(
+            &self.sockets.epoll,
+            spare_capacity(events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let now = monotonic();
+        self.sockets.now = now;
+        self.sockets.wall.refresh(now);
+        Ok(())
+    }
+
+    /// Tells the handler what a connection is ready for.
+    fn ready(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
+        // An event can outlive its connection within a turn.
+        let now = self.sockets.now;
+        let Some(connection) = self.sockets.get(id) else {
+            return;
+        };
+        match connection.state {
+            State::Open => {
+                if connection.wants_write && flags.contains(EventFlags::OUT) {
+                    connection.wants_write = false;
+                    self.sockets.note_change(id);
+                    handler.writable(&mut self.sockets, id, now);
+                }
+                if flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+                    self.receive(handler, id, flags);
+                }
+            }
+            State::Connecting => {
+                let error = match sockopt::socket_error(&connection.socket) {
+                    Ok(Ok(())) if flags.contains(EventFlags::OUT) => {
+                        connection.state = State::Open;
+                        self.sockets.note_change(id);
+                        return handler.connected(&mut self.sockets, id, now);
+                    }
+                    Ok(Ok(())) => Errno::CONNABORTED,
+                    Ok(Err(errno)) | Err(errno) => errno,
+                };
+                self.fail(handler, id, error);
+            }
+            State::Closing => {
+                let received = retry(|| {
+                    net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())
+                });
+                match received {
+                    Ok((1.., _)) | Err(Errno::AGAIN) => {}
+                    Ok((0, _)) | Err(_) => self.sockets.remove(id),
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
+        let now = self.sockets.now;
+        let Some(connection) = self
+            .sockets
+            .get(id)
+            .filter(|connection| connection.state == State::Open)
+        else {
+            return;
+        };
+        if connection.paused || connection.input_ended {
+            // Told all the same: it failed. We never end our output while it is open, so a hang-up is no ordinary end either.
+            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
+                self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
+            }
+            return;
+        }
+        match retry(|| net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())) {
+            Ok((0, _)) => {
+                connection.input_ended = true;
+                self.sockets.note_change(id);
+                handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
+            }
+            Ok((length, _)) => {
+                handler.received(&mut self.sockets, id, &self.buffer[..length], now);
+            }
+            Err(Errno::AGAIN) => {}
+            Err(errno) => self.fail(handler, id, errno),
+        }
+    }
+
+    fn fail(&mut self, handler: &mut dyn Handler, id: ConnectionId, errno: Errno) {
+        self.sockets.remove(id);
+        let now = self.sockets.now;
+        handler.ended(&mut self.sockets, id, Ended::Failed(kind(errno)), now);
+    }
+
+    /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
+    fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
+        let now = self.sockets.now;
+        let Some(Some(listener)) = self.listeners.get(index as usize) else {
+            return true;
+        };
+        for _ in 0..bound {
+            if self.sockets.accepted >= self.connections_max {
+                return false;
+            }
+            let accepted = retry(|| {
+                net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+            });
+            let connection = match accepted {
+                Ok((socket, peer)) => self
+                    .sockets
+                    .insert_accepted(socket)
+                    .map(|connection| (connection, peer)),
+                Err(Errno::AGAIN) => return true,
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    Err(errno.into())
+                }
+                // This client is gone already, or the network lost it; the next may be well.
+                Err(_) => continue,
+            };
+            let Ok((connection, peer)) = connection else {
+                // The client stays in the queue and the listener ready: asking again at once would only burn the core.
+                self.accept_after = now + ACCEPT_PAUSE;
+                return false;
+            };
+            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+            let peer = peer.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+            let accepted = Accepted {
+                connection,
+                listener: ListenerId(index),
+                peer,
+            };
+            handler.opened(&mut self.sockets, accepted, now);
+        }
+        false
+    }
+
+    /// Has epoll tell of clients if one can be let in, and otherwise not, lest the loop spins.
+    fn listen_or_not(&mut self) -> io::Result<()> {
+        let accepting =
+            self.sockets.accepted < self.connections_max && self.sockets.now >= self.accept_after;
+        if accepting == self.accepting {
+            return Ok(());
+        }
+        let interest = if accepting {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        for (index, listener) in self.listeners.iter().enumerate() {
+            if let Some(listener) = listener {
+                let data = EventData::new_u64(NOT_A_CONNECTION | index as u64);
+                epoll::modify(&self.sockets.epoll, listener, data, interest)?;
+            }
+        }
+        self.accepting = accepting;
+        Ok(())
+    }
+
+    /// Lets in those who wait, then closes the listeners: closed with clients in its queue, a listener would reset them.
+    fn close_listeners(&mut self, handler: &mut dyn Handler) {
+        for index in 0..self.listeners.len() {
+            if self.listeners[index].is_some() {
+                self.accept(handler, index as u32, self.connections_max);
+                self.listeners[index] = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What a driver and the code it drives know of each other: events go in through [`Handler`], effects come out through [`Port`].
+//!
+//! Nothing here names a system call. A driver on real sockets is in [`crate::epoll`]; a simulator implements [`Port`] over
+//! virtual sockets and a virtual clock, and the handler cannot tell the difference.
+//!
+//! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`, `ended`, `writable`,
+//! `connected`, `notified`, in any order); `tick` if the time asked for has come; `idle` once. A handler may use the port in any of
+//! these calls, and a port never calls the handler back from inside one of its own.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::{Add, AddAssign};
+use std::time::Duration;
+
+/// A moment on a monotonic clock, in nanoseconds since a fixed but unspecified origin.
+///
+/// Our own type rather than [`std::time::Instant`], because a simulator must be able to make one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The origin of the clock: never later than any reading of it.
+    pub const ZERO: Time = Time(0);
+    /// Later than any reading of the clock.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub const fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    /// Saturates at [`Time::NEVER`] (584 years).
+    fn add(self, duration: Duration) -> Time {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Time(self.0.saturating_add(nanos))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+/// The calendar's time, for what people read (`Date`, logs, expiry of cookies); it may jump, so nothing is measured with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallClock {
+    /// Whole seconds since 1970-01-01T00:00:00Z.
+    pub unix_seconds: u64,
+}
+
+/// Names one connection for as long as it lives.
+///
+/// A slot, which is used again, and a generation, which changes each time it is: an id kept too long names nothing rather than
+/// somebody else's connection (until its slot has been used 2^31 times since).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+impl ConnectionId {
+    /// The id of the connection in `slot` at its `generation`, of which 31 bits count.
+    pub const fn new(slot: u32, generation: u32) -> ConnectionId {
+        ConnectionId(((generation & 0x7fff_ffff) as u64) << 32 | slot as u64)
+    }
+
+    /// The slot: small and dense, at most as many as there were connections at one time, so it can index an array of the handler's.
+    pub const fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Which of the slot's connections this is.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Both parts in one number whose highest bit is 0.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The inverse of [`ConnectionId::as_u64`]; the highest bit is ignored.
+    pub const fn from_u64(bits: u64) -> ConnectionId {
+        ConnectionId(bits & (u64::MAX >> 1))
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connection {}.{}", self.slot(), self.generation())
+    }
+}
+
+/// Names one of a driver's listeners: they are numbered from 0 in the order they were given to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// Names one of a driver's wakers; the number is chosen by whoever asks for the waker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u32);
+
+/// A connection that a client opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its name from now on.
+    pub connection: ConnectionId,
+    /// Where it arrived.
+    pub listener: ListenerId,
+    /// The client's address.
+    pub peer: SocketAddr,
+}
+
+/// How a connection's input ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The peer will send nothing more, but may still read: answers owed can be sent, and the handler must close.
+    PeerFinished,
+    /// The connection failed (reset, timed out, refused) and is gone: its id names nothing any more.
+    Failed(io::ErrorKind),
+}
+
+/// What became of bytes to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Sent {
+    /// That many bytes were taken, from the first on. If fewer than were given, the socket is full: `writable` follows when it is not.
+    Taken(usize),
+    /// The connection is gone, or was when called: its id names nothing any more, and no `ended` follows.
+    Gone,
+}
+
+/// What a handler can do to the world.
+///
+/// An id that names nothing (any more) is never an error: it is ignored, or [`Sent::Gone`].
+pub trait Port {
+    /// Sends what the socket takes now.
+    ///
+    /// Nothing is kept for later: the handler holds what was not taken until `writable`. Before `connected`, nothing is taken.
+    fn send(&mut self, connection: ConnectionId, bytes: &[u8]) -> Sent;
+
+    /// Sends several slices as if they were one; for few and long ones.
+    fn send_vectored(&mut self, connection: ConnectionId, slices: &[io::IoSlice<'_>]) -> Sent {
+        let mut taken = 0;
+        for slice in slices {
+            match self.send(connection, slice) {
+                Sent::Taken(n) => {
+                    taken += n;
+                    if n < slice.len() {
+                        break;
+                    }
+                }
+                Sent::Gone => return Sent::Gone,
+            }
+        }
+        Sent::Taken(taken)
+    }
+
+    /// Ends the connection once the peer has what was sent: the id names nothing from now on.
+    ///
+    /// The driver finishes sending, then reads and drops the peer's input for a bounded time, so that input we never
+    /// read does not make the kernel reset the connection and take the answer with it (RFC 9112 section 9.6).
+    fn close(&mut self, connection: ConnectionId);
+
+    /// Drops the connection at once, with all that was not yet delivered: the id names nothing from now on.
+    fn abort(&mut self, connection: ConnectionId);
+
+    /// Stops `received` for this connection, so that the peer is slowed down to our pace. A failure is still told at once; that the peer has
+    /// finished is told after `resume`.
+    fn pause(&mut self, connection: ConnectionId);
+
+    /// Takes up reading again.
+    fn resume(&mut self, connection: ConnectionId);
+
+    /// Begins a connection to `address`; `connected` or `ended` follows.
+    ///
+    /// # Errors
+    ///
+    /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open, else what the system said.
+    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId>;
+
+    /// Takes no more clients: those already waiting are still `opened`, then the listeners are closed.
+    fn stop_accepting(&mut self);
+
+    /// The calendar's time, at most a second old.
+    fn wall_clock(&self) -> WallClock;
+}
+
+/// What a driver drives. Every `now` is the time at which the driver learned of the event.
+///
+/// The methods with a body do nothing; a handler that has no use for an event leaves them out.
+pub trait Handler {
+    /// A client opened a connection. A handler that does not want it closes or aborts it.
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time);
+
+    /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call only.
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time);
+
+    /// The input ended. Told once per connection, and never after the handler closed or aborted it.
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time);
+
+    /// After a send that was not taken whole: the socket takes bytes again.
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        let _ = (port, connection, now);
+    }
+
+    /// A connection begun with [`Port::connect`] stands.
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        let _ = (port, connection, now);
+    }
+
+    /// Somebody used the waker registered under `token`, once or more since last told.
+    fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
+        let _ = (port, token, now);
+    }
+
+    /// The time asked for by [`Handler::wake_at`] has come.
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        let _ = (port, now);
+    }
+
+    /// There is no more input in this turn: the moment to start work on what was collected.
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        let _ = (port, now);
+    }
+
+    /// When to be woken at the latest, if nothing happens before. Asked before each wait; a time that has passed means at once.
+    fn wake_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// Whether the driver is to leave its loop. Asked after each turn.
+    fn finished(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_id_keeps_both_parts_and_leaves_the_highest_bit_free() {
+        let id = ConnectionId::new(7, 0x8000_0003);
+        assert_eq!((id.slot(), id.generation()), (7, 3));
+        assert_eq!(ConnectionId::from_u64(id.as_u64() | 1 << 63), id);
+        assert_ne!(ConnectionId::new(7, 4), id);
+    }
+
+    #[test]
+    fn time_saturates_at_both_ends() {
+        let early = Time::from_nanos(5);
+        assert_eq!(early.since(Time::from_nanos(9)), Duration::ZERO);
+        assert_eq!(early + Duration::MAX, Time::NEVER);
+        assert_eq!(
+            (early + Duration::from_nanos(4)).since(early),
+            Duration::from_nanos(4)
+        );
+    }
+
+    /// Takes `room` bytes in all.
+    struct Narrow {
+        room: usize,
+    }
+
+    impl Port for Narrow {
+        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
+            let taken = bytes.len().min(self.room);
+            self.room -= taken;
+            Sent::Taken(taken)
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: SocketAddr) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    #[test]
+    fn sending_slices_stops_where_the_socket_is_full() {
+        let slices = [
+            io::IoSlice::new(b"abc"),
+            io::IoSlice::new(b"de"),
+            io::IoSlice::new(b"f"),
+        ];
+        let id = ConnectionId::new(0, 0);
+        for (room, taken) in [(9, 6), (6, 6), (4, 4), (3, 3), (0, 0)] {
+            assert_eq!(
+                Narrow { room }.send_vectored(id, &slices),
+                Sent::Taken(taken)
+            );
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The signals a server obeys, delivered to a closure on a thread of their own: there it may lock, send and wake as it likes.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::{Handle, Signals};
+use std::io;
+use std::thread::JoinHandle;
+
+/// A signal with a meaning for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM: finish what is begun, then leave.
+    Terminate,
+    /// SIGINT, as from Ctrl-C: the same, from a person who waits.
+    Interrupt,
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGUSR1: open the log files again.
+    User1,
+}
+
+impl Signal {
+    fn from_number(number: i32) -> Option<Signal> {
+        match number {
+            SIGTERM => Some(Signal::Terminate),
+            SIGINT => Some(Signal::Interrupt),
+            SIGHUP => Some(Signal::Reload),
+            SIGUSR1 => Some(Signal::User1),
+            _ => None,
+        }
+    }
+}
+
+/// Watches for signals until dropped.
+#[derive(Debug)]
+pub struct SignalWatch {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Calls `on_signal` on a new thread for each signal that arrives, in place of what the signal would do by itself.
+///
+/// After the watch is dropped the signals are ignored, not back to killing the process.
+///
+/// # Errors
+///
+/// When the thread or the pipe behind it cannot be made.
+pub fn watch(mut on_signal: impl FnMut(Signal) + Send + 'static) -> io::Result<SignalWatch> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
+    let handle = signals.handle();
+    let thread = std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever().filter_map(Signal::from_number) {
+                on_signal(signal);
+            }
+        })?;
+    Ok(SignalWatch {
+        handle,
+        thread: Some(thread),
+    })
+}
+
+impl Drop for SignalWatch {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            // A closure that panicked has said so on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::low_level::raise;
+    use std::sync::mpsc;
+
+    #[test]
+    fn each_signal_is_told_by_its_meaning() {
+        let (sender, receiver) = mpsc::channel();
+        let watch = watch(move |signal| sender.send(signal).expect("the test still listens"))
+            .expect("a thread and a pipe");
+        for (number, signal) in [
+            (SIGHUP, Signal::Reload),
+            (SIGUSR1, Signal::User1),
+            (SIGINT, Signal::Interrupt),
+            (SIGTERM, Signal::Terminate),
+            (SIGHUP, Signal::Reload),
+        ] {
+            raise(number).expect("a process may signal itself");
+            assert_eq!(receiver.recv(), Ok(signal));
+        }
+        drop(watch);
+        assert!(
+            receiver.recv().is_err(),
+            "the thread ended and dropped its sender"
+        );
+    }
+}

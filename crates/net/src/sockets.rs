@@ -1,0 +1,387 @@
+//! The connections of one driver, and what a handler does to them: [`Port`] on real sockets.
+//!
+//! A connection lies in a slot of a table; its [`ConnectionId`] is also what epoll hands back when it is ready. Interest in events
+//! is not changed at once: a connection whose interest may have changed is noted, and before the next wait the
+//! noted ones are brought up to date, so that a pause and resume, or a full socket that empties, within one turn costs no system call.
+
+use crate::clock::CachedWall;
+use crate::listener::stream_socket;
+use crate::port::{ConnectionId, Port, Sent, Time, WallClock};
+use crate::timer::TimerWheel;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// What the driver does with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Begun by us, not yet answered.
+    Connecting,
+    /// In use by the handler.
+    Open,
+    /// Closed by the handler: its output is ended, its input is dropped until it ends or the time is up.
+    Closing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) state: State,
+    /// Begun by us rather than accepted.
+    outgoing: bool,
+    /// The handler wants no input now.
+    pub(crate) paused: bool,
+    /// The peer has finished sending.
+    pub(crate) input_ended: bool,
+    /// A send was not taken whole.
+    pub(crate) wants_write: bool,
+    /// It is in [`Sockets::changed`].
+    noted: bool,
+    /// The interest that epoll knows of.
+    registered: EventFlags,
+}
+
+impl Connection {
+    /// The interest that epoll should know of. Failures are told regardless.
+    fn interest(&self) -> EventFlags {
+        let mut interest = EventFlags::empty();
+        match self.state {
+            State::Connecting => interest |= EventFlags::OUT,
+            State::Open => {
+                interest.set(EventFlags::IN, !self.paused && !self.input_ended);
+                interest.set(EventFlags::OUT, self.wants_write);
+            }
+            State::Closing => interest |= EventFlags::IN,
+        }
+        interest
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Of the connection in it, or of the next one.
+    generation: u32,
+    connection: Option<Connection>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) epoll: OwnedFd,
+    slots: Vec<Slot>,
+    /// Slots without a connection, the last used on top because its memory is warm.
+    free: Vec<u32>,
+    /// Connections whose interest may differ from what epoll knows.
+    changed: Vec<ConnectionId>,
+    /// Until when a closing connection's input is dropped, by slot.
+    lingering: TimerWheel,
+    linger: Duration,
+    /// Connections that were accepted, closing ones included.
+    pub(crate) accepted: usize,
+    outgoing: usize,
+    outgoing_max: usize,
+    pub(crate) stop_accepting: bool,
+    pub(crate) now: Time,
+    pub(crate) wall: CachedWall,
+}
+
+impl Sockets {
+    pub(crate) fn new(outgoing_max: usize, linger: Duration, now: Time) -> io::Result<Sockets> {
+        Ok(Sockets {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            slots: Vec::new(),
+            free: Vec::new(),
+            changed: Vec::new(),
+            lingering: TimerWheel::new(now),
+            linger,
+            accepted: 0,
+            outgoing: 0,
+            outgoing_max,
+            stop_accepting: false,
+            now,
+            wall: CachedWall::new(),
+        })
+    }
+
+    pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(id.slot() as usize)?;
+        if slot.generation != id.generation() {
+            return None;
+        }
+        slot.connection.as_mut()
+    }
+
+    /// The connection as the handler knows it: one it closed is gone for it.
+    fn get_for_handler(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.get(id)
+            .filter(|connection| connection.state != State::Closing)
+    }
+
+    /// Takes in a socket that was accepted.
+    pub(crate) fn insert_accepted(&mut self, socket: OwnedFd) -> io::Result<ConnectionId> {
+        let id = self.insert(socket, State::Open, false)?;
+        self.accepted += 1;
+        Ok(id)
+    }
+
+    fn insert(
+        &mut self,
+        socket: OwnedFd,
+        state: State,
+        outgoing: bool,
+    ) -> io::Result<ConnectionId> {
+        let slot = self.free.last().copied().unwrap_or(self.slots.len() as u32);
+        let generation = self
+            .slots
+            .get(slot as usize)
+            .map_or(0, |slot| slot.generation);
+        let id = ConnectionId::new(slot, generation);
+        let mut connection = Connection {
+            socket,
+            state,
+            outgoing,
+            paused: false,
+            input_ended: false,
+            wants_write: false,
+            noted: false,
+            registered: EventFlags::empty(),
+        };
+        connection.registered = connection.interest();
+        epoll::add(
+            &self.epoll,
+            &connection.socket,
+            EventData::new_u64(id.as_u64()),
+            connection.registered,
+        )?;
+        if self.free.pop().is_none() {
+            self.slots.push(Slot::default());
+        }
+        self.slots[slot as usize].connection = Some(connection);
+        Ok(id)
+    }
+
+    /// Closes the socket, which also takes it out of epoll, and frees the slot.
+    pub(crate) fn remove(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slots.get_mut(id.slot() as usize) else {
+            return;
+        };
+        if slot.generation != id.generation() {
+            return;
+        }
+        let Some(connection) = slot.connection.take() else {
+            return;
+        };
+        slot.generation = ConnectionId::new(0, slot.generation.wrapping_add(1)).generation();
+        self.free.push(id.slot());
+        let count = if connection.outgoing {
+            &mut self.outgoing
+        } else {
+            &mut self.accepted
+        };
+        *count -= 1;
+        if connection.state == State::Closing {
+            self.lingering.clear(id.slot());
+        }
+    }
+
+    /// Has the interest in `id` compared with what epoll knows before the next wait.
+    pub(crate) fn note_change(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get(id)
+            && !std::mem::replace(&mut connection.noted, true)
+        {
+            self.changed.push(id);
+        }
+    }
+
+    /// Tells epoll what has changed; passes the connections it does not take (for want of memory), which are gone, to `failed`.
+    pub(crate) fn apply_changes(
+        &mut self,
+        mut failed: impl FnMut(&mut Sockets, ConnectionId, Errno),
+    ) {
+        // What `failed` does may note further changes: they are appended and come up in this loop.
+        let mut done = 0;
+        while let Some(&id) = self.changed.get(done) {
+            done += 1;
+            let Some(connection) = self.get(id) else {
+                continue;
+            };
+            connection.noted = false;
+            let interest = connection.interest();
+            if interest == connection.registered {
+                continue;
+            }
+            connection.registered = interest;
+            let slot = &self.slots[id.slot() as usize];
+            let Some(connection) = &slot.connection else {
+                continue;
+            };
+            if let Err(errno) = epoll::modify(
+                &self.epoll,
+                &connection.socket,
+                EventData::new_u64(id.as_u64()),
+                interest,
+            ) {
+                self.remove(id);
+                failed(self, id, errno);
+            }
+        }
+        self.changed.clear();
+    }
+
+    /// Drops the closing connections whose time is up.
+    pub(crate) fn expire_lingering(&mut self) {
+        let mut expired = Vec::new();
+        self.lingering.expire(self.now, |slot| expired.push(slot));
+        for slot in expired {
+            let generation = self.slots[slot as usize].generation;
+            self.remove(ConnectionId::new(slot, generation));
+        }
+    }
+
+    /// When [`Sockets::expire_lingering`] has something to do next.
+    pub(crate) fn lingering_until(&self) -> Option<Time> {
+        self.lingering.wake_at()
+    }
+
+    /// What became of sending `length` bytes.
+    fn sent(&mut self, id: ConnectionId, result: Result<usize, Errno>, length: usize) -> Sent {
+        let taken = match result {
+            Ok(taken) => taken,
+            Err(Errno::AGAIN) => 0,
+            Err(_) => {
+                self.remove(id);
+                return Sent::Gone;
+            }
+        };
+        if taken < length
+            && let Some(connection) = self.get(id)
+        {
+            connection.wants_write = true;
+            self.note_change(id);
+        }
+        Sent::Taken(taken)
+    }
+
+    fn set_paused(&mut self, id: ConnectionId, paused: bool) {
+        if let Some(connection) = self.get_for_handler(id)
+            && connection.paused != paused
+        {
+            connection.paused = paused;
+            self.note_change(id);
+        }
+    }
+}
+
+impl Port for Sockets {
+    fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
+        let Some(connection) = self.get_for_handler(id) else {
+            return Sent::Gone;
+        };
+        if connection.state == State::Connecting {
+            return Sent::Taken(0);
+        }
+        let result = retry(|| net::send(&connection.socket, bytes, SendFlags::NOSIGNAL));
+        if result == Ok(bytes.len()) {
+            return Sent::Taken(bytes.len());
+        }
+        self.sent(id, result, bytes.len())
+    }
+
+    fn send_vectored(&mut self, id: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
+        let Some(connection) = self.get_for_handler(id) else {
+            return Sent::Gone;
+        };
+        if connection.state == State::Connecting {
+            return Sent::Taken(0);
+        }
+        // More slices than the kernel takes at once are left for `writable`, which then follows at once.
+        let slices_taken = &slices[..slices.len().min(IOV_MAX)];
+        let mut no_control = SendAncillaryBuffer::default();
+        let result = retry(|| {
+            net::sendmsg(
+                &connection.socket,
+                slices_taken,
+                &mut no_control,
+                SendFlags::NOSIGNAL,
+            )
+        });
+        self.sent(id, result, slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        let Some(connection) = self.get_for_handler(id) else {
+            return;
+        };
+        let lingers = connection.state == State::Open
+            && !connection.input_ended
+            && net::shutdown(&connection.socket, Shutdown::Write).is_ok();
+        if !lingers {
+            return self.remove(id);
+        }
+        connection.state = State::Closing;
+        self.note_change(id);
+        self.lingering.set(id.slot(), self.now + self.linger);
+    }
+
+    fn abort(&mut self, id: ConnectionId) {
+        let Some(connection) = self.get_for_handler(id) else {
+            return;
+        };
+        // Lingering for no time makes the close a reset, which also frees what the kernel holds for a peer that does not read.
+        let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
+        self.remove(id);
+    }
+
+    fn pause(&mut self, id: ConnectionId) {
+        self.set_paused(id, true);
+    }
+
+    fn resume(&mut self, id: ConnectionId) {
+        self.set_paused(id, false);
+    }
+
+    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+        if self.outgoing >= self.outgoing_max {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let socket = stream_socket(&address)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match net::connect(&socket, &address) {
+            // Even a connection that stands at once is reported through epoll: a port never calls the handler back.
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let id = self.insert(socket, State::Connecting, true)?;
+        self.outgoing += 1;
+        Ok(id)
+    }
+
+    fn stop_accepting(&mut self) {
+        self.stop_accepting = true;
+    }
+
+    fn wall_clock(&self) -> WallClock {
+        self.wall.value()
+    }
+}
+
+/// The kernel's bound on slices in one call (UIO_MAXIOV).
+const IOV_MAX: usize = 1024;
+
+/// Repeats a call that a signal interrupted.
+pub(crate) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// The kind of failure, as the handler is told.
+pub(crate) fn kind(errno: Errno) -> io::ErrorKind {
+    io::Error::from(errno).kind()
+}
