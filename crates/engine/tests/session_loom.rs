@@ -22,6 +22,7 @@ mod slot;
 
 use array::{Full, SessionArray};
 use free::FreeList;
+use id::SessionId;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -69,6 +70,24 @@ fn an_old_id_never_finds_the_next_session() {
         assert_eq!(array.lookup(&new, 0), Some(2));
         reader.join().unwrap();
         assert_eq!(array.lookup(&old, 0), None);
+    });
+}
+
+#[test]
+fn a_new_id_never_finds_the_session_before() {
+    check(3, || {
+        let array = array(1);
+        let old = array.create(1, 0x1_0000_0000_0000_0001, 0).unwrap();
+        // What the next id will be; outside of this model nobody could know.
+        let new = SessionId::new(0, 0x1_0000_0000_0000_0002);
+        let other = array.clone();
+        let reader = thread::spawn(move || {
+            let found = other.lookup(&new, 0);
+            assert!(found.is_none() || found == Some(2), "{found:?}");
+        });
+        assert!(array.destroy(&old));
+        assert_eq!(array.create(2, 0x1_0000_0000_0000_0002, 0), Ok(new));
+        reader.join().unwrap();
     });
 }
 
@@ -189,20 +208,21 @@ fn a_logout_makes_room_for_a_login() {
 }
 
 #[test]
-fn full_means_full_wherever_the_free_slot_moves() {
-    check(2, || {
-        let array = array(2);
-        let first = array.create(1, 1, 0).unwrap();
-        let other = array.clone();
-        // At every moment one slot is free: this takes it and returns the other, or is refused it.
+fn a_free_slot_is_found_wherever_it_moves() {
+    check(3, || {
+        // Two stacks of one slot. Users 0 and 1 start at different ones.
+        let shared = Arc::new(FreeList::new(2, 2));
+        let (list, slots) = &*shared;
+        assert_eq!(list.take(slots, 0), Some(0));
+        let other = shared.clone();
         let mover = thread::spawn(move || {
-            assert!(other.destroy(&first));
-            other.create(2, 2, 0)
+            other.0.give(&other.1, 0);
+            other.0.take(&other.1, 1)
         });
-        let mine = array.create(3, 3, 0).expect("there was always a free slot");
-        let theirs = mover.join().unwrap().expect("two slots, two users");
-        assert_eq!(array.lookup(&mine, 0), Some(3));
-        assert_eq!(array.lookup(&theirs, 0), Some(2));
+        // Slot 1 is free until slot 0 is, which this may have found taken just before.
+        let mine = list.take(slots, 0).expect("there was always a free slot");
+        let theirs = mover.join().unwrap().expect("two slots, two takers");
+        assert_ne!(mine, theirs);
     });
 }
 

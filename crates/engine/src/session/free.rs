@@ -10,9 +10,9 @@
 //! hashes to (not one chosen by the session's random bits: the slot is no secret, and would betray
 //! some of them) and goes on to the next where it finds nothing.
 //!
-//! A head holds the first slot and a tag that changes with every exchange, without which a head
-//! that went from A to B and back to A would pass for unchanged (ABA). The tag's 32 bits suffice
-//! unless a thread sleeps through exactly 2^32 exchanges of one head.
+//! A head holds the first slot and a tag that changes with every push, without which a head that
+//! went from A to B and back to A would pass for unchanged (ABA). The tag's 32 bits suffice unless
+//! a thread sleeps through exactly 2^32 pushes to one stack.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::slot::Slot;
@@ -101,7 +101,7 @@ impl Stack {
             // If another thread has taken the slot, this is not a link, but then the tag has
             // changed and the exchange fails.
             let next = slots[first as usize].next();
-            match self.swap(head, pack(tag.wrapping_add(1), next)) {
+            match self.swap(head, pack(tag, next)) {
                 Ok(()) => break,
                 Err(actual) => head = actual,
             }

@@ -175,6 +175,16 @@ fn after_a_refusal_expiry_is_noticed_as_soon_as_it_comes() {
 }
 
 #[test]
+fn a_session_created_by_a_clock_that_is_behind_is_not_forgotten() {
+    let array = SessionArray::new(1, EXACT);
+    let id = array.create(1, random(1), 1000).unwrap();
+    assert_eq!(array.create(2, random(2), 1000), Err(Full));
+    assert!(array.destroy(&id));
+    array.create(3, random(3), 999).unwrap();
+    assert!(array.create(4, random(4), 999 + EXACT + 1).is_ok());
+}
+
+#[test]
 fn sweep_frees_what_expired_within_its_budget() {
     let array = SessionArray::new(100, EXACT);
     for n in 0..100 {
