@@ -1,1 +1,504 @@
-//! x
+//! The client's side of HTTP/1.1: writing requests and parsing response heads, for backends and for the
+//! load generator.
+
+use super::head::{
+    ConnectionOptions, Cursor, HEADERS_CAPACITY, HeadFault, Header, Headers, Known, Lines,
+    Progress, Span, TransferCodings, decimal, scan_head,
+};
+use super::request::Method;
+use super::response::{HeaderName, has_no_content, write_value};
+use crate::scan::{Level, Simd, Task};
+
+/// What is wrong with a response. The connection cannot be used after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum ResponseError {
+    /// Not `HTTP/1.x` and a status of three digits.
+    #[error("malformed status line")]
+    StatusLine,
+    /// A malformed header line or a control character.
+    #[error("malformed response head")]
+    Head,
+    /// More bytes or headers than allowed.
+    #[error("response head too large")]
+    HeadTooLarge,
+    /// Lengths that are malformed or contradict each other.
+    #[error("ambiguous length of the response")]
+    Framing,
+}
+
+impl From<HeadFault> for ResponseError {
+    fn from(fault: HeadFault) -> ResponseError {
+        match fault {
+            HeadFault::TooManyHeaders => ResponseError::HeadTooLarge,
+            _ => ResponseError::Head,
+        }
+    }
+}
+
+/// How the content of a response ends (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResponseFraming {
+    /// There is none.
+    #[default]
+    None,
+    /// This many bytes.
+    Length(u64),
+    /// In chunks; see [`super::body::ChunkedDecoder`].
+    Chunked,
+    /// With the connection.
+    UntilClose,
+}
+
+/// A response head: offsets into the bytes it was parsed from, and what follows from them. To be used again
+/// as a [`super::request::RequestHead`] is.
+#[derive(Clone, Debug)]
+pub struct ResponseHead {
+    cursor: Cursor,
+    /// 0 until the status line is parsed.
+    status: u16,
+    minor: u8,
+    headers: Headers,
+    content_length: Option<u64>,
+    transfer_codings: Option<TransferCodings>,
+    connection: ConnectionOptions,
+    framing: ResponseFraming,
+    keep_alive: bool,
+}
+
+impl Default for ResponseHead {
+    fn default() -> ResponseHead {
+        ResponseHead::new()
+    }
+}
+
+impl ResponseHead {
+    /// An empty head to parse into.
+    #[must_use]
+    pub fn new() -> ResponseHead {
+        ResponseHead {
+            cursor: Cursor::default(),
+            status: 0,
+            minor: 0,
+            headers: Headers::new(),
+            content_length: None,
+            transfer_codings: None,
+            connection: ConnectionOptions::default(),
+            framing: ResponseFraming::None,
+            keep_alive: false,
+        }
+    }
+
+    /// Forgets what was parsed, a partial head included.
+    pub fn clear(&mut self) {
+        self.cursor = Cursor::default();
+        self.status = 0;
+        self.minor = 0;
+        self.headers.clear();
+        self.content_length = None;
+        self.transfer_codings = None;
+        self.connection = ConnectionOptions::default();
+        self.framing = ResponseFraming::None;
+        self.keep_alive = false;
+    }
+
+    /// The status. After 100 to 199 the real response follows: parse again behind this head.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// All header lines.
+    #[must_use]
+    pub fn headers(&self) -> &[Header] {
+        self.headers.as_slice()
+    }
+
+    /// The value of the first line of a known header.
+    #[must_use]
+    pub fn known(&self, known: Known) -> Option<Span> {
+        self.headers.known(known)
+    }
+
+    /// The values of all header lines with this name, in any case of letters.
+    pub fn values<'a>(&'a self, bytes: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.headers.all(bytes, name)
+    }
+
+    /// How the content ends.
+    #[must_use]
+    pub fn framing(&self) -> ResponseFraming {
+        self.framing
+    }
+
+    /// Whether the connection can carry another request.
+    #[must_use]
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// Judges what the headers said together.
+    fn finish(&mut self, to_head: bool) -> Result<(), ResponseError> {
+        self.framing = match (self.transfer_codings, self.content_length) {
+            (Some(_), Some(_)) => return Err(ResponseError::Framing),
+            (Some(codings), None) if codings.unknown || self.minor == 0 => {
+                return Err(ResponseError::Framing);
+            }
+            _ if to_head || has_no_content(self.status) => ResponseFraming::None,
+            (Some(_), None) => ResponseFraming::Chunked,
+            (None, Some(length)) => ResponseFraming::Length(length),
+            (None, None) => ResponseFraming::UntilClose,
+        };
+        self.keep_alive = self.connection.persists(self.minor)
+            && self.framing != ResponseFraming::UntilClose
+            && self.status != 101;
+        Ok(())
+    }
+}
+
+/// Parses a response head. `bytes` is all of the connection's input from the start of this response: after
+/// [`Progress::Partial`] call again with the same bytes and more behind them. A head is at most `head_max`
+/// bytes. `to_head` says that the request was HEAD, so that no content follows.
+///
+/// # Errors
+/// As soon as the bytes cannot be the start of a response any more.
+pub fn parse_response(
+    head: &mut ResponseHead,
+    bytes: &[u8],
+    head_max: usize,
+    to_head: bool,
+) -> Result<Progress, ResponseError> {
+    Level::active().run(ParseResponse {
+        head,
+        bytes,
+        head_max,
+        to_head,
+    })
+}
+
+struct ParseResponse<'a> {
+    head: &'a mut ResponseHead,
+    bytes: &'a [u8],
+    head_max: usize,
+    to_head: bool,
+}
+
+impl Task for ParseResponse<'_> {
+    type Output = Result<Progress, ResponseError>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Result<Progress, ResponseError> {
+        let head = self.head;
+        if head.cursor.finished {
+            head.clear();
+        }
+        let mut cursor = head.cursor;
+        let mut lines = ResponseLines {
+            head,
+            to_head: self.to_head,
+        };
+        let result = scan_head(s, self.bytes, self.head_max, &mut cursor, &mut lines);
+        cursor.finished = !matches!(result, Ok(Progress::Partial));
+        lines.head.cursor = cursor;
+        result
+    }
+}
+
+struct ResponseLines<'a> {
+    head: &'a mut ResponseHead,
+    to_head: bool,
+}
+
+impl Lines for ResponseLines<'_> {
+    type Error = ResponseError;
+
+    #[inline(always)]
+    fn line<S: Simd>(
+        &mut self,
+        s: S,
+        window: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<bool, ResponseError> {
+        let head = &mut *self.head;
+        if head.status == 0 {
+            (head.minor, head.status) =
+                status_line(&window[start..end]).ok_or(ResponseError::StatusLine)?;
+            return Ok(false);
+        }
+        if start == end {
+            head.finish(self.to_head)?;
+            return Ok(true);
+        }
+        let header = head.headers.push(s, window, start, end, HEADERS_CAPACITY)?;
+        if let Some((known, value, is_first)) = header {
+            let value = value.of(window);
+            match known {
+                Known::ContentLength => {
+                    let length = decimal(value).filter(|_| is_first);
+                    head.content_length = Some(length.ok_or(ResponseError::Framing)?);
+                }
+                Known::TransferEncoding => {
+                    if !head.transfer_codings.get_or_insert_default().add(value) {
+                        return Err(ResponseError::Framing);
+                    }
+                }
+                Known::Connection => head.connection.add(value),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    #[inline(always)]
+    fn partial<S: Simd>(
+        &mut self,
+        _: S,
+        window: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<(), ResponseError> {
+        const START: &[u8] = b"HTTP/1.";
+        let start = &window[start..end];
+        let len = start.len().min(START.len());
+        if self.head.status == 0 && start[..len] != START[..len] {
+            return Err(ResponseError::StatusLine);
+        }
+        Ok(())
+    }
+
+    fn too_large(&self) -> ResponseError {
+        ResponseError::HeadTooLarge
+    }
+}
+
+/// Minor version and status of a status line (RFC 9112 section 4); the reason does not matter.
+fn status_line(line: &[u8]) -> Option<(u8, u16)> {
+    let [
+        b'H',
+        b'T',
+        b'T',
+        b'P',
+        b'/',
+        b'1',
+        b'.',
+        minor,
+        b' ',
+        digits @ ..,
+    ] = line
+    else {
+        return None;
+    };
+    let (digits, rest) = digits.split_at_checked(3)?;
+    let status = decimal(digits)?;
+    let sound = minor.is_ascii_digit() && status >= 100 && matches!(rest, [] | [b' ', ..]);
+    sound.then_some((minor - b'0', status as u16))
+}
+
+/// Writes a request into a buffer. What it is given cannot end a line; a target is to be encoded already.
+#[derive(Debug)]
+pub struct RequestWriter<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> RequestWriter<'a> {
+    /// Starts a request of HTTP/1.1 with its request line and Host. Characters no target has are
+    /// percent-encoded.
+    pub fn new(
+        out: &'a mut Vec<u8>,
+        method: Method,
+        target: &[u8],
+        host: &str,
+    ) -> RequestWriter<'a> {
+        out.extend_from_slice(method.name().as_bytes());
+        out.push(b' ');
+        for byte in target {
+            match byte {
+                0x21..=0x7e if !b"\"#<>\\".contains(byte) => out.push(*byte),
+                _ => super::uri::encode(&[*byte], out),
+            }
+        }
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        write_value(host.as_bytes(), out);
+        out.extend_from_slice(b"\r\n");
+        RequestWriter { out }
+    }
+
+    /// Any header but the lengths.
+    pub fn header(&mut self, name: HeaderName<'_>, value: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(name.as_str().as_bytes());
+        self.out.extend_from_slice(b": ");
+        write_value(value, self.out);
+        self.out.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// Ends the head of a request without content.
+    pub fn end(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Ends the head and appends the content, with its length before it.
+    pub fn body(&mut self, content: &[u8]) {
+        self.out.extend_from_slice(b"Content-Length: ");
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(content.len()).as_bytes());
+        self.out.extend_from_slice(b"\r\n\r\n");
+        self.out.extend_from_slice(content);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::request::{HeadLimits, RequestHead, parse_head};
+
+    type Parsed = Result<Option<(u16, ResponseFraming, bool, usize)>, ResponseError>;
+
+    fn step(head: &mut ResponseHead, bytes: &[u8], to_head: bool) -> Parsed {
+        Ok(match parse_response(head, bytes, 4096, to_head)? {
+            Progress::Partial => None,
+            Progress::Complete { head_len } => {
+                Some((head.status(), head.framing(), head.keep_alive(), head_len))
+            }
+        })
+    }
+
+    fn parse(bytes: &str, to_head: bool) -> Parsed {
+        let bytes = bytes.as_bytes();
+        let whole = step(&mut ResponseHead::new(), bytes, to_head);
+        for cut in 0..bytes.len() {
+            let mut head = ResponseHead::new();
+            let result = match step(&mut head, &bytes[..cut], to_head) {
+                Ok(None) => step(&mut head, bytes, to_head),
+                done => done,
+            };
+            assert_eq!(result, whole, "cut at {cut}");
+        }
+        whole
+    }
+
+    #[test]
+    fn responses() {
+        use ResponseFraming::*;
+        for (text, to_head, status, framing, keep_alive) in [
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+                false,
+                200,
+                Length(5),
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+                true,
+                200,
+                None,
+                true,
+            ),
+            (
+                "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n",
+                false,
+                200,
+                Chunked,
+                true,
+            ),
+            ("HTTP/1.1 200 \r\n\r\n", false, 200, UntilClose, false),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+                false,
+                200,
+                Length(0),
+                false,
+            ),
+            (
+                "HTTP/1.0 404 x\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n",
+                false,
+                404,
+                Length(0),
+                true,
+            ),
+            (
+                "HTTP/1.1 503 Busy \u{e9}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                false,
+                503,
+                Length(0),
+                false,
+            ),
+            (
+                "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+                false,
+                304,
+                None,
+                true,
+            ),
+            ("HTTP/1.1 204 No Content\r\n\r\n", false, 204, None, true),
+            ("HTTP/1.1 100 Continue\r\n\r\n", false, 100, None, true),
+        ] {
+            assert_eq!(
+                parse(text, to_head),
+                Ok(Some((status, framing, keep_alive, text.len()))),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_responses() {
+        use ResponseError::*;
+        for (text, error) in [
+            ("HTTP/2 200\r\n", StatusLine),
+            ("HTTP/1.1 20\r\n", StatusLine),
+            ("HTTP/1.1 099 x\r\n", StatusLine),
+            ("HTTP/1.1 2000\r\n", StatusLine),
+            ("HTTP/1.1  200\r\n", StatusLine),
+            ("\r\nHTTP/1.1 200 OK\r\n", StatusLine),
+            ("<html>", StatusLine),
+            ("HTTP/1.1 200 OK\nA: b\n\n", Head),
+            ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", Head),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+                Framing,
+            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Framing),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Framing,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+                Framing,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Framing,
+            ),
+        ] {
+            assert_eq!(parse(text, false), Err(error), "{text:?}");
+        }
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(5000));
+        assert_eq!(parse(&long, false), Err(HeadTooLarge));
+    }
+
+    #[test]
+    fn requests_parse_again() {
+        let mut out = Vec::new();
+        RequestWriter::new(&mut out, Method::Post, b"/a b?c=\r\n\xff", "h\r\nX: y")
+            .header(HeaderName::new("Cookie").unwrap(), b"a=b\r\n\r\n")
+            .body(b"hello");
+        let expected = "POST /a%20b?c=%0D%0A%FF HTTP/1.1\r\nHost: h  X: y\r\nCookie: a=b    \r\n\
+            Content-Length: 5\r\n\r\nhello";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+
+        let mut out = Vec::new();
+        RequestWriter::new(&mut out, Method::Get, b"/", "h").end();
+        let mut head = RequestHead::new();
+        let progress = parse_head(&mut head, &out, &HeadLimits::default());
+        assert_eq!(
+            progress,
+            Ok(Progress::Complete {
+                head_len: out.len()
+            })
+        );
+    }
+}

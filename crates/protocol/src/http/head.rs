@@ -243,7 +243,7 @@ impl Headers {
         end: usize,
         count_max: usize,
     ) -> Result<Option<(Known, Span, bool)>, HeadFault> {
-        let colon = scan::run_end(s, window, start, end, &TOKEN);
+        let colon = s.run_end(window, start, end, &TOKEN);
         if colon == start || colon == end || window[colon] != b':' {
             return Err(bad_name(&window[start..end], colon - start));
         }

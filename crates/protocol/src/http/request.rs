@@ -558,7 +558,7 @@ impl RequestLine {
             stop => stop.copied(),
         };
         if self.method_end == 0 {
-            let at = scan::run_end(s, window, start, end, &TOKEN);
+            let at = s.run_end(window, start, end, &TOKEN);
             if at - start > METHOD_LEN_MAX {
                 return Err(RequestError::MethodUnknown);
             }
@@ -573,7 +573,7 @@ impl RequestLine {
         if self.target.is_empty() {
             let longest = end.min(target_start + target_max + 1);
             let from = self.target_checked.max(target_start);
-            let at = scan::run_end(s, window, from, longest.max(from), &TARGET);
+            let at = s.run_end(window, from, longest.max(from), &TARGET);
             self.target_checked = at;
             if at - target_start > target_max {
                 return Err(RequestError::TargetTooLong);
@@ -746,7 +746,7 @@ fn is_host<S: Simd>(s: S, window: &[u8], start: usize, end: usize) -> bool {
             None => return false,
         }
     } else {
-        scan::run_end(s, window, start, end, &HOST)
+        s.run_end(window, start, end, &HOST)
     };
     after_host > start
         && match &window[after_host..end] {

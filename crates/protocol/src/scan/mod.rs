@@ -44,6 +44,31 @@ pub trait Simd: Copy + sealed::Sealed {
 
     /// The bytes that are members of `set`.
     fn in_set(self, block: Self::Block, set: &ByteSet) -> u64;
+
+    /// Where the run of members of `set` that starts at `start` ends: the first position in `start..end`
+    /// whose byte is not a member, or `end`. `end` must not be past the end of `bytes`.
+    #[inline(always)]
+    fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
+        let mut at = start;
+        while at < end {
+            // Loading past `end` where there are bytes spares the slower load of a short tail.
+            let others = !self.in_set(self.load(&bytes[at..]), set);
+            if others != 0 {
+                return (at + others.trailing_zeros() as usize).min(end);
+            }
+            at += 64;
+        }
+        end
+    }
+}
+
+/// [`Simd::run_end`] where there is no quick `in_set`.
+#[inline(always)]
+fn run_end_by_byte(bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
+    let run = bytes[start..end]
+        .iter()
+        .position(|byte| !set.contains(*byte));
+    run.map_or(end, |run| start + run)
 }
 
 /// An algorithm over [`Simd`]. Mark `run` with `#[inline(always)]`, so that it is compiled into the
@@ -54,22 +79,6 @@ pub trait Task {
 
     /// Computes it with the instructions `s` stands for.
     fn run<S: Simd>(self, s: S) -> Self::Output;
-}
-
-/// Where the run of members of `set` that starts at `start` ends: the first position in `start..end`
-/// whose byte is not a member, or `end`. `end` must not be past the end of `bytes`.
-#[inline(always)]
-pub fn run_end<S: Simd>(s: S, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
-    let mut at = start;
-    while at < end {
-        // Loading past `end` where there are bytes spares the slower load of a short tail.
-        let others = !s.in_set(s.load(&bytes[at..]), set);
-        if others != 0 {
-            return (at + others.trailing_zeros() as usize).min(end);
-        }
-        at += 64;
-    }
-    end
 }
 
 /// The first position in `start..end` whose byte is `byte`, or `end`.

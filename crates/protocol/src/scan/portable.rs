@@ -70,4 +70,8 @@ impl Simd for Portable {
         }
         mask
     }
+    #[inline(always)]
+    fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
+        super::run_end_by_byte(bytes, start, end, set)
+    }
 }

@@ -30,7 +30,7 @@ impl Task for Ends<'_> {
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let set = ByteSet::range(0x20, 0x7e);
         (
-            run_end(s, self.0, self.1, self.0.len(), &set),
+            s.run_end(self.0, self.1, self.0.len(), &set),
             find_byte(s, self.0, self.1, self.0.len(), b'&'),
             separators(s, &self.0[self.1..]),
         )

@@ -124,15 +124,36 @@ impl Simd for Sse2 {
         }
         mask
     }
+
+    #[inline(always)]
+    fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
+        super::run_end_by_byte(bytes, start, end, set)
+    }
 }
 
-impl Avx2 {
-    /// A block's mask from the masks of its halves.
-    #[inline(always)]
-    fn mask(self, block: [__m256i; 2], test: impl Fn(__m256i) -> __m256i) -> u64 {
-        // SAFETY: `self` proves AVX2.
-        let [low, high] = block.map(|half| unsafe { _mm256_movemask_epi8(test(half)) as u32 });
-        u64::from(low) | u64::from(high) << 32
+/// The top bits of both halves. Written out rather than with closures, which the compiler would not inline
+/// into the function that enables AVX2.
+#[inline(always)]
+fn mask_avx2(_: Avx2, low: __m256i, high: __m256i) -> u64 {
+    // SAFETY: the first argument proves AVX2.
+    unsafe {
+        u64::from(_mm256_movemask_epi8(low) as u32)
+            | u64::from(_mm256_movemask_epi8(high) as u32) << 32
+    }
+}
+
+/// 0xff for each byte that is not a member of the set whose table is `members`.
+#[inline(always)]
+fn others_avx2(_: Avx2, x: __m256i, members: __m256i, high: __m256i) -> __m256i {
+    // SAFETY: the first argument proves AVX2.
+    unsafe {
+        let nibbles = _mm256_and_si256(_mm256_srli_epi16::<4>(x), _mm256_set1_epi8(15));
+        // The first shuffle gives zero for bytes from 0x80 up.
+        let found = _mm256_and_si256(
+            _mm256_shuffle_epi8(members, x),
+            _mm256_shuffle_epi8(high, nibbles),
+        );
+        _mm256_cmpeq_epi8(found, _mm256_setzero_si256())
     }
 }
 
@@ -149,43 +170,53 @@ impl Simd for Avx2 {
                 &short
             }
         };
-        let (parts, _) = from.as_chunks::<32>();
-        // SAFETY: `self` proves AVX2; each part is 32 readable bytes and the load needs no alignment.
-        core::array::from_fn(|i| unsafe { _mm256_loadu_si256(parts[i].as_ptr().cast()) })
+        // SAFETY: `self` proves AVX2; `from` is 64 readable bytes and the loads need no alignment.
+        unsafe {
+            [
+                _mm256_loadu_si256(from.as_ptr().cast()),
+                _mm256_loadu_si256(from.as_ptr().add(32).cast()),
+            ]
+        }
     }
 
     #[inline(always)]
-    fn eq(self, block: [__m256i; 2], byte: u8) -> u64 {
+    fn eq(self, [low, high]: [__m256i; 2], byte: u8) -> u64 {
         // SAFETY: `self` proves AVX2.
-        self.mask(block, |x| unsafe {
-            _mm256_cmpeq_epi8(x, _mm256_set1_epi8(byte as i8))
-        })
+        unsafe {
+            let byte = _mm256_set1_epi8(byte as i8);
+            mask_avx2(
+                self,
+                _mm256_cmpeq_epi8(low, byte),
+                _mm256_cmpeq_epi8(high, byte),
+            )
+        }
     }
 
     #[inline(always)]
-    fn at_most(self, block: [__m256i; 2], byte: u8) -> u64 {
+    fn at_most(self, [low, high]: [__m256i; 2], byte: u8) -> u64 {
         // SAFETY: `self` proves AVX2.
-        self.mask(block, |x| unsafe {
-            _mm256_cmpeq_epi8(_mm256_min_epu8(x, _mm256_set1_epi8(byte as i8)), x)
-        })
+        unsafe {
+            let byte = _mm256_set1_epi8(byte as i8);
+            mask_avx2(
+                self,
+                _mm256_cmpeq_epi8(_mm256_min_epu8(low, byte), low),
+                _mm256_cmpeq_epi8(_mm256_min_epu8(high, byte), high),
+            )
+        }
     }
 
     #[inline(always)]
-    fn in_set(self, block: [__m256i; 2], set: &ByteSet) -> u64 {
+    fn in_set(self, [low, high]: [__m256i; 2], set: &ByteSet) -> u64 {
         // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no alignment.
         unsafe {
-            let low =
+            let members =
                 _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
-            let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));
-            let nibble = _mm256_set1_epi8(15);
-            let others = self.mask(block, |x| {
-                // The shuffle gives zero for bytes from 0x80 up.
-                let members = _mm256_shuffle_epi8(low, x);
-                let bit =
-                    _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(x), nibble));
-                _mm256_cmpeq_epi8(_mm256_and_si256(members, bit), _mm256_setzero_si256())
-            });
-            !others
+            let bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));
+            !mask_avx2(
+                self,
+                others_avx2(self, low, members, bits),
+                others_avx2(self, high, members, bits),
+            )
         }
     }
 }
