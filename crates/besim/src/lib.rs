@@ -1,1 +1,33 @@
-//! placeholder
+//! BeSim, the backend simulator of SPECweb's Banking workload, as a pure function.
+//!
+//! A [`Bank`] keeps nothing but its number of users: accounts, bills, checks and addresses are computed from the
+//! user id each time they are asked for, so that any answer can be foretold by whoever has the same function.
+//! [`Bank::answer`] is the backend's side (a query in, an answer's body out); the typed accessors
+//! ([`Bank::accounts`], [`Bank::bills`], ...) are for those who check pages.
+//!
+//! ```
+//! use rhythm_besim::Bank;
+//! let bank = Bank::new(100_000);
+//! let mut body = Vec::new();
+//! bank.answer(b"1&1&7", &mut body);
+//! assert_eq!(body, b"<pre>\n0\ndbf60ed9f736cbeb51800e6021b73379\n</pre>\n");
+//! ```
+//!
+//! The function is integers and tables only, so that a GPU can compute it as well:
+//! [`mix`] makes numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
+//! [`bank`] puts them together, and [`answer`] is the protocol.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod bank;
+pub mod date;
+pub mod mix;
+pub mod money;
+pub mod names;
+
+pub use bank::{
+    Account, Bank, Bill, Bills, Check, Confirmation, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS,
+    Profile, TODAY,
+};
+pub use date::Date;
+pub use money::Cents;

@@ -1,0 +1,177 @@
+//! Days as numbers, `YYYY-MM-DD` as text.
+
+use core::fmt;
+
+/// A day of the Gregorian calendar from 1970-01-01 to 9999-12-31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date {
+    days: u32,
+}
+
+/// Days from 0000-03-01 to 1970-01-01. Years that begin in March have their leap day last, which makes both directions formulas.
+const MARCH_TO_EPOCH: u32 = 719_468;
+
+/// Days in 400 years.
+const ERA: u32 = 146_097;
+
+/// 9999-12-31.
+const DAYS_MAX: u32 = 2_932_896;
+
+impl Date {
+    /// The day that is `days` after 1970-01-01; the last one there is if that is past it.
+    #[must_use]
+    pub const fn from_days(days: u32) -> Date {
+        Date {
+            days: if days < DAYS_MAX { days } else { DAYS_MAX },
+        }
+    }
+
+    /// Days since 1970-01-01.
+    #[must_use]
+    pub const fn days(self) -> u32 {
+        self.days
+    }
+
+    /// The day of this year, month and day of the month, if there is one from 1970 on.
+    #[must_use]
+    pub const fn from_civil(year: u32, month: u32, day: u32) -> Option<Date> {
+        if year < 1970 || year > 9999 || month == 0 || month > 12 || day == 0 || day > 31 {
+            return None;
+        }
+        let march_year = if month <= 2 { year - 1 } else { year };
+        let era = march_year / 400;
+        let year_of_era = march_year - era * 400;
+        let month_from_march = if month > 2 { month - 3 } else { month + 9 };
+        let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let date = Date {
+            days: era * ERA + day_of_era - MARCH_TO_EPOCH,
+        };
+        // A day the month does not have comes back as one of the next month.
+        if date.civil().2 == day {
+            Some(date)
+        } else {
+            None
+        }
+    }
+
+    /// Year, month and day of the month.
+    #[must_use]
+    pub const fn civil(self) -> (u32, u32, u32) {
+        let z = self.days + MARCH_TO_EPOCH;
+        let era = z / ERA;
+        let day_of_era = z - era * ERA;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 {
+            month_from_march + 3
+        } else {
+            month_from_march - 9
+        };
+        let year = year_of_era + era * 400 + (month <= 2) as u32;
+        (year, month, day)
+    }
+
+    /// As `YYYY-MM-DD`.
+    #[must_use]
+    pub const fn text(self) -> [u8; 10] {
+        let (year, month, day) = self.civil();
+        [
+            b'0' + (year / 1000) as u8,
+            b'0' + (year / 100 % 10) as u8,
+            b'0' + (year / 10 % 10) as u8,
+            b'0' + (year % 10) as u8,
+            b'-',
+            b'0' + (month / 10) as u8,
+            b'0' + (month % 10) as u8,
+            b'-',
+            b'0' + (day / 10) as u8,
+            b'0' + (day % 10) as u8,
+        ]
+    }
+
+    /// The day that `YYYY-MM-DD` names, if it exists and is not before 1970.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Date> {
+        let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = *text else {
+            return None;
+        };
+        let number = |digits: &[u8]| {
+            digits.iter().try_fold(0, |sum: u32, digit| {
+                digit
+                    .is_ascii_digit()
+                    .then(|| sum * 10 + u32::from(digit - b'0'))
+            })
+        };
+        Date::from_civil(
+            number(&[y0, y1, y2, y3])?,
+            number(&[m0, m1])?,
+            number(&[d0, d1])?,
+        )
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = self.civil();
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_follows_the_one_before() {
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for days in 0..=DAYS_MAX {
+            let date = Date::from_days(days);
+            assert_eq!(date.civil(), (year, month, day));
+            assert_eq!(Date::from_civil(year, month, day), Some(date));
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let length = match month {
+                2 => 28 + u32::from(is_leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > length {
+                (month, day) = (month + 1, 1);
+            }
+            if month > 12 {
+                (year, month) = (year + 1, 1);
+            }
+        }
+        assert_eq!((year, month, day), (10_000, 1, 1));
+        assert_eq!(Date::from_days(u32::MAX).days(), DAYS_MAX);
+    }
+
+    #[test]
+    fn text_comes_back_and_nothing_else_is_read() {
+        let date = Date::parse(b"2024-02-29").unwrap();
+        assert_eq!(&date.text(), b"2024-02-29");
+        assert_eq!(date.to_string(), "2024-02-29");
+        for bad in [
+            "2023-02-29",
+            "2024-00-01",
+            "2024-13-01",
+            "2024-01-00",
+            "2024-04-31",
+            "1969-12-31",
+            "0000-01-01",
+            "2024-1-01",
+            "2024-01-1",
+            "2024/01/01",
+            "+024-01-01",
+            "2024-01-01 ",
+            "",
+            "20240101",
+        ] {
+            assert_eq!(Date::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
