@@ -238,10 +238,10 @@ impl Lines for ResponseLines<'_> {
                     let length = decimal(value).filter(|_| is_first);
                     head.content_length = Some(length.ok_or(ResponseError::Framing)?);
                 }
-                Known::TransferEncoding => {
-                    if !head.transfer_codings.get_or_insert_default().add(value) {
-                        return Err(ResponseError::Framing);
-                    }
+                Known::TransferEncoding
+                    if !head.transfer_codings.get_or_insert_default().add(value) =>
+                {
+                    return Err(ResponseError::Framing);
                 }
                 Known::Connection => head.connection.add(value),
                 _ => {}
