@@ -4,8 +4,9 @@
 //! bad), a line for each row with its columns joined by `&`, and `</pre>`. Whatever a query is, it gets an answer: a bad one has
 //! status 1 and one row that says why.
 
-use crate::bank::{Bank, ConfirmationHash};
+use crate::bank::{Bank, Bill, ConfirmationHash, digits};
 use crate::date::Date;
+use crate::line::Line;
 use crate::money::Cents;
 
 /// Most arguments a command takes.
@@ -79,33 +80,24 @@ impl Bank {
     }
 
     fn write_balances(&self, user: u32, out: &mut Vec<u8>) {
+        let mut line = Line::new();
         for account in self.accounts(user) {
-            out.extend_from_slice(&account.number_text());
-            out.push(b'&');
-            out.extend_from_slice(&account.kind_text());
-            out.push(b'&');
-            account.balance.write(out);
-            out.push(b'\n');
+            line.account(&account);
+            line.amount(account.balance);
+            line.end(out);
         }
     }
 
     fn write_summary(&self, user: u32, out: &mut Vec<u8>) {
+        let mut line = Line::new();
         for account in self.accounts(user) {
-            out.extend_from_slice(&account.number_text());
-            out.push(b'&');
-            out.extend_from_slice(&account.kind_text());
-            let amounts = [
-                account.balance,
-                account.deposits,
-                account.avg_deposit,
-                account.withdrawals,
-                account.avg_withdrawal,
-            ];
-            for amount in amounts {
-                out.push(b'&');
-                amount.write(out);
-            }
-            out.push(b'\n');
+            line.account(&account);
+            line.amount(account.balance);
+            line.amount(account.deposits);
+            line.amount(account.avg_deposit);
+            line.amount(account.withdrawals);
+            line.amount(account.avg_withdrawal);
+            line.end(out);
         }
     }
 
@@ -198,7 +190,7 @@ impl Bank {
             .transfer(user, from?, to?, amount)
             .ok_or("transfer refused")?;
         for (number, balance) in rows {
-            out.extend_from_slice(&crate::bank::digits::<10>(number));
+            out.extend_from_slice(&digits::<10>(number));
             out.push(b'&');
             balance.write(out);
             out.push(b'\n');
@@ -208,14 +200,14 @@ impl Bank {
 }
 
 /// The columns of commands 5 and 8.
-fn write_bills(bills: impl Iterator<Item = crate::bank::Bill>, out: &mut Vec<u8>) {
+fn write_bills(bills: impl Iterator<Item = Bill>, out: &mut Vec<u8>) {
+    let mut line = Line::new();
     for bill in bills {
-        out.extend_from_slice(&bill.payee_text());
-        out.push(b'&');
-        out.extend_from_slice(&bill.date.text());
-        out.push(b'&');
-        bill.amount.write(out);
-        out.push(b'\n');
+        line.bytes(bill.payee_text());
+        line.bytes(*b"&");
+        line.bytes(bill.date.text());
+        line.amount(bill.amount);
+        line.end(out);
     }
 }
 

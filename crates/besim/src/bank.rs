@@ -5,7 +5,7 @@
 
 use crate::date::Date;
 use crate::mix::{Purpose, Stream, mix32, mix64};
-use crate::money::Cents;
+use crate::money::{ASCII_ZEROS, Cents, eight_digits};
 use crate::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
 use md5::{Digest, Md5};
 
@@ -368,15 +368,22 @@ impl Account {
     }
 }
 
-/// The last `N` decimal digits of a number.
+/// The last `N` decimal digits of a number, at most 16 of them.
 #[inline(always)]
-pub(crate) const fn digits<const N: usize>(mut value: u64) -> [u8; N] {
+pub(crate) const fn digits<const N: usize>(value: u64) -> [u8; N] {
+    let high =
+        (eight_digits((value / 100_000_000 % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
+    let low = (eight_digits((value % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
     let mut text = [0; N];
-    let mut i = N;
-    while i > 0 {
-        i -= 1;
-        text[i] = b'0' + (value % 10) as u8;
-        value /= 10;
+    let mut i = 0;
+    while i < N {
+        let place = 16 - N + i;
+        text[i] = if place < 8 {
+            high[place]
+        } else {
+            low[place - 8]
+        };
+        i += 1;
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Days as numbers, `YYYY-MM-DD` as text.
 
+use crate::money::{ASCII_ZEROS, eight_digits};
 use core::fmt;
 
 /// A day of the Gregorian calendar from 1970-01-01 to 9999-12-31.
@@ -79,18 +80,9 @@ impl Date {
     #[must_use]
     pub const fn text(self) -> [u8; 10] {
         let (year, month, day) = self.civil();
-        [
-            b'0' + (year / 1000) as u8,
-            b'0' + (year / 100 % 10) as u8,
-            b'0' + (year / 10 % 10) as u8,
-            b'0' + (year % 10) as u8,
-            b'-',
-            b'0' + (month / 10) as u8,
-            b'0' + (month % 10) as u8,
-            b'-',
-            b'0' + (day / 10) as u8,
-            b'0' + (day % 10) as u8,
-        ]
+        let [y0, y1, y2, y3, m0, m1, d0, d1] =
+            (eight_digits(year * 10_000 + month * 100 + day) | ASCII_ZEROS).to_le_bytes();
+        [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1]
     }
 
     /// The day that `YYYY-MM-DD` names, if it exists and is not before 1970.

@@ -21,6 +21,7 @@
 pub mod answer;
 pub mod bank;
 pub mod date;
+mod line;
 pub mod mix;
 pub mod money;
 pub mod names;
