@@ -135,16 +135,28 @@ impl Known {
     /// setting the bit that makes letters lower case as what the names are made of.
     #[inline(always)]
     fn recognize(name: &[u8]) -> Option<Known> {
+        /// Compares words, which may overlap, instead of bytes.
         #[inline(always)]
         fn is<const N: usize>(name: &[u8], want: &[u8; N]) -> bool {
             let Ok(name) = <&[u8; N]>::try_from(name) else {
                 return false;
             };
-            let mut differ = 0;
-            for i in 0..N {
-                differ |= (name[i] | 0x20) ^ want[i];
-            }
-            differ == 0
+            let differ = |at: usize| {
+                let word = |text: &[u8; N]| match text[at..].first_chunk::<8>() {
+                    Some(word) => u64::from_ne_bytes(*word),
+                    None => text[at..]
+                        .first_chunk::<4>()
+                        .map_or(0, |word| u64::from(u32::from_ne_bytes(*word))),
+                };
+                (word(name) | 0x2020_2020_2020_2020) ^ (word(want) | 0x2020_2020_2020_2020)
+            };
+            let differs = match N {
+                4 => differ(0),
+                5..8 => differ(0) | differ(N - 4),
+                8..=16 => differ(0) | differ(N - 8),
+                _ => differ(0) | differ(8) | differ(N - 8),
+            };
+            differs == 0
         }
         let known = match name.len() {
             4 if is(name, b"host") => Known::Host,
@@ -233,7 +245,7 @@ impl Headers {
     }
 
     /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known header
-    /// it is, its value, and whether it is the first with that name.
+    /// it is.
     #[inline(always)]
     pub(crate) fn push<S: Simd>(
         &mut self,
@@ -242,7 +254,7 @@ impl Headers {
         start: usize,
         end: usize,
         count_max: usize,
-    ) -> Result<Option<(Known, Span, bool)>, HeadFault> {
+    ) -> Result<Option<Known>, HeadFault> {
         let colon = s.run_end(window, start, end, &TOKEN);
         if colon == start || colon == end || window[colon] != b':' {
             return Err(bad_name(&window[start..end], colon - start));
@@ -258,21 +270,27 @@ impl Headers {
             to -= 1;
         }
         let known = Known::recognize(&window[start..colon]);
-        let value = Span::new(from, to);
         self.list[self.count] = Header {
             name: Span::new(start, colon),
-            value,
+            value: Span::new(from, to),
             known,
         };
         self.count += 1;
-        Ok(known.map(|known| {
+        if let Some(known) = known {
             let first = &mut self.first[known as usize];
-            let is_first = *first == 0;
-            if is_first {
+            if *first == 0 {
                 *first = self.count as u8;
             }
-            (known, value, is_first)
-        }))
+        }
+        Ok(known)
+    }
+
+    /// The value of the line added last, and whether it is the first of the known header it is.
+    #[inline(always)]
+    pub(crate) fn last(&self, known: Known) -> (Span, bool) {
+        let index = self.count.saturating_sub(1);
+        let is_first = usize::from(self.first[known as usize]) == self.count;
+        (self.list[index].value, is_first)
     }
 }
 
@@ -364,7 +382,17 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    #[inline(always)]
     pub(crate) fn add(&mut self, value: &[u8]) {
+        // What nearly all clients send.
+        if value == b"keep-alive" {
+            self.keep_alive = true;
+        } else {
+            self.add_list(value);
+        }
+    }
+
+    fn add_list(&mut self, value: &[u8]) {
         for option in elements(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
