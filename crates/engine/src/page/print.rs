@@ -1,0 +1,1 @@
+//! Programs, to be read: `rhythm check --print programs`, and what tests compare.
