@@ -1,9 +1,8 @@
 //! The session id: the slot, which finds the session, and the secret, which proves it.
 //!
-//! As text it is 40 lowercase hexadecimal digits, 8 for the slot and 32 for the secret. Of the
-//! forms that need no escaping in a cookie this is not the shortest, but every id has exactly one
-//! spelling, and both directions are loops without branches that the compiler turns into vector
-//! code.
+//! As text it is 40 lowercase hexadecimal digits, 8 for the slot and 32 for the secret. Of the forms
+//! that need no escaping in a cookie this is not the shortest, but every id has exactly one spelling,
+//! and eight digits at a time fit one word: a digit to a byte, without a branch or a table.
 
 use core::fmt;
 use core::hint::black_box;
@@ -44,45 +43,62 @@ impl SessionId {
     /// `None` for any other length, for capitals, and for anything around it.
     pub fn parse(text: &[u8]) -> Option<SessionId> {
         let text: &[u8; Self::TEXT_LEN] = text.try_into().ok()?;
-        let mut digits = [0; Self::TEXT_LEN];
-        let mut valid = true;
-        for (digit, &byte) in digits.iter_mut().zip(text) {
-            let decimal = byte.wrapping_sub(b'0');
-            let letter = byte.wrapping_sub(b'a');
-            valid &= (decimal < 10) | (letter < 6);
-            *digit = if decimal < 10 {
-                decimal
-            } else {
-                letter.wrapping_add(10)
-            };
+        let mut words = [0; 5];
+        let mut wrong = 0;
+        for (word, &digits) in words.iter_mut().zip(text.as_chunks().0) {
+            let text = u64::from_be_bytes(digits);
+            // Letters, and only they among what is valid, have bit 6, and their low bits count from 1.
+            let letters = text >> 6 & EACH;
+            let nibbles = (text & (EACH * 0xf)) + letters * 9;
+            // What is valid is what would be written for the same value.
+            wrong |= (nibbles & (EACH * 0xf0)) | (text ^ hex_digits(nibbles));
+            *word = gather(nibbles);
         }
-        let mut bytes = [0; Self::TEXT_LEN / 2];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair[0] << 4 | pair[1] & 15;
-        }
-        let [s0, s1, s2, s3, random @ ..] = bytes;
-        let slot = u32::from_be_bytes([s0, s1, s2, s3]);
-        valid.then(|| SessionId::new(slot, u128::from_be_bytes(random)))
+        let [slot, secret @ ..] = words.map(u64::from);
+        (wrong == 0).then_some(SessionId {
+            slot: slot as u32,
+            secret: [secret[0] << 32 | secret[1], secret[2] << 32 | secret[3]],
+        })
     }
 
     /// The id as it stands in a cookie.
     pub fn to_text(self) -> [u8; Self::TEXT_LEN] {
-        let mut bytes = [0; Self::TEXT_LEN / 2];
-        bytes[..4].copy_from_slice(&self.slot.to_be_bytes());
-        bytes[4..12].copy_from_slice(&self.secret[0].to_be_bytes());
-        bytes[12..].copy_from_slice(&self.secret[1].to_be_bytes());
+        let [high, low] = self.secret;
+        let words = [high >> 32, high, low >> 32, low].map(|word| word as u32);
         let mut text = [0; Self::TEXT_LEN];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-            pair[0] = hex_digit(byte >> 4);
-            pair[1] = hex_digit(byte & 15);
+        let words = [self.slot].into_iter().chain(words);
+        for (digits, word) in text.as_chunks_mut().0.iter_mut().zip(words) {
+            *digits = hex_digits(scatter(word)).to_be_bytes();
         }
         text
     }
 }
 
+/// A one in each byte: times a byte, that byte in each.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// The digit of each byte's value, 0 to 15.
 #[inline]
-fn hex_digit(value: u8) -> u8 {
-    value + if value < 10 { b'0' } else { b'a' - 10 }
+fn hex_digits(nibbles: u64) -> u64 {
+    let letters = (nibbles + EACH * 6) >> 4 & EACH;
+    nibbles + EACH * u64::from(b'0') + letters * u64::from(b'a' - 10 - b'0')
+}
+
+/// From a half byte in each byte to the number that they spell.
+#[inline]
+fn gather(nibbles: u64) -> u32 {
+    let bytes = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
+    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
+    (pairs | pairs >> 16) as u32
+}
+
+/// The inverse of [`gather`].
+#[inline]
+fn scatter(number: u32) -> u64 {
+    let number = u64::from(number);
+    let pairs = (number | number << 16) & 0x0000_ffff_0000_ffff;
+    let bytes = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
+    (bytes | bytes << 4) & (EACH * 0xf)
 }
 
 impl PartialEq for SessionId {
