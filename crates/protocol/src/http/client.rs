@@ -5,7 +5,7 @@ use super::head::{
     ConnectionOptions, Cursor, HEADERS_CAPACITY, HeadFault, Header, Headers, Known, Lines,
     Progress, Span, TransferCodings, decimal, scan_head,
 };
-use super::request::Method;
+use super::request::{Method, TARGET};
 use super::response::{HeaderName, has_no_content, write_value};
 use crate::scan::{Level, Simd, Task};
 
@@ -313,9 +313,10 @@ impl<'a> RequestWriter<'a> {
         out.extend_from_slice(method.name().as_bytes());
         out.push(b' ');
         for byte in target {
-            match byte {
-                0x21..=0x7e if !b"\"#<>\\".contains(byte) => out.push(*byte),
-                _ => super::uri::encode(&[*byte], out),
+            if TARGET.contains(*byte) {
+                out.push(*byte);
+            } else {
+                super::uri::encode(&[*byte], out);
             }
         }
         out.extend_from_slice(b" HTTP/1.1\r\nHost: ");

@@ -9,20 +9,19 @@
 //! or an address in brackets; equal duplicates of Content-Length are refused; so is a second Content-Type.
 //! More lenient: targets may hold `[ ] { } | ^` and the backtick, which browsers send unescaped in queries.
 
+mod error;
+mod line;
+
 use super::head::{
-    ConnectionOptions, Cursor, HeadFault, Header, Headers, Known, Lines, Progress, Span, TOKEN,
-    TransferCodings, decimal, elements, scan_head,
+    ConnectionOptions, Cursor, Header, Headers, Known, Lines, Progress, Span, TransferCodings,
+    decimal, elements, scan_head,
 };
-use crate::scan::{self, ALPHANUMERIC, ByteSet, Level, Simd, Task};
+use crate::scan::{Level, Simd, Task};
+use line::{RequestLine, is_host};
 
-/// Characters of a target: those of RFC 3986 and those browsers leave as they are.
-const TARGET: ByteSet = ByteSet::range(0x21, 0x7e).without(b"\"#<>\\");
-
-/// Characters of a host name; addresses in brackets are checked apart.
-const HOST: ByteSet = ALPHANUMERIC.or(ByteSet::new(b"-._~"));
-
-/// Longest method looked at; a longer one cannot be known.
-const METHOD_LEN_MAX: usize = 24;
+pub use error::RequestError;
+pub use line::Method;
+pub(crate) use line::TARGET;
 
 /// Empty lines skipped before a request line (RFC 9112 section 2.2).
 const EMPTY_LINES_MAX: u8 = 2;
@@ -48,62 +47,6 @@ impl Default for HeadLimits {
     }
 }
 
-/// The methods answered; any other is 501.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// GET
-    #[default]
-    Get,
-    /// HEAD
-    Head,
-    /// POST
-    Post,
-    /// PUT
-    Put,
-    /// DELETE
-    Delete,
-    /// PATCH
-    Patch,
-    /// OPTIONS
-    Options,
-    /// TRACE
-    Trace,
-}
-
-impl Method {
-    /// The method's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Delete => "DELETE",
-            Method::Patch => "PATCH",
-            Method::Options => "OPTIONS",
-            Method::Trace => "TRACE",
-        }
-    }
-
-    /// The method of this name; names are case-sensitive.
-    #[inline]
-    #[must_use]
-    pub fn named(name: &[u8]) -> Option<Method> {
-        Some(match name {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            b"POST" => Method::Post,
-            b"PUT" => Method::Put,
-            b"DELETE" => Method::Delete,
-            b"PATCH" => Method::Patch,
-            b"OPTIONS" => Method::Options,
-            b"TRACE" => Method::Trace,
-            _ => return None,
-        })
-    }
-}
-
 /// How the content that follows a head ends (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
@@ -114,130 +57,6 @@ pub enum Framing {
     Length(u64),
     /// In chunks; see [`super::body::ChunkedDecoder`].
     Chunked,
-}
-
-/// What is wrong with a request head. The connection cannot be used after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[repr(u8)]
-pub enum RequestError {
-    /// Not `METHOD SP target SP version`.
-    #[error("malformed request line")]
-    RequestLine,
-    /// A character that no method has.
-    #[error("invalid character in the method")]
-    MethodInvalid,
-    /// A method this server does not know, or CONNECT.
-    #[error("method not implemented")]
-    MethodUnknown,
-    /// A character that no target has: a space, a control, `#`, non-ASCII and the like.
-    #[error("invalid character in the target")]
-    TargetInvalid,
-    /// A target of a form its method does not take (RFC 9112 section 3.2).
-    #[error("invalid form of the target")]
-    TargetForm,
-    /// The target is longer than allowed.
-    #[error("target too long")]
-    TargetTooLong,
-    /// Not `HTTP/` and two digits with a point.
-    #[error("malformed HTTP version")]
-    VersionInvalid,
-    /// A major version other than 1.
-    #[error("HTTP version not supported")]
-    VersionUnsupported,
-    /// A CR without LF.
-    #[error("bare CR in the head")]
-    BareCr,
-    /// An LF without CR.
-    #[error("bare LF in the head")]
-    BareLf,
-    /// A NUL or other control character.
-    #[error("control character in the head")]
-    Control,
-    /// A line that continues the one before (RFC 9112 section 5.2).
-    #[error("folded header line")]
-    HeaderFold,
-    /// A line that starts with a colon.
-    #[error("empty header name")]
-    HeaderNameEmpty,
-    /// A character that no header name has.
-    #[error("invalid character in a header name")]
-    HeaderNameInvalid,
-    /// White space between name and colon (RFC 9112 section 5.1).
-    #[error("white space before the colon of a header")]
-    HeaderSpaceBeforeColon,
-    /// A header line without a colon.
-    #[error("header line without a colon")]
-    HeaderColonMissing,
-    /// A header that may appear once appears again.
-    #[error("duplicate header")]
-    HeaderDuplicate,
-    /// More header lines than allowed.
-    #[error("too many headers")]
-    TooManyHeaders,
-    /// The head has more bytes than allowed.
-    #[error("request head too large")]
-    HeadTooLarge,
-    /// HTTP/1.1 without Host.
-    #[error("Host missing")]
-    HostMissing,
-    /// More than one Host.
-    #[error("duplicate Host")]
-    HostDuplicate,
-    /// A Host (or an authority in the target) that is not a host and perhaps a port.
-    #[error("invalid Host")]
-    HostInvalid,
-    /// Not a plain decimal number within 64 bits.
-    #[error("invalid Content-Length")]
-    ContentLengthInvalid,
-    /// More than one Content-Length, equal or not.
-    #[error("duplicate Content-Length")]
-    ContentLengthDuplicate,
-    /// Both lengths at once (RFC 9112 section 6.1).
-    #[error("both Content-Length and Transfer-Encoding")]
-    BothLengths,
-    /// Malformed, `chunked` twice or not last.
-    #[error("invalid Transfer-Encoding")]
-    TransferEncodingInvalid,
-    /// A transfer coding other than `chunked`.
-    #[error("transfer coding not implemented")]
-    TransferEncodingUnknown,
-    /// Transfer-Encoding in an HTTP/1.0 request.
-    #[error("Transfer-Encoding in an HTTP/1.0 request")]
-    TransferEncodingHttp10,
-    /// An expectation other than `100-continue`.
-    #[error("unknown expectation")]
-    ExpectationUnknown,
-}
-
-impl RequestError {
-    /// The status to answer with.
-    #[must_use]
-    pub fn status(self) -> u16 {
-        match self {
-            RequestError::TargetTooLong => 414,
-            RequestError::ExpectationUnknown => 417,
-            RequestError::TooManyHeaders | RequestError::HeadTooLarge => 431,
-            RequestError::MethodUnknown | RequestError::TransferEncodingUnknown => 501,
-            RequestError::VersionUnsupported => 505,
-            _ => 400,
-        }
-    }
-}
-
-impl From<HeadFault> for RequestError {
-    fn from(fault: HeadFault) -> RequestError {
-        match fault {
-            HeadFault::BareCr => RequestError::BareCr,
-            HeadFault::BareLf => RequestError::BareLf,
-            HeadFault::Control => RequestError::Control,
-            HeadFault::Fold => RequestError::HeaderFold,
-            HeadFault::NameEmpty => RequestError::HeaderNameEmpty,
-            HeadFault::NameInvalid => RequestError::HeaderNameInvalid,
-            HeadFault::SpaceBeforeColon => RequestError::HeaderSpaceBeforeColon,
-            HeadFault::ColonMissing => RequestError::HeaderColonMissing,
-            HeadFault::TooManyHeaders => RequestError::TooManyHeaders,
-        }
-    }
 }
 
 /// A request head: offsets into the bytes it was parsed from, and what follows from them.
@@ -253,23 +72,6 @@ pub struct RequestHead {
     keep_alive: bool,
     expect_continue: bool,
     pending: Pending,
-}
-
-/// The request line as far as it is parsed.
-#[derive(Clone, Copy, Debug, Default)]
-struct RequestLine {
-    empty_lines: u8,
-    complete: bool,
-    minor: u8,
-    method: Method,
-    /// Offset of the space after the method, or 0.
-    method_end: usize,
-    /// The target's characters are checked up to here.
-    target_checked: usize,
-    target: Span,
-    path: Span,
-    query: Option<Span>,
-    authority: Option<Span>,
 }
 
 /// What the headers said so far; judged at the end of the head.
@@ -537,125 +339,6 @@ impl Lines for RequestLines<'_> {
     }
 }
 
-impl RequestLine {
-    /// Parses the request line `start..end` (RFC 9112 section 3) from left to right, going on where an earlier
-    /// call stopped. If it is not `complete`, more may follow `end` (a CR at `end` is not yet a line's end).
-    #[inline(always)]
-    fn parse<S: Simd>(
-        &mut self,
-        s: S,
-        window: &[u8],
-        start: usize,
-        end: usize,
-        target_max: usize,
-        complete: bool,
-    ) -> Result<(), RequestError> {
-        // What stopped a run of characters, where a CR is as good as the end of the line.
-        let stop = |at: usize| match window[..end].get(at) {
-            None if complete => Some(b'\r'),
-            stop => stop.copied(),
-        };
-        if self.method_end == 0 {
-            let at = s.run_end(window, start, end, &TOKEN);
-            if at - start > METHOD_LEN_MAX {
-                return Err(RequestError::MethodUnknown);
-            }
-            match stop(at) {
-                None => return Ok(()),
-                Some(b'\r') => return Err(RequestError::RequestLine),
-                Some(b' ') if at > start => self.method_end = at,
-                Some(_) => return Err(RequestError::MethodInvalid),
-            }
-        }
-        let target_start = self.method_end + 1;
-        if self.target.is_empty() {
-            let longest = end.min(target_start + target_max + 1);
-            let from = self.target_checked.max(target_start);
-            let at = s.run_end(window, from, longest.max(from), &TARGET);
-            self.target_checked = at;
-            if at - target_start > target_max {
-                return Err(RequestError::TargetTooLong);
-            }
-            match stop(at) {
-                None => return Ok(()),
-                Some(b'\r') => return Err(RequestError::RequestLine),
-                Some(b' ') if at > target_start => self.target = Span::new(target_start, at),
-                Some(_) => return Err(RequestError::TargetInvalid),
-            }
-        }
-        let version = &window[usize::from(self.target.end) + 1..end];
-        if !complete {
-            return version_start(version);
-        }
-        let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = *version else {
-            return Err(RequestError::VersionInvalid);
-        };
-        if !major.is_ascii_digit() || !minor.is_ascii_digit() {
-            return Err(RequestError::VersionInvalid);
-        }
-        if major != b'1' {
-            return Err(RequestError::VersionUnsupported);
-        }
-        self.minor = minor - b'0';
-        self.complete = true;
-        self.method =
-            Method::named(&window[start..self.method_end]).ok_or(RequestError::MethodUnknown)?;
-        self.split_target(s, window)
-    }
-
-    /// Finds path, query and authority in the target (RFC 9112 section 3.2).
-    #[inline(always)]
-    fn split_target<S: Simd>(&mut self, s: S, window: &[u8]) -> Result<(), RequestError> {
-        let Span { start, end } = self.target;
-        let (mut start, end) = (usize::from(start), usize::from(end));
-        let target = &window[start..end];
-        if target[0] != b'/' {
-            if target == b"*" && self.method == Method::Options {
-                // The path stays empty, which stands for `*`.
-                return Ok(());
-            }
-            let scheme = target.iter().position(|byte| *byte == b':').unwrap_or(0);
-            let is_http = target[..scheme].eq_ignore_ascii_case(b"http")
-                || target[..scheme].eq_ignore_ascii_case(b"https");
-            if !is_http || !target[scheme..].starts_with(b"://") {
-                return Err(RequestError::TargetForm);
-            }
-            start += scheme + 3;
-            let len = window[start..end]
-                .iter()
-                .take_while(|byte| !matches!(byte, b'/' | b'?'))
-                .count();
-            if !is_host(s, window, start, start + len) {
-                return Err(RequestError::HostInvalid);
-            }
-            self.authority = Some(Span::new(start, start + len));
-            start += len;
-        }
-        let path_end = scan::find_byte(s, window, start, end, b'?');
-        self.path = Span::new(start, path_end);
-        if path_end < end {
-            self.query = Some(Span::new(path_end + 1, end));
-        }
-        Ok(())
-    }
-}
-
-/// Whether `version` can be the start of a version and the CR after it.
-fn version_start(version: &[u8]) -> Result<(), RequestError> {
-    let sound = version.iter().enumerate().all(|(i, byte)| match i {
-        0..5 => *byte == b"HTTP/"[i],
-        5 | 7 => byte.is_ascii_digit(),
-        6 => *byte == b'.',
-        8 => *byte == b'\r',
-        _ => false,
-    });
-    if sound {
-        Ok(())
-    } else {
-        Err(RequestError::VersionInvalid)
-    }
-}
-
 impl RequestHead {
     /// Takes the value of a known header as its line is parsed.
     #[inline(always)]
@@ -732,36 +415,4 @@ impl RequestHead {
             && !matches!(self.framing, Framing::None | Framing::Length(0));
         Ok(())
     }
-}
-
-/// Whether `start..end` is a host and perhaps a port (RFC 9110 section 7.2).
-#[inline(always)]
-fn is_host<S: Simd>(s: S, window: &[u8], start: usize, end: usize) -> bool {
-    let after_host = if window[start..end].first() == Some(&b'[') {
-        match ipv6_end(&window[start..end]) {
-            Some(len) => start + len,
-            None => return false,
-        }
-    } else {
-        s.run_end(window, start, end, &HOST)
-    };
-    after_host > start
-        && match &window[after_host..end] {
-            [] => true,
-            [b':', port @ ..] => {
-                port.iter().all(u8::is_ascii_digit)
-                    && decimal(port).is_none_or(|port| port <= u64::from(u16::MAX))
-                    && port.len() <= 5
-            }
-            _ => false,
-        }
-}
-
-/// The length of the address in brackets that `host` starts with.
-#[cold]
-fn ipv6_end(host: &[u8]) -> Option<usize> {
-    let close = host.iter().position(|byte| *byte == b']')?;
-    let address = core::str::from_utf8(&host[1..close]).ok()?;
-    address.parse::<core::net::Ipv6Addr>().ok()?;
-    Some(close + 1)
 }

@@ -1,0 +1,256 @@
+//! The header table: lines as spans, with the headers the protocol cares about recognized on the way.
+
+use super::fields::{TOKEN, is_space};
+use super::{HeadFault, Span};
+use crate::scan::Simd;
+
+/// Most headers a head may have, whatever the configured limit.
+pub const HEADERS_CAPACITY: usize = 100;
+
+macro_rules! known {
+    ($($variant:ident $name:literal,)*) => {
+        /// Headers recognized while scanning.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Known {
+            $(#[doc = $name] $variant,)*
+        }
+
+        impl Known {
+            /// How many there are.
+            pub(crate) const COUNT: usize = [$(Known::$variant),*].len();
+
+            /// All of them.
+            pub const ALL: [Known; Known::COUNT] = [$(Known::$variant),*];
+
+            /// Its name in lower case.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Known::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+known! {
+    AcceptEncoding "accept-encoding",
+    Connection "connection",
+    ContentEncoding "content-encoding",
+    ContentLength "content-length",
+    ContentRange "content-range",
+    ContentType "content-type",
+    Cookie "cookie",
+    Date "date",
+    ETag "etag",
+    Expect "expect",
+    Host "host",
+    IfMatch "if-match",
+    IfModifiedSince "if-modified-since",
+    IfNoneMatch "if-none-match",
+    IfRange "if-range",
+    IfUnmodifiedSince "if-unmodified-since",
+    LastModified "last-modified",
+    Location "location",
+    Range "range",
+    RetryAfter "retry-after",
+    SetCookie "set-cookie",
+    TransferEncoding "transfer-encoding",
+}
+
+impl Known {
+    /// The known header of this name. `name` must be a token: then only letters and `-` can come out of
+    /// setting the bit that makes letters lower case as what the names are made of.
+    #[inline(always)]
+    fn recognize(name: &[u8]) -> Option<Known> {
+        /// Compares words, which may overlap, instead of bytes.
+        #[inline(always)]
+        fn is<const N: usize>(name: &[u8], want: &[u8; N]) -> bool {
+            let Ok(name) = <&[u8; N]>::try_from(name) else {
+                return false;
+            };
+            let differ = |at: usize| {
+                let word = |text: &[u8; N]| match text[at..].first_chunk::<8>() {
+                    Some(word) => u64::from_ne_bytes(*word),
+                    None => text[at..]
+                        .first_chunk::<4>()
+                        .map_or(0, |word| u64::from(u32::from_ne_bytes(*word))),
+                };
+                (word(name) | 0x2020_2020_2020_2020) ^ (word(want) | 0x2020_2020_2020_2020)
+            };
+            let differs = match N {
+                4 => differ(0),
+                5..8 => differ(0) | differ(N - 4),
+                8..=16 => differ(0) | differ(N - 8),
+                _ => differ(0) | differ(8) | differ(N - 8),
+            };
+            differs == 0
+        }
+        let known = match name.len() {
+            4 if is(name, b"host") => Known::Host,
+            4 if is(name, b"date") => Known::Date,
+            4 if is(name, b"etag") => Known::ETag,
+            5 if is(name, b"range") => Known::Range,
+            6 if is(name, b"cookie") => Known::Cookie,
+            6 if is(name, b"expect") => Known::Expect,
+            8 if is(name, b"if-match") => Known::IfMatch,
+            8 if is(name, b"if-range") => Known::IfRange,
+            8 if is(name, b"location") => Known::Location,
+            10 if is(name, b"connection") => Known::Connection,
+            10 if is(name, b"set-cookie") => Known::SetCookie,
+            11 if is(name, b"retry-after") => Known::RetryAfter,
+            12 if is(name, b"content-type") => Known::ContentType,
+            13 if is(name, b"if-none-match") => Known::IfNoneMatch,
+            13 if is(name, b"content-range") => Known::ContentRange,
+            13 if is(name, b"last-modified") => Known::LastModified,
+            14 if is(name, b"content-length") => Known::ContentLength,
+            15 if is(name, b"accept-encoding") => Known::AcceptEncoding,
+            16 if is(name, b"content-encoding") => Known::ContentEncoding,
+            17 if is(name, b"transfer-encoding") => Known::TransferEncoding,
+            17 if is(name, b"if-modified-since") => Known::IfModifiedSince,
+            19 if is(name, b"if-unmodified-since") => Known::IfUnmodifiedSince,
+            _ => return None,
+        };
+        Some(known)
+    }
+}
+
+/// A header line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The name as sent.
+    pub name: Span,
+    /// The value without the white space around it.
+    pub value: Span,
+    /// Which one it is, if it is one of those recognized.
+    pub known: Option<Known>,
+}
+
+/// The headers of one head, in the order they came.
+#[derive(Clone, Debug)]
+pub struct Headers {
+    count: usize,
+    /// For each known header, one more than the index of its first line, or 0.
+    first: [u8; Known::COUNT],
+    list: [Header; HEADERS_CAPACITY],
+}
+
+impl Headers {
+    pub(crate) fn new() -> Headers {
+        Headers {
+            count: 0,
+            first: [0; Known::COUNT],
+            list: [Header::default(); HEADERS_CAPACITY],
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+        self.first = [0; Known::COUNT];
+    }
+
+    /// All header lines.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[Header] {
+        &self.list[..self.count]
+    }
+
+    /// The value of the first line of a known header.
+    #[inline]
+    #[must_use]
+    pub fn known(&self, known: Known) -> Option<Span> {
+        let index = usize::from(self.first[known as usize]).checked_sub(1)?;
+        Some(self.list[index].value)
+    }
+
+    /// The values of all lines with this name, in any case of letters.
+    pub fn all<'a>(&'a self, bytes: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.as_slice()
+            .iter()
+            .filter(move |header| header.name.of(bytes).eq_ignore_ascii_case(name.as_bytes()))
+            .map(move |header| header.value.of(bytes))
+    }
+
+    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known header
+    /// it is.
+    #[inline(always)]
+    pub(crate) fn push<S: Simd>(
+        &mut self,
+        s: S,
+        window: &[u8],
+        start: usize,
+        end: usize,
+        count_max: usize,
+    ) -> Result<Option<Known>, HeadFault> {
+        let colon = s.run_end(window, start, end, &TOKEN);
+        if colon == start || colon == end || window[colon] != b':' {
+            return Err(bad_name(&window[start..end], colon - start));
+        }
+        if self.count >= count_max.min(HEADERS_CAPACITY) {
+            return Err(HeadFault::TooManyHeaders);
+        }
+        let (mut from, mut to) = (colon + 1, end);
+        while from < to && is_space(window[from]) {
+            from += 1;
+        }
+        while from < to && is_space(window[to - 1]) {
+            to -= 1;
+        }
+        let known = Known::recognize(&window[start..colon]);
+        self.list[self.count] = Header {
+            name: Span::new(start, colon),
+            value: Span::new(from, to),
+            known,
+        };
+        self.count += 1;
+        if let Some(known) = known {
+            let first = &mut self.first[known as usize];
+            if *first == 0 {
+                *first = self.count as u8;
+            }
+        }
+        Ok(known)
+    }
+
+    /// The value of the line added last, and whether it is the first of the known header it is.
+    #[inline(always)]
+    pub(crate) fn last(&self, known: Known) -> (Span, bool) {
+        let index = self.count.saturating_sub(1);
+        let is_first = usize::from(self.first[known as usize]) == self.count;
+        (self.list[index].value, is_first)
+    }
+}
+
+/// Why a line does not start with a name and a colon.
+#[cold]
+fn bad_name(line: &[u8], token_len: usize) -> HeadFault {
+    let rest = line.get(token_len..).unwrap_or(&[]);
+    match rest.first() {
+        Some(b' ' | b'\t') if token_len == 0 => HeadFault::Fold,
+        Some(b':') => HeadFault::NameEmpty,
+        Some(b' ' | b'\t') if rest.trim_ascii_start().first() == Some(&b':') => {
+            HeadFault::SpaceBeforeColon
+        }
+        Some(_) => HeadFault::NameInvalid,
+        None => HeadFault::ColonMissing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recognizes_all_known_names_in_any_case() {
+        for known in Known::ALL {
+            let name = known.name();
+            assert_eq!(Known::recognize(name.as_bytes()), Some(known));
+            assert_eq!(
+                Known::recognize(name.to_uppercase().as_bytes()),
+                Some(known)
+            );
+            assert_eq!(Known::recognize(&name.as_bytes()[1..]), None);
+        }
+        assert_eq!(Known::recognize(b"hosu"), None);
+    }
+}
