@@ -18,7 +18,7 @@ const REQUEST: &[u8] = b"GET /bank/account_summary.php HTTP/1.1\r\n\
     Connection: keep-alive\r\n\
     Referer: http://bank.example.com/bank/login.php\r\n\
     Upgrade-Insecure-Requests: 1\r\n\
-    Cookie: rhythm_session=0000000000000000000000000000000000000000000000000\r\n\r\n";
+    Cookie: rhythm_session=0000000000000000000000000000000000000000000000\r\n\r\n";
 
 const ROUNDS: u32 = 50;
 const REQUESTS_PER_ROUND: u32 = 20_000;
