@@ -49,7 +49,7 @@ pub struct Sources {
 }
 
 /// A compiled service.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Service {
     /// Its pages. Else pages are not here: they are part of the pages that show them.
     pub pages: Vec<PageProgram>,
