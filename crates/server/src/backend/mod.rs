@@ -8,6 +8,24 @@
 //! deadline towards the client. A key whose answer nobody waits for any more is simply not found; answering it late is
 //! no error.
 
+mod answers;
+mod besim;
+mod circuit;
+#[cfg(test)]
+mod fake;
+mod pipe;
+mod reader;
+mod remote;
+#[cfg(test)]
+mod remote_tests;
+mod url;
+
+pub use besim::EmbeddedBesim;
+pub use circuit::CircuitOptions;
+pub use reader::AnswerLimits;
+pub use remote::{RemoteBesim, RemoteOptions};
+pub use url::{BackendUrl, UrlError};
+
 use rhythm_engine::cohort::{Arena, BackendRequest, LaneError, View};
 use rhythm_net::{ConnectionId, Ended, Port, Time};
 
@@ -76,13 +94,7 @@ pub trait Backend {
     }
 
     /// Bytes came in; all of them are taken.
-    fn received(
-        &mut self,
-        port: &mut dyn Port,
-        connection: ConnectionId,
-        bytes: &[u8],
-        now: Time,
-    ) {
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
         let _ = (port, connection, bytes, now);
     }
 

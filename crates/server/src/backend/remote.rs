@@ -1,0 +1,510 @@
+//! BeSim on another machine: HTTP/1.1 over a few connections that are kept open.
+//!
+//! ```text
+//!    submit --> waiting --> pipes (opening, open) --> answers --> poll
+//!                  ^            |                        ^
+//!                  |  sent once |  connection lost       |
+//!                  +------------+------------------------+
+//!                                  not safe to repeat, too late, or sent twice
+//! ```
+//!
+//! A request `1&3&17` is `GET /path?1&3&17`. Waiting requests fill the open pipes, the emptiest first, each up to a
+//! depth; all that one pipe gets leaves in one send. Connections are opened when requests wait that no pipe has room
+//! for, and closed after a time without any. A request moves along the arrows as a value with one owner, which is why
+//! each is told of exactly once.
+//!
+//! What happens when things go wrong:
+//!
+//! - *No answer in time*: `BackendTimeout`. Answers come in order, so the one that is late holds up those behind it,
+//!   and its connection is dropped.
+//! - *The connection is lost*: the requests in it are sent again, once, where that is safe: where they are idempotent,
+//!   or were not sent to their last byte, so that the other side cannot have begun with them (RFC 9110, section
+//!   9.2.2). The others fail with `BackendFailed`.
+//! - *The other side said `Connection: close`*: it carries out nothing that came after the request it answered so
+//!   (RFC 9112, section 9.6); those are sent again.
+//! - *No connection can be opened*: every address is tried, and at least two attempts made; then all that wait fail.
+//! - *A status other than 2xx*: `BackendFailed`, and not repeated: the other side has decided.
+//! - *An answer that is malformed or too long*: `BadAnswer`; the connection is dropped.
+//!
+//! Lost connections, time-outs, malformed answers and statuses from 500 on count as failures with the circuit
+//! breaker, each once however many requests it meets. While the circuit is open, requests are refused, and so are
+//! those beyond the bound of requests under way.
+
+use super::answers::Answers;
+use super::circuit::{Circuit, CircuitOptions};
+use super::pipe::{Call, Encoder, Phase, Pipe};
+use super::reader::{Answer, AnswerLimits, Unreadable};
+use super::url::BackendUrl;
+use super::{Backend, BackendCounts, Batch};
+use rhythm_engine::cohort::LaneError;
+use rhythm_net::{ConnectionId, Ended, Port, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How a remote backend is used. The limits are a worker's, not the process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteOptions {
+    /// Most connections at a time; 0 is taken as 1.
+    pub connections_max: usize,
+    /// Most requests under way on a connection; 0 is taken as 1, which is not to pipeline.
+    pub depth_max: usize,
+    /// Most requests taken over and not yet answered; beyond, they are refused.
+    pub requests_max: usize,
+    /// Most bytes of a request's text.
+    pub text_max: usize,
+    /// How long a request may take, its waiting and repetition included.
+    pub timeout: Duration,
+    /// How long opening a connection may take.
+    pub connect_timeout: Duration,
+    /// How long a connection is kept without requests. Less than the other side keeps it, so that no request meets
+    /// a connection that is just being closed.
+    pub idle_max: Duration,
+    /// What an answer may have.
+    pub limits: AnswerLimits,
+    /// When a failing backend is left alone.
+    pub circuit: CircuitOptions,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> RemoteOptions {
+        RemoteOptions {
+            connections_max: 4,
+            depth_max: 128,
+            requests_max: 1 << 16,
+            text_max: 8 * 1024,
+            timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(1),
+            idle_max: Duration::from_secs(4),
+            limits: AnswerLimits::default(),
+            circuit: CircuitOptions::default(),
+        }
+    }
+}
+
+/// How long no other connection is opened after one could not be, while some stand.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Texts' memory that is kept for later requests, in texts.
+const SPARE_TEXTS_MAX: usize = 1 << 14;
+
+/// Why a pipe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// It broke, or what came over it made no sense.
+    Broken,
+    /// The other side said beforehand that it would not go on.
+    Announced,
+}
+
+/// The Banking workload's backend, over HTTP.
+#[derive(Debug)]
+pub struct RemoteBesim {
+    options: RemoteOptions,
+    addresses: Vec<SocketAddr>,
+    /// The address to connect to next.
+    address_next: usize,
+    encoder: Encoder,
+    waiting: VecDeque<Call>,
+    pipes: Vec<Pipe>,
+    circuit: Circuit,
+    /// Connections that could not be opened, in a row.
+    connect_failures: usize,
+    /// Until when no other connection is opened.
+    connect_pause: Option<Time>,
+    /// No request's deadline is earlier.
+    deadline_next: Time,
+    done: Done,
+}
+
+/// Where requests end up.
+#[derive(Debug, Default)]
+struct Done {
+    answers: Answers,
+    counts: BackendCounts,
+    /// Requests taken over and not yet told of.
+    under_way: usize,
+    /// Memory for texts.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Done {
+    /// The beginning of a request.
+    fn take_over(&mut self) {
+        self.counts.requests += 1;
+        self.under_way += 1;
+    }
+
+    /// The end of a request that was answered, well or not.
+    fn tell_answer(&mut self, call: Call, answer: &Answer<'_>, circuit: &mut Circuit, now: Time) {
+        match answer.status {
+            500.. => circuit.failed(now),
+            _ => circuit.succeeded(),
+        }
+        let body = match answer.status {
+            200..=299 => Ok(answer.body),
+            _ => Err(LaneError::BackendFailed),
+        };
+        self.tell(call, body);
+    }
+
+    /// The end of a request: the one place where one is told of.
+    fn tell(&mut self, call: Call, answer: Result<&[u8], LaneError>) {
+        self.under_way -= 1;
+        self.counts.failures += u64::from(answer.is_err());
+        self.answers.push(call.key, answer);
+        if self.spare.len() < SPARE_TEXTS_MAX {
+            self.spare.push(call.text);
+        }
+    }
+}
+
+impl RemoteBesim {
+    /// A backend at these addresses, which are what `url`'s host was resolved to and are used in turn. Without an
+    /// address every request fails.
+    pub fn new(
+        url: &BackendUrl,
+        addresses: Vec<SocketAddr>,
+        options: RemoteOptions,
+    ) -> RemoteBesim {
+        RemoteBesim {
+            options,
+            addresses,
+            address_next: 0,
+            encoder: Encoder::new(&url.authority, &url.path),
+            waiting: VecDeque::new(),
+            pipes: Vec::new(),
+            circuit: Circuit::new(options.circuit),
+            connect_failures: 0,
+            connect_pause: None,
+            deadline_next: Time::NEVER,
+            done: Done::default(),
+        }
+    }
+
+    fn find(&self, connection: ConnectionId) -> Option<usize> {
+        self.pipes
+            .iter()
+            .position(|pipe| pipe.connection == connection)
+    }
+
+    /// Does all that can be done now: fills pipes with what waits and opens others.
+    fn pump(&mut self, port: &mut dyn Port, now: Time) {
+        let depth = self.options.depth_max.max(1);
+        loop {
+            if self.circuit.is_open() {
+                self.fail_waiting(LaneError::BackendRefused);
+            }
+            if self.waiting.is_empty() {
+                return;
+            }
+            let emptiest = (self.pipes.iter().enumerate())
+                .filter(|(_, pipe)| pipe.room(depth) > 0)
+                .min_by_key(|(_, pipe)| pipe.requests.len());
+            let Some((at, _)) = emptiest else {
+                break;
+            };
+            let pipe = &mut self.pipes[at];
+            while pipe.room(depth) > 0
+                && let Some(call) = self.waiting.pop_front()
+            {
+                pipe.requests.put(call, &mut self.encoder);
+            }
+            if !pipe.flush(port) {
+                self.lose(port, at, Loss::Broken, now);
+            }
+        }
+        self.connect(port, now);
+    }
+
+    /// Opens as many connections as the waiting requests need.
+    fn connect(&mut self, port: &mut dyn Port, now: Time) {
+        if self.connect_pause.is_some_and(|until| now < until) {
+            return;
+        }
+        self.connect_pause = None;
+        loop {
+            let opening = self.pipes.iter().filter(|pipe| !pipe.is_open()).count();
+            let wanted = self.waiting.len().div_ceil(self.options.depth_max.max(1));
+            if opening >= wanted
+                || self.pipes.len() >= self.options.connections_max.max(1)
+                || self.connect_pause.is_some()
+            {
+                return;
+            }
+            let address = self
+                .addresses
+                .get(self.address_next % self.addresses.len().max(1));
+            self.address_next = self.address_next.wrapping_add(1);
+            match address.map(|address| port.connect(*address)) {
+                Some(Ok(connection)) => {
+                    let until = now + self.options.connect_timeout;
+                    self.pipes.push(Pipe::new(connection, until));
+                }
+                Some(Err(_)) | None => self.connect_failed(now),
+            }
+        }
+    }
+
+    /// A connection could not be opened. While others stand, there is only to wait; else it is the backend's failure.
+    fn connect_failed(&mut self, now: Time) {
+        if self.pipes.iter().any(Pipe::is_open) {
+            self.connect_pause = Some(now + CONNECT_PAUSE);
+            return;
+        }
+        self.circuit.failed(now);
+        self.connect_failures += 1;
+        if self.circuit.is_open() {
+            self.fail_waiting(LaneError::BackendRefused);
+        } else if self.pipes.is_empty() && self.connect_failures >= self.addresses.len().max(2) {
+            self.connect_failures = 0;
+            self.fail_waiting(LaneError::BackendFailed);
+        }
+    }
+
+    fn fail_waiting(&mut self, error: LaneError) {
+        for call in self.waiting.drain(..) {
+            self.done.tell(call, Err(error));
+        }
+    }
+
+    /// Ends a pipe and decides over the requests in it.
+    fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
+        let mut pipe = self.pipes.swap_remove(at);
+        match loss {
+            Loss::Announced => port.close(pipe.connection),
+            Loss::Broken => {
+                port.abort(pipe.connection);
+                if pipe.requests.len() > 0 {
+                    self.circuit.failed(now);
+                }
+            }
+        }
+        // From the back, so that the first is the first again.
+        while let Some((mut call, delivered)) = pipe.requests.take_back() {
+            let again = match loss {
+                // Not counted: each announced end comes with an answer, so there is progress.
+                Loss::Announced => true,
+                Loss::Broken if call.retried || delivered && !call.idempotent => false,
+                Loss::Broken => {
+                    call.retried = true;
+                    true
+                }
+            };
+            if call.deadline <= now {
+                self.done.tell(call, Err(LaneError::BackendTimeout));
+            } else if again {
+                self.done.counts.retries += 1;
+                self.waiting.push_front(call);
+            } else {
+                self.done.tell(call, Err(LaneError::BackendFailed));
+            }
+        }
+    }
+
+    /// Takes the answers out of what came in, and says how the pipe ended if it did.
+    fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
+        let RemoteBesim {
+            pipes,
+            circuit,
+            done,
+            options,
+            ..
+        } = self;
+        let Pipe {
+            reader,
+            requests,
+            phase,
+            proven,
+            ..
+        } = &mut pipes[at];
+        loop {
+            let (used, answer) = match reader.next(input, &options.limits) {
+                Ok((used, Some(answer))) => (used, answer),
+                Ok((_, None)) => return None,
+                Err(Unreadable) => {
+                    if let Some(call) = requests.take_answered() {
+                        circuit.failed(now);
+                        done.tell(call, Err(LaneError::BadAnswer));
+                    }
+                    return Some(Loss::Broken);
+                }
+            };
+            let Some(call) = requests.take_answered() else {
+                // Nobody asked.
+                return Some(Loss::Broken);
+            };
+            done.tell_answer(call, &answer, circuit, now);
+            if !answer.keep_alive {
+                return Some(Loss::Announced);
+            }
+            *proven = true;
+            *phase = Phase::Open {
+                idle_until: now + options.idle_max,
+            };
+            input = &input[used..];
+        }
+    }
+
+    /// Gives up what is late: waiting requests, and pipes with such requests.
+    fn expire(&mut self, port: &mut dyn Port, now: Time) {
+        let mut late = false;
+        for _ in 0..self.waiting.len() {
+            match self.waiting.pop_front() {
+                Some(call) if call.deadline <= now => {
+                    self.done.tell(call, Err(LaneError::BackendTimeout));
+                    late = true;
+                }
+                Some(call) => self.waiting.push_back(call),
+                None => break,
+            }
+        }
+        if late {
+            self.circuit.failed(now);
+        }
+        let is_late = |pipe: &Pipe| pipe.requests.calls().any(|call| call.deadline <= now);
+        while let Some(at) = self.pipes.iter().position(is_late) {
+            self.lose(port, at, Loss::Broken, now);
+        }
+        let under_way =
+            (self.waiting.iter()).chain(self.pipes.iter().flat_map(|p| p.requests.calls()));
+        self.deadline_next = under_way
+            .map(|call| call.deadline)
+            .min()
+            .unwrap_or(Time::NEVER);
+    }
+}
+
+impl Backend for RemoteBesim {
+    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        let deadline = batch.deadline.min(now + self.options.timeout);
+        for ask in batch.asks {
+            let given = batch.arena.get(ask.text);
+            let mut text = self.done.spare.pop().unwrap_or_default();
+            text.clear();
+            let refusal = if given.len() > self.options.text_max {
+                Some(LaneError::TooLarge)
+            } else if deadline <= now {
+                Some(LaneError::BackendTimeout)
+            } else if self.done.under_way >= self.options.requests_max || !self.circuit.admit(now) {
+                Some(LaneError::BackendRefused)
+            } else {
+                text.extend_from_slice(given);
+                None
+            };
+            let call = Call {
+                key: ask.key,
+                text,
+                deadline,
+                idempotent: batch.idempotent,
+                retried: false,
+            };
+            self.done.take_over();
+            match refusal {
+                Some(error) => self.done.tell(call, Err(error)),
+                None => {
+                    self.deadline_next = self.deadline_next.min(deadline);
+                    self.waiting.push_back(call);
+                }
+            }
+        }
+        self.pump(port, now);
+    }
+
+    fn poll(&mut self, tell: &mut dyn FnMut(u64, Result<&[u8], LaneError>)) {
+        self.done.answers.tell(tell);
+    }
+
+    fn owns(&self, connection: ConnectionId) -> bool {
+        self.find(connection).is_some()
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        if let Some(at) = self.find(connection) {
+            self.connect_failures = 0;
+            self.pipes[at].phase = Phase::Open {
+                idle_until: now + self.options.idle_max,
+            };
+            self.pump(port, now);
+        }
+    }
+
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
+        if let Some(at) = self.find(connection) {
+            if let Some(loss) = self.read(at, bytes, now) {
+                self.lose(port, at, loss, now);
+            }
+            self.pump(port, now);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+        let Some(at) = self.find(connection) else {
+            return;
+        };
+        let pipe = &mut self.pipes[at];
+        if !pipe.is_open() {
+            self.pipes.swap_remove(at);
+            port.abort(connection);
+            self.connect_failed(now);
+        } else {
+            // What ends with the connection is complete now.
+            let mut loss = Loss::Broken;
+            if how == Ended::PeerFinished
+                && let Some(answer) = pipe.reader.finish()
+                && let Some(call) = pipe.requests.take_answered()
+            {
+                self.done.tell_answer(call, &answer, &mut self.circuit, now);
+                loss = Loss::Announced;
+            }
+            self.lose(port, at, loss, now);
+        }
+        self.pump(port, now);
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        if let Some(at) = self.find(connection) {
+            self.pipes[at].requests.unblock();
+            if !self.pipes[at].flush(port) {
+                self.lose(port, at, Loss::Broken, now);
+            }
+            self.pump(port, now);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        if !self.done.answers.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let deadline = (self.done.under_way > 0).then_some(self.deadline_next);
+        let pause = self.connect_pause.filter(|_| !self.waiting.is_empty());
+        (self.pipes.iter().map(Pipe::wake_at))
+            .chain(deadline)
+            .chain(pause)
+            .filter(|at| *at != Time::NEVER)
+            .min()
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if self.deadline_next <= now {
+            self.expire(port, now);
+        }
+        while let Some(at) = self.pipes.iter().position(|pipe| pipe.wake_at() <= now) {
+            let pipe = self.pipes.swap_remove(at);
+            if pipe.is_open() {
+                port.close(pipe.connection);
+            } else {
+                port.abort(pipe.connection);
+                self.connect_failed(now);
+            }
+        }
+        self.pump(port, now);
+    }
+
+    fn counts(&self) -> BackendCounts {
+        BackendCounts {
+            circuit_open: self.circuit.refuses(),
+            ..self.done.counts
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where a remote backend is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section 4.2.1).
+
+use std::str::FromStr;
+
+/// Why a text is no backend's URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It does not begin with `http://`.
+    #[error("only http:// is supported")]
+    Scheme,
+    /// The host is missing or holds what no host can.
+    #[error("no valid host")]
+    Host,
+    /// The port is not a number from 1 to 65535.
+    #[error("no valid port")]
+    Port,
+    /// The path holds what no path can, or there is a query or fragment: the query is the request's.
+    #[error("no valid path: letters, digits and punctuation, without ? and #")]
+    Path,
+}
+
+/// A remote backend's URL. The host is not resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendUrl {
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port: 80 unless given.
+    pub port: u16,
+    /// Host and port as written, for the Host header.
+    pub authority: String,
+    /// The path, beginning with `/`.
+    pub path: String,
+}
+
+impl FromStr for BackendUrl {
+    type Err = UrlError;
+
+    fn from_str(url: &str) -> Result<BackendUrl, UrlError> {
+        let rest = match url.split_at_checked("http://".len()) {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
+            _ => return Err(UrlError::Scheme),
+        };
+        let (authority, path) = match rest.find(['/', '?', '#']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        let is_path_byte = |b: u8| b.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&b);
+        if !path.starts_with('/') || !path.bytes().all(is_path_byte) {
+            return Err(UrlError::Path);
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or(UrlError::Host)?;
+                if host.parse::<std::net::Ipv6Addr>().is_err() {
+                    return Err(UrlError::Host);
+                }
+                (host, port)
+            }
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let is_host_byte = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
+        if host.is_empty() || !host.bytes().all(is_host_byte) {
+            return Err(UrlError::Host);
+        }
+        let port = match port.strip_prefix(':') {
+            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                digits.parse().ok().filter(|port| *port != 0)
+            }
+            None if port.is_empty() => Some(80),
+            _ => None,
+        };
+        Ok(BackendUrl {
+            host: host.to_owned(),
+            port: port.ok_or(UrlError::Port)?,
+            authority: authority.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (url, host, port, authority, path) in [
+            ("http://localhost", "localhost", 80, "localhost", "/"),
+            ("http://10.0.0.1:81/", "10.0.0.1", 81, "10.0.0.1:81", "/"),
+            (
+                "HTTP://be-sim.x:8081/b/c.d",
+                "be-sim.x",
+                8081,
+                "be-sim.x:8081",
+                "/b/c.d",
+            ),
+            ("http://[::1]:9/besim", "::1", 9, "[::1]:9", "/besim"),
+            ("http://[fe80::1]/", "fe80::1", 80, "[fe80::1]", "/"),
+        ] {
+            let expected = BackendUrl {
+                host: host.into(),
+                port,
+                authority: authority.into(),
+                path: path.into(),
+            };
+            assert_eq!(url.parse(), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for (url, error) in [
+            ("", UrlError::Scheme),
+            ("localhost:80", UrlError::Scheme),
+            ("https://localhost/", UrlError::Scheme),
+            ("http:/é", UrlError::Scheme),
+            ("http://", UrlError::Host),
+            ("http:///besim", UrlError::Host),
+            ("http://user@host/", UrlError::Host),
+            ("http://a b/", UrlError::Host),
+            ("http://[::1/", UrlError::Host),
+            ("http://[x]/", UrlError::Host),
+            ("http://h:/", UrlError::Port),
+            ("http://h:0/", UrlError::Port),
+            ("http://h:65536/", UrlError::Port),
+            ("http://h:+1/", UrlError::Port),
+            ("http://[::1]80/", UrlError::Port),
+            ("http://h?1", UrlError::Path),
+            ("http://h/p?1&3", UrlError::Path),
+            ("http://h/p#f", UrlError::Path),
+            ("http://h/p q", UrlError::Path),
+            ("http://h/p\r\nX: y", UrlError::Path),
+        ] {
+            assert_eq!(url.parse::<BackendUrl>(), Err(error), "{url}");
+        }
+    }
+}
