@@ -1,5 +1,6 @@
 //! What a backend has to tell until it is asked, without an allocation an answer.
 
+use super::Tell;
 use rhythm_engine::cohort::LaneError;
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ impl Answers {
     }
 
     /// Tells all and forgets them.
-    pub(super) fn tell(&mut self, tell: &mut dyn FnMut(u64, Result<&[u8], LaneError>)) {
+    pub(super) fn tell(&mut self, tell: &mut Tell<'_>) {
         for (key, answer) in self.told.drain(..) {
             tell(key, answer.map(|range| &self.bodies[range]));
         }

@@ -1,9 +1,9 @@
 //! BeSim in the same process: every answer is a function call.
 
 use super::answers::Answers;
-use super::{Backend, BackendCounts, Batch};
+use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, BackendRequest, LaneError};
+use rhythm_engine::cohort::{Arena, BackendRequest};
 use rhythm_net::{Port, Time};
 
 /// More than any answer of a [`Bank`] has, in bytes.
@@ -55,7 +55,7 @@ impl Backend for EmbeddedBesim {
         }
     }
 
-    fn poll(&mut self, tell: &mut dyn FnMut(u64, Result<&[u8], LaneError>)) {
+    fn poll(&mut self, tell: &mut Tell<'_>) {
         self.answers.tell(tell);
     }
 

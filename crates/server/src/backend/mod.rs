@@ -64,6 +64,9 @@ pub struct BackendCounts {
     pub circuit_open: bool,
 }
 
+/// What a backend tells answers to: the key, and the answer's body or why there is none.
+pub type Tell<'a> = dyn FnMut(u64, Result<&[u8], LaneError>) + 'a;
+
 /// A source of data. See the module's text.
 pub trait Backend {
     /// Answers the requests at once, their answers appended to the arena, and returns true; or, where answering takes
@@ -79,8 +82,8 @@ pub trait Backend {
     /// the batch's deadline, also where it is refused.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
 
-    /// Tells what was answered since the last poll: the key, and the answer's body or why there is none.
-    fn poll(&mut self, tell: &mut dyn FnMut(u64, Result<&[u8], LaneError>));
+    /// Tells what was answered since the last poll.
+    fn poll(&mut self, tell: &mut Tell<'_>);
 
     /// Is this a connection of the backend's own? Its events, and only those, are passed on.
     fn owns(&self, connection: ConnectionId) -> bool {

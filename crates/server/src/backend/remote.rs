@@ -35,7 +35,7 @@ use super::circuit::{Circuit, CircuitOptions};
 use super::pipe::{Call, Encoder, Phase, Pipe};
 use super::reader::{Answer, AnswerLimits, Unreadable};
 use super::url::BackendUrl;
-use super::{Backend, BackendCounts, Batch};
+use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{ConnectionId, Ended, Port, Time};
 use std::collections::VecDeque;
@@ -411,7 +411,7 @@ impl Backend for RemoteBesim {
         self.pump(port, now);
     }
 
-    fn poll(&mut self, tell: &mut dyn FnMut(u64, Result<&[u8], LaneError>)) {
+    fn poll(&mut self, tell: &mut Tell<'_>) {
         self.done.answers.tell(tell);
     }
 
