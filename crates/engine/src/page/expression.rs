@@ -776,7 +776,8 @@ impl<'a> Compiler<'_, 'a> {
                 ast::CallArg::Kwarg(name, expression) => {
                     let index = names.iter().position(|known| known == name);
                     if index.is_none() {
-                        let hint = did_you_mean(name, names.iter().copied());
+                        let named = names.iter().copied().filter(|known| !known.is_empty());
+                        let hint = did_you_mean(name, named);
                         return Err(self.error(
                             place,
                             format!("{what} has no parameter `{name}`"),
@@ -884,7 +885,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     fn range(&mut self, arguments: &[ast::CallArg<'_>], place: Place<'a>) -> Result<Operand> {
-        let expressions = self.arguments("range", &["lower", "upper", "step"], arguments, place)?;
+        let expressions = self.arguments("range", &["", "", ""], arguments, place)?;
         let mut bounds = Vec::new();
         for expression in expressions.into_iter().flatten() {
             let operand = self.expression(expression)?;

@@ -75,8 +75,8 @@ impl<'a> Compiler<'_, 'a> {
         };
         let name = node.name;
         let parameters: &[&str] = match name {
-            "default" | "d" => &["default", "boolean"],
-            "replace" => &["from", "to"],
+            // Unnamed: MiniJinja takes these by position only.
+            "default" | "d" | "replace" => &["", ""],
             "join" => &["d", "attribute"],
             _ if FILTERS.contains(&name) => &[],
             _ => {
@@ -478,7 +478,7 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(place, format!("there is no test `{name}`"), hint));
         }
         let what = format!("the test `{name}`");
-        let parameters: &[&str] = if takes_argument { &["other"] } else { &[] };
+        let parameters: &[&str] = if takes_argument { &[""] } else { &[] };
         let arguments = self.arguments(&what, parameters, &node.args, place)?;
         if matches!(name, "defined" | "undefined") {
             let value = self.optional(&node.expr)?;

@@ -18,7 +18,7 @@ mod expression;
 mod filter;
 mod header;
 mod keys;
-mod print;
+pub mod print;
 pub mod program;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;

@@ -1,0 +1,138 @@
+//! Cases of the page language, each a text file in `page_cases/`: the files of a service, and what is to come of them.
+//!
+//! A case is sections that begin with `=== NAME`. Files of the service come first (`pages/x.html`, `service.toml` where
+//! the usual one does not do); then `errors`, what the compiler says of them; or `program x`, the listing of a page.
+//! Pages that compile are run over made-up lanes by every executor and compared with MiniJinja.
+//! `UPDATE_CASES=1` writes what comes of a case into its file.
+
+mod page_common;
+
+use page_common::{compare, limits};
+use rhythm_engine::device::host::Host;
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::page::{Sources, compile};
+use rhythm_protocol::scan::Level;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SERVICE: &str = "\
+[session]
+missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
+[backend.besim]
+kind = \"besim\"
+";
+
+/// A case's sections, in order.
+fn sections(text: &str) -> Vec<(String, String)> {
+    let mut sections: Vec<(String, String)> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if let Some(name) = line.strip_prefix("=== ") {
+            sections.push((name.trim_end().to_owned(), String::new()));
+        } else if let Some((_, body)) = sections.last_mut() {
+            body.push_str(line);
+        }
+    }
+    sections
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut sources = Sources::default();
+    let mut results = Vec::new();
+    for (name, body) in sections(&text) {
+        if name.contains('.') {
+            sources.files.insert(name, body);
+        } else if let Some(file) = name.strip_prefix("static ") {
+            sources.static_files.insert(file.to_owned());
+        } else {
+            results.push((name, body));
+        }
+    }
+    sources
+        .files
+        .entry("service.toml".to_owned())
+        .or_insert(SERVICE.to_owned());
+
+    let mut found = Vec::new();
+    match compile(&sources) {
+        Err(diagnostics) => {
+            let text: String = diagnostics
+                .iter()
+                .map(|diagnostic| format!("{diagnostic}\n"))
+                .collect();
+            found.push(("errors".to_owned(), text));
+        }
+        Ok(service) => {
+            let service = Arc::new(service);
+            if !service.warnings.is_empty() {
+                let text = service
+                    .warnings
+                    .iter()
+                    .map(|warning| format!("{warning}\n"))
+                    .collect();
+                found.push(("warnings".to_owned(), text));
+            }
+            for (name, _) in &results {
+                let Some(name) = name.strip_prefix("program ") else {
+                    continue;
+                };
+                let page = service.pages.iter().find(|page| page.name == name);
+                let page = page.ok_or_else(|| format!("there is no page {name}"))?;
+                found.push((format!("program {name}"), service.listing(page).to_string()));
+            }
+            for page in 0..service.pages.len() {
+                for seed in 0..10 {
+                    let mut scalar = Scalar::new(limits());
+                    let compared = compare(&mut scalar, &sources, &service, page, 40, seed)?;
+                    if compared.equal == 0 && seed == 0 {
+                        return Err(format!("all lanes of {} fail", service.pages[page].name));
+                    }
+                    let mut host = Host::new(limits(), Level::detect());
+                    compare(&mut host, &sources, &service, page, 40, seed)?;
+                }
+            }
+        }
+    }
+    if found == results {
+        return Ok(());
+    }
+    if std::env::var_os("UPDATE_CASES").is_some() {
+        let mut updated: String = String::new();
+        for (name, body) in sections(&text) {
+            if name.contains('.') || name.starts_with("static ") {
+                updated += &format!("=== {name}\n{body}");
+            }
+        }
+        for (name, body) in found {
+            updated += &format!("=== {name}\n{body}");
+        }
+        return fs::write(path, updated).map_err(|error| error.to_string());
+    }
+    let found: String = found
+        .iter()
+        .map(|(name, body)| format!("=== {name}\n{body}"))
+        .collect();
+    Err(format!(
+        "what comes of it is not as written. It is\n{found}"
+    ))
+}
+
+#[test]
+fn every_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page_cases");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the cases are there")
+        .map(|entry| entry.expect("the folder can be read").path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let mut failed = 0;
+    for path in paths {
+        if let Err(reason) = check(&path) {
+            eprintln!("--- {}: {reason}", path.display());
+            failed += 1;
+        }
+    }
+    assert_eq!(failed, 0, "cases fail");
+}
