@@ -10,9 +10,10 @@
 //! 5. idle: the handler works and sends       1 system call
 //! ```
 //!
-//! Interest is level-triggered. One `recv` per connection and turn then suffices: what does not fit the buffer is
-//! reported again in the next turn, which is also what keeps a fast sender from starving the others. Edge-triggered interest would need
-//! a second `recv` to see the socket empty, or a list of our own of those that were not.
+//! Interest is level-triggered, and a connection is received from once per turn: what does not fit the buffer is reported again in the
+//! next turn, which is also what keeps a fast sender from starving the others. Edge-triggered interest needs as many system calls and saves
+//! the kernel a second look at each ready socket (about 2 % of the time when nothing else is done), but we would have to
+//! keep a list of our own of the sockets not yet read empty, through pauses and ends.
 
 use crate::clock::{monotonic, timespec_until};
 use crate::listener::Listener;
