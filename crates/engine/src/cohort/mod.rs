@@ -173,28 +173,38 @@ impl Cohort {
         }
     }
 
-    /// Moves lane `lane` of `self`, with its fields and the requests it waits for, to the end of `into`, a cohort of
-    /// the same page at the same stage; in `self` it becomes [`LaneState::Finished`] with the ticket kept.
-    /// This is how a straggler leaves its cohort (paper, section 3.1).
-    pub fn move_lane(&mut self, lane: usize, into: &mut Cohort) -> usize {
-        let to = into.push_lane(self.tickets[lane]);
-        for (from, field) in self.fields.iter().zip(&mut into.fields) {
-            field.copy_lane(to, from, lane, &self.arena, &mut into.arena);
+    /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait for, to the end of
+    /// `into`, a cohort of the same page at the same stage; in `self` they become [`LaneState::Finished`] with their
+    /// tickets kept. This is how stragglers leave their cohort (paper, section 3.1).
+    pub fn move_lanes(&mut self, lanes: &[usize], into: &mut Cohort) {
+        let first = into.len();
+        for &lane in lanes {
+            let to = into.push_lane(self.tickets[lane]);
+            for (from, field) in self.fields.iter().zip(&mut into.fields) {
+                field.copy_lane(to, from, lane, &self.arena, &mut into.arena);
+            }
+            into.lanes[to] = self.lanes[lane];
+            self.lanes[lane] = LaneState::Finished;
         }
+        // Requests are in order of lanes, too: one pass finds those of the lanes moved.
         let texts = &self.arena;
-        for request in self.requests.iter().filter(|r| r.lane as usize == lane) {
+        let mut moved = 0;
+        self.requests.retain(|request| {
+            while lanes
+                .get(moved)
+                .is_some_and(|&lane| lane < request.lane as usize)
+            {
+                moved += 1;
+            }
+            if lanes.get(moved) != Some(&(request.lane as usize)) {
+                return true;
+            }
             let text = into.arena.push(texts.get(request.text));
             let answer = request.answer.map(|view| into.arena.push(texts.get(view)));
-            into.requests.push(BackendRequest {
-                lane: to as u32,
-                text,
-                answer,
-            });
-        }
-        self.requests.retain(|r| r.lane as usize != lane);
-        into.lanes[to] = self.lanes[lane];
-        self.lanes[lane] = LaneState::Finished;
-        to
+            let lane = (first + moved) as u32;
+            into.requests.push(BackendRequest { lane, text, answer });
+            false
+        });
     }
 }
 

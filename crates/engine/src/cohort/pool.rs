@@ -189,12 +189,18 @@ impl Pool {
     #[inline]
     pub fn filled(&mut self, id: ContextId) -> bool {
         let full = self.cohort(id).len() >= self.lanes_max;
-        if full && self.contexts[id as usize].state == ContextState::PartiallyFull {
-            self.forming.retain(|&(_, at)| at != id);
-            self.full.push(id);
-            self.contexts[id as usize].state = ContextState::Full;
+        if full && self.state(id) == ContextState::PartiallyFull {
+            self.close(id);
         }
         full
+    }
+
+    /// Makes a partially full context full whatever its number of lanes, as when its arena has no room for another.
+    pub fn close(&mut self, id: ContextId) {
+        debug_assert_eq!(self.state(id), ContextState::PartiallyFull);
+        self.forming.retain(|&(_, at)| at != id);
+        self.full.push(id);
+        self.contexts[id as usize].state = ContextState::Full;
     }
 
     /// Partially full contexts, oldest first.
