@@ -131,7 +131,12 @@ impl Report {
             },
         };
         // A template that many pages include is compiled for each of them.
-        if !self.found.contains(&diagnostic) {
+        let same = |known: &Diagnostic| {
+            (known.line, known.column, &known.message)
+                == (diagnostic.line, diagnostic.column, &diagnostic.message)
+                && known.file == diagnostic.file
+        };
+        if !self.found.iter().any(same) {
             self.found.push(diagnostic);
         }
     }
@@ -173,7 +178,7 @@ pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n s
         Some((edits, candidate)) if edits <= 1 + name.chars().count() / 4 => {
             format!("did you mean `{candidate}`?")
         }
-        Some(_) if known.len() <= 24 => format!("there are: {}", known.join(", ")),
+        Some(_) if known.len() <= 32 => format!("there are: {}", known.join(", ")),
         _ => String::new(),
     }
 }

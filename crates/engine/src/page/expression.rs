@@ -542,7 +542,13 @@ impl<'a> Compiler<'_, 'a> {
                     left.describe(),
                     right.describe()
                 );
+                let literal = |operand: &Operand| matches!(operand, Operand::Literal(_));
+                let literal_is_text = (literal(left) && left_kind == Type::Text)
+                    || (literal(right) && right_kind == Type::Text);
                 let hint = match (left_kind, right_kind) {
+                    (Type::Text, Type::Int) | (Type::Int, Type::Text) if literal_is_text => {
+                        "write the number without quotes"
+                    }
                     (Type::Text, Type::Int) | (Type::Int, Type::Text) => {
                         "put the number in quotes, or apply `|int` to the text, or declare it as an integer"
                     }

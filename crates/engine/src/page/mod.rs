@@ -3,11 +3,11 @@
 //! `service.toml` and the page files of a folder become a [`Service`]: one [`program::PageProgram`] a page, the
 //! fragments they share and the configuration that comes with them. In the order of the work:
 //!
-//! - [`keys`], [`config`], [`header`]: TOML, with the place of each mistake;
-//! - [`template`]: MiniJinja's parser;
-//! - [`statement`], [`expression`], [`filter`], with [`scope`] and [`value`]: from syntax trees to operations;
-//! - [`build`]: registers, blocks and fragments of a stage;
-//! - [`assemble`]: steps, stages and pages;
+//! - `keys`, `config`, `header`: TOML, with the place of each mistake;
+//! - `template`: MiniJinja's parser;
+//! - `statement`, `expression`, `filter`, with `scope` and `value`: from syntax trees to operations;
+//! - `build`: registers, blocks and fragments of a stage;
+//! - `assemble`: steps, stages and pages;
 //! - [`print`]: programs, to be read.
 
 mod assemble;

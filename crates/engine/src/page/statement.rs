@@ -10,6 +10,7 @@ use super::program::{Escape, LoopFilter, Op, Register, Type};
 use super::scope::{Frame, Scope, Snapshot};
 use super::template::{Library, Origin, Template};
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
+use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -41,6 +42,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) scope: Scope,
     pub(crate) origin: Origin<'a>,
     pub(crate) macros: Vec<MacroDefinition<'a>>,
+    /// Macros under way, to find those that call themselves.
+    expanding: Vec<&'a ast::Macro<'a>>,
     blocks: BTreeMap<&'a str, BlockVersions<'a>>,
     current_block: Option<&'a str>,
     /// Templates under way, to find those that include themselves.
@@ -79,6 +82,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             scope: Scope::new(names),
             origin,
             macros: Vec::new(),
+            expanding: Vec::new(),
             blocks: BTreeMap::new(),
             current_block: None,
             including: Vec::new(),
@@ -119,8 +123,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.error(place, "the page becomes too large here", hint));
         }
         if self.depth >= DEPTH_MAX {
-            let hint = "does a macro call itself?";
-            return Err(self.error(place, "templates and macros nest too deep here", hint));
+            return Err(self.error(place, "templates and macros nest too deep here", ""));
         }
         self.depth += 1;
         let result = inside(self);
@@ -138,12 +141,16 @@ impl<'r, 'a> Compiler<'r, 'a> {
 
     /// Compiles a page's or an else page's template.
     pub(crate) fn page_template(&mut self, name: &'a str, template: &'a Template<'a>) {
-        let _ = self.template(name, template);
+        let _ = self.template(name, template, self.origin.place(0));
     }
 
     /// What MiniJinja does with a template: its statements, then those of the one it extends.
-    fn template(&mut self, name: &'a str, template: &'a Template<'a>) -> Result<()> {
-        let place = self.origin.place(0);
+    fn template(
+        &mut self,
+        name: &'a str,
+        template: &'a Template<'a>,
+        place: Place<'a>,
+    ) -> Result<()> {
         let around_blocks = std::mem::take(&mut self.blocks);
         let around_extended = self.extended.take();
         let around_top_depth = std::mem::replace(&mut self.top_depth, self.depth + 1);
@@ -208,7 +215,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             if self.exhausted {
                 return;
             }
-            let place = self.origin.place(0);
+            let place = self.origin.at(span_of(statement));
             let _ = self.nested(place, |this| this.statement(statement));
         }
     }
@@ -254,7 +261,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
                 };
                 self.scope.set(target.id, module);
             }
-            Stmt::FromImport(node) => return self.from_import_statement(node),
+            Stmt::FromImport(node) => return self.names_import_statement(node),
             Stmt::Macro(node) => {
                 let closure = self.scope.enclose();
                 self.macros.push(MacroDefinition {
@@ -813,7 +820,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         let closure = self.scope.top().closure.take();
         let block = self.current_block;
         let place = self.at(node);
-        let result = self.nested(place, |this| this.template(name, template));
+        let result = self.nested(place, |this| this.template(name, template, place));
         self.current_block = block;
         self.scope.top().closure = closure;
         result
@@ -828,14 +835,14 @@ impl<'r, 'a> Compiler<'r, 'a> {
         self.stage.begin_sink(Sink::Discard);
         self.scope.frames.push(Frame::default());
         let block = self.current_block;
-        let result = self.nested(place, |this| this.template(name, template));
+        let result = self.nested(place, |this| this.template(name, template, place));
         self.current_block = block;
         let frame = self.scope.frames.pop();
         self.stage.end_sink();
         result.map(|()| frame.unwrap_or_default())
     }
 
-    fn from_import_statement(&mut self, node: &'a Spanned<ast::FromImport<'a>>) -> Result<()> {
+    fn names_import_statement(&mut self, node: &'a Spanned<ast::FromImport<'a>>) -> Result<()> {
         let place = self.at(node);
         let imported = self.import(&node.expr, place);
         for (name, alias) in &node.names {
@@ -992,6 +999,14 @@ impl<'r, 'a> Compiler<'r, 'a> {
         mut arguments: Vec<Operand>,
         place: Place<'a>,
     ) -> Result<()> {
+        if (self.expanding.iter()).any(|known| std::ptr::eq(*known, definition.definition)) {
+            let message = format!("the macro `{}` calls itself", definition.definition.name);
+            return Err(self.error(
+                place,
+                message,
+                "macros are expanded when the page is compiled",
+            ));
+        }
         let base = Frame {
             is_base: true,
             ..Frame::default()
@@ -1003,6 +1018,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         let frames = std::mem::replace(&mut self.scope.frames, vec![base, body]);
         let block = self.current_block.take();
         let extended = self.extended.take();
+        self.expanding.push(definition.definition);
         let MacroDefinition {
             definition, origin, ..
         } = definition;
@@ -1025,10 +1041,37 @@ impl<'r, 'a> Compiler<'r, 'a> {
             });
             Ok(())
         });
+        self.expanding.pop();
         self.extended = extended;
         self.current_block = block;
         self.scope.frames = frames;
         result
+    }
+}
+
+/// Where a statement stands.
+fn span_of(statement: &Stmt<'_>) -> Span {
+    match statement {
+        Stmt::Template(node) => node.span(),
+        Stmt::EmitExpr(node) => node.span(),
+        Stmt::EmitRaw(node) => node.span(),
+        Stmt::ForLoop(node) => node.span(),
+        Stmt::IfCond(node) => node.span(),
+        Stmt::WithBlock(node) => node.span(),
+        Stmt::Set(node) => node.span(),
+        Stmt::SetBlock(node) => node.span(),
+        Stmt::AutoEscape(node) => node.span(),
+        Stmt::FilterBlock(node) => node.span(),
+        Stmt::Block(node) => node.span(),
+        Stmt::Import(node) => node.span(),
+        Stmt::FromImport(node) => node.span(),
+        Stmt::Extends(node) => node.span(),
+        Stmt::Include(node) => node.span(),
+        Stmt::Macro(node) => node.span(),
+        Stmt::CallBlock(node) => node.span(),
+        Stmt::Do(node) => node.span(),
+        #[allow(unreachable_patterns)]
+        _ => Span::default(),
     }
 }
 
