@@ -33,10 +33,6 @@ impl Answers {
         self.bodies.clear();
         self.bodies.shrink_to(Self::BODIES_KEPT);
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -61,7 +57,6 @@ mod tests {
                 (1, Ok(b"one".to_vec())),
             ]
         );
-        assert!(answers.is_empty());
         answers.tell(&mut |key, _| panic!("{key} told twice"));
     }
 }

@@ -12,6 +12,8 @@ mod answers;
 mod besim;
 mod circuit;
 #[cfg(test)]
+mod driver_tests;
+#[cfg(test)]
 mod fake;
 mod pipe;
 mod reader;

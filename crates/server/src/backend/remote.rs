@@ -473,9 +473,6 @@ impl Backend for RemoteBesim {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        if !self.done.answers.is_empty() {
-            return Some(Time::ZERO);
-        }
         let deadline = (self.done.under_way > 0).then_some(self.deadline_next);
         let pause = self.connect_pause.filter(|_| !self.waiting.is_empty());
         (self.pipes.iter().map(Pipe::wake_at))

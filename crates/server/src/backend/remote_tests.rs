@@ -301,7 +301,10 @@ fn many_requests_use_several_connections_and_addresses() {
 fn answers_and_requests_may_come_in_any_pieces() {
     let (mut world, id) = World::proven(options());
     world.port.connections.get_mut(&id).unwrap().room = 0;
-    world.submit(0..5, false);
+    world.submit(0..2, false);
+    let sends = world.port.sends;
+    world.submit(2..5, false);
+    assert_eq!(world.port.sends, sends, "sent to a full socket");
     while world.port.connections[&id].blocked {
         let connection = world.port.connections.get_mut(&id).unwrap();
         connection.blocked = false;
@@ -558,6 +561,47 @@ fn a_probe_without_an_answer_opens_the_circuit_again() {
     world.submit(3..4, false);
     world.assert_failed(3..4, LaneError::BackendRefused);
     assert!(world.port.connections.is_empty());
+}
+
+#[test]
+fn a_probe_that_never_left_opens_the_circuit_again() {
+    let mut world = World::new(RemoteOptions {
+        connect_timeout: 1000 * MS,
+        ..options()
+    });
+    world.port.connect_fails = true;
+    world.submit(0..1, false);
+    world.submit(1..2, false);
+    world.port.connect_fails = false;
+    world.pass(40 * MS);
+    world.submit(2..3, false);
+    world.pass(100 * MS);
+    world.assert_failed(2..3, LaneError::BackendTimeout);
+    // Another cool-down, another probe.
+    world.submit(3..4, false);
+    world.assert_failed(3..4, LaneError::BackendRefused);
+    world.pass(40 * MS);
+    world.submit(4..5, false);
+    let id = world.newest();
+    world.connected(id);
+    world.serve(id, 1, answer_ok);
+    world.assert_answered(4..5);
+}
+
+#[test]
+fn only_attempts_in_a_row_count_as_unreachable() {
+    let mut world = World::new(options());
+    for key in 0..6 {
+        world.submit(key..key + 1, false);
+        let refused = world.newest();
+        world.end(refused, Ended::Failed(io::ErrorKind::ConnectionRefused));
+        assert!(!world.is_told(key), "given up after one attempt");
+        let id = world.newest();
+        world.connected(id);
+        world.serve(id, 1, answer_ok);
+        world.end(id, Ended::PeerFinished);
+    }
+    world.assert_answered(0..6);
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! The remote backend over real sockets: what a driver does must be what it expects of one.
+
+use super::*;
+use rhythm_besim::Bank;
+use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Asks all texts in batches and waits for the answers.
+struct Client {
+    backend: RemoteBesim,
+    texts: Vec<String>,
+    asked: usize,
+    answers: HashMap<u64, Result<Vec<u8>, LaneError>>,
+}
+
+impl Handler for Client {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
+        port.abort(accepted.connection);
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        assert!(self.backend.owns(id));
+        self.backend.received(port, id, bytes, now);
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        assert!(self.backend.owns(id));
+        self.backend.ended(port, id, how, now);
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        self.backend.writable(port, id, now);
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        self.backend.connected(port, id, now);
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.backend.tick(port, now);
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        let answers = &mut self.answers;
+        self.backend.poll(&mut |key, answer| {
+            let before = answers.insert(key, answer.map(<[u8]>::to_vec));
+            assert_eq!(before, None, "{key} is told of twice");
+        });
+        let batch = self.texts.len().min(self.asked + 700);
+        if self.answers.len() < self.asked || self.asked == batch {
+            return;
+        }
+        let mut arena = Arena::default();
+        let asks: Vec<_> = (self.asked..batch)
+            .map(|key| Ask {
+                key: key as u64,
+                text: arena.push(self.texts[key].as_bytes()),
+            })
+            .collect();
+        self.asked = batch;
+        let batch = Batch {
+            asks: &asks,
+            arena: &arena,
+            idempotent: true,
+            deadline: Time::NEVER,
+        };
+        self.backend.submit(port, batch, now);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        // At once, to begin with.
+        if self.asked == 0 {
+            return Some(Time::ZERO);
+        }
+        self.backend.wake_at()
+    }
+
+    fn finished(&self) -> bool {
+        self.answers.len() == self.texts.len()
+    }
+}
+
+/// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is carried out.
+fn serve(mut stream: TcpStream, bank: &Bank) -> std::io::Result<()> {
+    let mut input = Vec::new();
+    let mut piece = [0; 4096];
+    let mut count = 0;
+    loop {
+        let length = stream.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        input.extend_from_slice(&piece[..length]);
+        let mut output = Vec::new();
+        while let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") {
+            let request: Vec<u8> = input.drain(..end + 4).collect();
+            let query = request.strip_prefix(b"GET /besim?").expect("a request");
+            let query = query.split(|byte| *byte == b' ').next().unwrap_or_default();
+            let mut body = Vec::new();
+            bank.answer(query, &mut body);
+            count += 1;
+            let last = count == 150;
+            let connection = if last { "Connection: close\r\n" } else { "" };
+            let length = body.len();
+            write!(
+                output,
+                "HTTP/1.1 200 OK\r\n{connection}Content-Length: {length}\r\n\r\n"
+            )?;
+            output.extend_from_slice(&body);
+            if last {
+                stream.write_all(&output)?;
+                stream.shutdown(std::net::Shutdown::Write)?;
+                // So that what was sent behind does not reset the connection under the answers.
+                while stream.read(&mut piece)? > 0 {}
+                return Ok(());
+            }
+        }
+        stream.write_all(&output)?;
+    }
+}
+
+#[test]
+fn a_backend_over_sockets_answers_all() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || serve(stream, &Bank::new(5000)));
+        }
+    });
+    let url: BackendUrl = format!("http://{address}/besim").parse().unwrap();
+    let options = RemoteOptions {
+        connections_max: 3,
+        depth_max: 64,
+        timeout: Duration::from_secs(60),
+        ..RemoteOptions::default()
+    };
+    let mut client = Client {
+        backend: RemoteBesim::new(&url, vec![address], options),
+        texts: (0..3000)
+            .map(|i| format!("1&{}&{}", i % 10, i + 1))
+            .collect(),
+        asked: 0,
+        answers: HashMap::new(),
+    };
+    let mut driver = Driver::new(&DriverOptions::default()).unwrap();
+    driver.run(&mut client).unwrap();
+    let bank = Bank::new(5000);
+    for (key, text) in client.texts.iter().enumerate() {
+        let mut body = Vec::new();
+        bank.answer(text.as_bytes(), &mut body);
+        assert_eq!(client.answers[&(key as u64)], Ok(body), "{text}");
+    }
+    assert_eq!(client.backend.counts().requests, 3000);
+    assert_eq!(client.backend.counts().failures, 0);
+}
