@@ -67,7 +67,7 @@ impl Backend for EmbeddedBesim {
 #[cfg(test)]
 mod tests {
     use super::super::Ask;
-    use super::super::fake::FakePort;
+    use super::super::tests::fake::FakePort;
     use super::*;
 
     const QUERIES: [&[u8]; 4] = [b"1&3&17", b"1&1&42", b"1&6&1&a%26b%20c", b"nonsense"];

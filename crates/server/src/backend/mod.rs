@@ -11,15 +11,11 @@
 mod answers;
 mod besim;
 mod circuit;
-#[cfg(test)]
-mod driver_tests;
-#[cfg(test)]
-mod fake;
 mod pipe;
 mod reader;
 mod remote;
 #[cfg(test)]
-mod remote_tests;
+mod tests;
 mod url;
 
 pub use besim::EmbeddedBesim;

@@ -91,8 +91,10 @@ const SPARE_TEXTS_MAX: usize = 1 << 14;
 /// Why a pipe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// It broke, or what came over it made no sense.
+    /// It broke, or was given up.
     Broken,
+    /// What came over it made no sense.
+    Unreadable,
     /// The other side said beforehand that it would not go on.
     Announced,
 }
@@ -271,22 +273,26 @@ impl RemoteBesim {
     /// Ends a pipe and decides over the requests in it.
     fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);
-        match loss {
-            Loss::Announced => port.close(pipe.connection),
-            Loss::Broken => {
-                port.abort(pipe.connection);
-                if pipe.requests.len() > 0 {
-                    self.circuit.failed(now);
-                }
+        if loss == Loss::Announced {
+            port.close(pipe.connection);
+        } else {
+            port.abort(pipe.connection);
+            if pipe.requests.len() > 0 {
+                self.circuit.failed(now);
             }
+        }
+        if loss == Loss::Unreadable
+            && let Some(call) = pipe.requests.take_answered()
+        {
+            self.done.tell(call, Err(LaneError::BadAnswer));
         }
         // From the back, so that the first is the first again.
         while let Some((mut call, delivered)) = pipe.requests.take_back() {
             let again = match loss {
                 // Not counted: each announced end comes with an answer, so there is progress.
                 Loss::Announced => true,
-                Loss::Broken if call.retried || delivered && !call.idempotent => false,
-                Loss::Broken => {
+                _ if call.retried || delivered && !call.idempotent => false,
+                _ => {
                     call.retried = true;
                     true
                 }
@@ -322,13 +328,7 @@ impl RemoteBesim {
             let (used, answer) = match reader.next(input, &options.limits) {
                 Ok((used, Some(answer))) => (used, answer),
                 Ok((_, None)) => return None,
-                Err(Unreadable) => {
-                    if let Some(call) = requests.take_answered() {
-                        circuit.failed(now);
-                        done.tell(call, Err(LaneError::BadAnswer));
-                    }
-                    return Some(Loss::Broken);
-                }
+                Err(Unreadable) => return Some(Loss::Unreadable),
             };
             let Some(call) = requests.take_answered() else {
                 // Nobody asked.

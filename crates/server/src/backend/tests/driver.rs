@@ -1,6 +1,6 @@
 //! The remote backend over real sockets: what a driver does must be what it expects of one.
 
-use super::*;
+use super::super::*;
 use rhythm_besim::Bank;
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
 use std::collections::HashMap;

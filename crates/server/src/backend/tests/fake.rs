@@ -7,30 +7,30 @@ use std::net::SocketAddr;
 
 /// A connection as the other side sees it.
 #[derive(Debug)]
-pub(super) struct FakeConnection {
-    pub(super) address: SocketAddr,
-    pub(super) open: bool,
+pub(in super::super) struct FakeConnection {
+    pub(in super::super) address: SocketAddr,
+    pub(in super::super) open: bool,
     /// What was sent to the other side and not yet taken by the test.
-    pub(super) sent: Vec<u8>,
+    pub(in super::super) sent: Vec<u8>,
     /// How many more bytes the socket takes.
-    pub(super) room: usize,
+    pub(in super::super) room: usize,
     /// A send was not taken whole.
-    pub(super) blocked: bool,
+    pub(in super::super) blocked: bool,
     /// Sending finds the connection gone.
-    pub(super) broken: bool,
+    pub(in super::super) broken: bool,
 }
 
 /// The port: its connections, and what was asked of it.
 #[derive(Debug)]
-pub(super) struct FakePort {
-    pub(super) connections: BTreeMap<ConnectionId, FakeConnection>,
+pub(in super::super) struct FakePort {
+    pub(in super::super) connections: BTreeMap<ConnectionId, FakeConnection>,
     /// `connect` fails at once.
-    pub(super) connect_fails: bool,
+    pub(in super::super) connect_fails: bool,
     /// Bytes that a new connection's socket takes.
-    pub(super) room: usize,
+    pub(in super::super) room: usize,
     /// Calls of `connect` and of `send`.
-    pub(super) connects: u32,
-    pub(super) sends: u32,
+    pub(in super::super) connects: u32,
+    pub(in super::super) sends: u32,
 }
 
 impl Default for FakePort {

@@ -1,0 +1,7 @@
+//! Tests of the remote backend that need another side.
+
+mod driver;
+pub(super) mod fake;
+mod faults;
+mod schedule;
+mod world;

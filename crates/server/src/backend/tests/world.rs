@@ -1,0 +1,264 @@
+//! A remote backend with its other side in the test's hands.
+
+use super::super::*;
+use super::fake::FakePort;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+pub(super) const MS: Duration = Duration::from_millis(1);
+
+/// A request's outcome and when it was told.
+pub(super) type Told = (Result<Vec<u8>, LaneError>, Time);
+
+/// A backend, its port, a clock, and what was told.
+pub(super) struct World {
+    pub(super) backend: RemoteBesim,
+    pub(super) port: FakePort,
+    pub(super) now: Time,
+    pub(super) told: BTreeMap<u64, Told>,
+    /// How often each query was carried out.
+    pub(super) executed: BTreeMap<String, u32>,
+}
+
+pub(super) fn options() -> RemoteOptions {
+    RemoteOptions {
+        connections_max: 2,
+        depth_max: 8,
+        requests_max: 100,
+        text_max: 40,
+        timeout: 100 * MS,
+        connect_timeout: 30 * MS,
+        idle_max: 50 * MS,
+        limits: AnswerLimits {
+            head_max: 200,
+            body_max: 60,
+        },
+        circuit: CircuitOptions {
+            failures_max: 3,
+            cool_down: 40 * MS,
+        },
+    }
+}
+
+pub(super) fn response(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+pub(super) fn chunked(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+    )
+}
+
+pub(super) fn closing(body: &str) -> String {
+    response(200, body).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")
+}
+
+/// What the other side answers to a query, if nothing is wrong.
+pub(super) fn answer_to(query: &str) -> String {
+    format!("answer to {query}")
+}
+
+impl World {
+    pub(super) fn new(options: RemoteOptions) -> World {
+        let url: BackendUrl = "http://sim:81/besim".parse().unwrap();
+        let addresses = vec![
+            "10.0.0.1:81".parse().unwrap(),
+            "10.0.0.2:81".parse().unwrap(),
+        ];
+        World {
+            backend: RemoteBesim::new(&url, addresses, options),
+            port: FakePort::default(),
+            now: Time::ZERO,
+            told: BTreeMap::new(),
+            executed: BTreeMap::new(),
+        }
+    }
+
+    /// A world whose first connection is open and has answered key 1000.
+    pub(super) fn proven(options: RemoteOptions) -> (World, ConnectionId) {
+        let mut world = World::new(options);
+        world.submit(1000..1001, false);
+        let id = world.newest();
+        world.connected(id);
+        world.serve(id, 1, answer_ok);
+        assert_eq!(world.told.len(), 1);
+        (world, id)
+    }
+
+    pub(super) fn submit(&mut self, keys: std::ops::Range<u64>, idempotent: bool) {
+        self.submit_until(keys, idempotent, Time::NEVER);
+    }
+
+    /// Asks `1&3&{key}` for each key.
+    pub(super) fn submit_until(
+        &mut self,
+        keys: std::ops::Range<u64>,
+        idempotent: bool,
+        deadline: Time,
+    ) {
+        let texts: Vec<_> = keys.clone().map(|key| format!("1&3&{key}")).collect();
+        self.submit_texts(keys.start, &texts, idempotent, deadline);
+    }
+
+    pub(super) fn submit_texts(
+        &mut self,
+        first: u64,
+        texts: &[String],
+        idempotent: bool,
+        deadline: Time,
+    ) {
+        let mut arena = Arena::default();
+        let asks: Vec<_> = (first..)
+            .zip(texts)
+            .map(|(key, text)| Ask {
+                key,
+                text: arena.push(text.as_bytes()),
+            })
+            .collect();
+        let batch = Batch {
+            asks: &asks,
+            arena: &arena,
+            idempotent,
+            deadline,
+        };
+        self.backend.submit(&mut self.port, batch, self.now);
+        self.poll();
+    }
+
+    pub(super) fn poll(&mut self) {
+        let World { told, now, .. } = self;
+        self.backend.poll(&mut |key, answer| {
+            let before = told.insert(key, (answer.map(<[u8]>::to_vec), *now));
+            assert_eq!(before, None, "{key} is told of twice");
+        });
+    }
+
+    pub(super) fn newest(&self) -> ConnectionId {
+        *self
+            .port
+            .connections
+            .keys()
+            .next_back()
+            .expect("a connection")
+    }
+
+    pub(super) fn connected(&mut self, id: ConnectionId) {
+        assert!(self.backend.owns(id));
+        self.port.connections.get_mut(&id).unwrap().open = true;
+        self.backend.connected(&mut self.port, id, self.now);
+        self.poll();
+    }
+
+    pub(super) fn receive(&mut self, id: ConnectionId, bytes: &[u8]) {
+        assert!(self.backend.owns(id));
+        self.backend.received(&mut self.port, id, bytes, self.now);
+        self.poll();
+    }
+
+    pub(super) fn end(&mut self, id: ConnectionId, how: Ended) {
+        assert!(self.backend.owns(id));
+        if how != Ended::PeerFinished {
+            self.port.connections.remove(&id);
+        }
+        self.backend.ended(&mut self.port, id, how, self.now);
+        self.poll();
+        assert!(
+            !self.port.connections.contains_key(&id),
+            "a connection is left behind"
+        );
+    }
+
+    pub(super) fn reset(&mut self, id: ConnectionId) {
+        self.end(id, Ended::Failed(io::ErrorKind::ConnectionReset));
+    }
+
+    /// The queries that lie complete at the other side, at most `count`.
+    pub(super) fn take(&mut self, id: ConnectionId, count: usize) -> Vec<String> {
+        let Some(connection) = self.port.connections.get_mut(&id) else {
+            return Vec::new();
+        };
+        let sent = String::from_utf8(std::mem::take(&mut connection.sent)).unwrap();
+        let mut rest = &sent[..];
+        let mut queries = Vec::new();
+        while queries.len() < count
+            && let Some((request, behind)) = rest.split_once("\r\n\r\n")
+        {
+            let query = request
+                .strip_prefix("GET /besim?")
+                .and_then(|request| request.strip_suffix(" HTTP/1.1\r\nHost: sim:81"))
+                .expect("a request");
+            queries.push(query.to_owned());
+            rest = behind;
+        }
+        connection.sent = rest.as_bytes().to_vec();
+        queries
+    }
+
+    /// Carries out at most `count` requests and answers as `answer` says, all at once.
+    pub(super) fn serve(
+        &mut self,
+        id: ConnectionId,
+        count: usize,
+        answer: impl Fn(&str) -> String,
+    ) -> usize {
+        let queries = self.take(id, count);
+        let mut bytes = String::new();
+        for query in &queries {
+            *self.executed.entry(query.clone()).or_default() += 1;
+            bytes.push_str(&answer(query));
+        }
+        if !bytes.is_empty() {
+            self.receive(id, bytes.as_bytes());
+        }
+        queries.len()
+    }
+
+    /// Lets time pass, with ticks when they are asked for.
+    pub(super) fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut ticks = 0;
+        while let Some(at) = self.backend.wake_at().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.backend.tick(&mut self.port, self.now);
+            self.poll();
+            ticks += 1;
+            assert!(ticks < 1000, "it wants to be woken without end");
+        }
+        self.now = end;
+    }
+
+    pub(super) fn result(&self, key: u64) -> Result<&str, LaneError> {
+        let (result, _) = self
+            .told
+            .get(&key)
+            .unwrap_or_else(|| panic!("{key} is not told of"));
+        result
+            .as_deref()
+            .map(|body| std::str::from_utf8(body).unwrap())
+            .map_err(|error| *error)
+    }
+
+    pub(super) fn assert_answered(&self, keys: std::ops::Range<u64>) {
+        for key in keys {
+            assert_eq!(self.result(key), Ok(&answer_to(&format!("1&3&{key}"))[..]));
+        }
+    }
+
+    pub(super) fn assert_failed(&self, keys: std::ops::Range<u64>, error: LaneError) {
+        for key in keys {
+            assert_eq!(self.result(key), Err(error), "{key}");
+        }
+    }
+
+    pub(super) fn is_told(&self, key: u64) -> bool {
+        self.told.contains_key(&key)
+    }
+}
+
+pub(super) fn answer_ok(query: &str) -> String {
+    response(200, &answer_to(query))
+}
