@@ -1,0 +1,239 @@
+//! `rhythm load`: users who walk through the bank, and check every page.
+//!
+//! An independent witness: it speaks HTTP over real sockets, knows from [`rhythm_besim`] what each user's pages must show, and shares no
+//! code with what renders them. Sessions follow SPECweb's chain (`chain`); a page is requested and foretold by `visit` and
+//! `expect`, and compared by `validate`; `files` does the same for static files and check images; each thread runs a
+//! `worker`; what all found out becomes a [`Report`].
+//!
+//! ```text
+//!   chain --> visit --> request ----> worker ----> server
+//!               |                       |
+//!               +----> expected ----> validate --> counts --> Report
+//!                     (from BeSim)
+//! ```
+//!
+//! In *closed loop*, a number of users are always there: one who leaves is followed by another at once. In *open loop*
+//! (a rate of arrivals) users come whether or not the server keeps up, and latency is measured from when a request was due, so that a
+//! server that stalls is charged for all it kept waiting (no coordinated omission).
+
+mod chain;
+mod client;
+mod expect;
+mod files;
+mod inbox;
+mod report;
+mod rng;
+mod target;
+mod validate;
+mod visit;
+mod worker;
+
+pub use chain::Page;
+pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
+pub use target::{Target, TargetError};
+
+use report::Counts;
+use rhythm_net::resource::raise_open_files;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use worker::{Setup, Worker};
+
+/// How to load a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadOptions {
+    /// The server, such as `http://127.0.0.1:8080`; a path is ignored.
+    pub url: String,
+    /// Users at a time, each with a connection of its own. In open loop: the most there may be; who arrives beyond waits.
+    pub sessions: usize,
+    /// For how long to load and measure.
+    pub duration: Duration,
+    /// For how long to load before measuring. Wrong pages and errors count then, too.
+    pub warmup: Duration,
+    /// Threads, between which the sessions are divided.
+    pub threads: usize,
+    /// Users of the bank: 1 to this number log in.
+    pub users: u32,
+    /// What decides who logs in and where they go.
+    pub seed: u64,
+    /// Mean time a user looks at a page before the next, exponentially distributed; the workload has 10 s.
+    pub think: Duration,
+    /// Open loop: users arriving a second. `None` is closed loop.
+    pub arrivals_per_s: Option<f64>,
+    /// Whether the static files of pages are asked for, as browsers do.
+    pub files: bool,
+    /// Whether pages are checked. Without it only statuses are.
+    pub validate: bool,
+    /// One page only, again and again after one login for each session.
+    pub page: Option<Page>,
+    /// Requests sent on a connection before the first is answered; only with `page`.
+    pub pipeline: usize,
+    /// Whether things that must be refused are tried now and then: old cookies, wrong passwords, unknown checks.
+    pub refusals: bool,
+    /// Whether the session of a user who leaves without logging out is ended behind the scenes, since servers keep them for long.
+    pub sign_out: bool,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        LoadOptions {
+            url: "http://127.0.0.1:8080".to_owned(),
+            sessions: 100,
+            duration: Duration::from_secs(10),
+            warmup: Duration::ZERO,
+            threads: 1,
+            users: 100_000,
+            seed: 1,
+            think: Duration::ZERO,
+            arrivals_per_s: None,
+            files: true,
+            validate: true,
+            page: None,
+            pipeline: 1,
+            refusals: true,
+            sign_out: true,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why there was no run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The options contradict each other or make no sense.
+    #[error("{0}")]
+    Options(&'static str),
+    /// The server's URL.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Nothing answers there.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A worker could not run.
+    #[error("cannot run: {0}")]
+    Run(#[from] io::Error),
+}
+
+/// How a run is getting on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Pages answered so far.
+    pub pages: u64,
+    /// Pages a second since the progress before.
+    pub pages_per_s: f64,
+    /// Wrong pages so far.
+    pub invalid: u64,
+    /// Failed requests so far.
+    pub errors: u64,
+}
+
+/// What workers tell while they run.
+#[derive(Debug, Default)]
+struct Live {
+    pages: AtomicU64,
+    invalid: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// Loads a server as `options` say; `progress` is called about once a second.
+///
+/// # Errors
+/// When it cannot start. What goes wrong with the server later is in the report.
+pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
+    check(&options)?;
+    let target = Target::resolve(&options.url)?;
+    let address = target.address;
+    // A clear answer if nobody is there, before a thousand sessions find out.
+    TcpStream::connect_timeout(&address, options.timeout)
+        .map_err(|source| LoadError::Connect { address, source })?;
+    // Where it fails, so will the connections, each with its error.
+    let _ = raise_open_files();
+    let threads = options.threads.min(options.sessions);
+    let setup = Setup {
+        options: &options,
+        target: &target,
+    };
+    let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
+    let mut counts = Counts::new();
+    let results = std::thread::scope(|scope| {
+        let spawn = |(index, live)| scope.spawn(move || Worker::run(setup, index, threads, live));
+        let workers: Vec<_> = lives.iter().enumerate().map(spawn).collect();
+        let start = Instant::now();
+        let mut before = (start, 0);
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = Instant::now();
+            let interval = now - before.0;
+            if interval >= Duration::from_secs(1) {
+                let sum = |of: fn(&Live) -> &AtomicU64| {
+                    lives
+                        .iter()
+                        .map(|live| of(live).load(Ordering::Relaxed))
+                        .sum()
+                };
+                let pages: u64 = sum(|live| &live.pages);
+                progress(&Progress {
+                    elapsed: now - start,
+                    pages,
+                    pages_per_s: (pages - before.1) as f64 / interval.as_secs_f64(),
+                    invalid: sum(|live| &live.invalid),
+                    errors: sum(|live| &live.errors),
+                });
+                before = (now, pages);
+            }
+        }
+        workers
+            .into_iter()
+            .map(|worker| worker.join())
+            .collect::<Vec<_>>()
+    });
+    for result in results {
+        counts.add(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    let mut report = counts.report(options.duration, options.page.is_none());
+    report.url = options.url;
+    report.sessions = options.sessions;
+    report.arrivals_per_s = options.arrivals_per_s;
+    Ok(report)
+}
+
+fn check(options: &LoadOptions) -> Result<(), LoadError> {
+    let fault = match options {
+        LoadOptions { sessions: 0, .. } => "there must be at least one session",
+        LoadOptions { threads: 0, .. } => "there must be at least one thread",
+        LoadOptions { users: 0, .. } => "the bank must have at least one user",
+        LoadOptions { pipeline: 0, .. } => "at least one request must be sent at a time",
+        LoadOptions {
+            pipeline: 2..,
+            page: None,
+            ..
+        } => "users who walk read a page before they ask for the next: pipelining needs one page",
+        LoadOptions {
+            page: Some(_),
+            arrivals_per_s: Some(_),
+            ..
+        } => "one page again and again is closed loop: it has no rate of arrivals",
+        LoadOptions {
+            arrivals_per_s: Some(rate),
+            ..
+        } if !(*rate > 0.0 && rate.is_finite()) => "the rate of arrivals must be positive",
+        LoadOptions {
+            duration: Duration::ZERO,
+            ..
+        } => "the duration must be positive",
+        _ => return Ok(()),
+    };
+    Err(LoadError::Options(fault))
+}

@@ -1,0 +1,507 @@
+//! What a run found out.
+
+use super::chain::Page;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Failures of which an excerpt is kept.
+const FAILURES_MAX: usize = 20;
+
+/// Longest latency told apart, in nanoseconds.
+const LATENCY_MAX: u64 = 600_000_000_000;
+
+/// SPECweb's Banking: a page within 2 s is good, ...
+const GOOD: Duration = Duration::from_secs(2);
+
+/// ... and one within 4 s is tolerable.
+const TOLERABLE: Duration = Duration::from_secs(4);
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was loaded.
+    pub url: String,
+    /// Users at a time (in open loop: at most).
+    pub sessions: usize,
+    /// Users a second in open loop; `None` in closed loop.
+    pub arrivals_per_s: Option<f64>,
+    /// The length of the measurement, in seconds.
+    pub seconds: f64,
+    /// Dynamic pages answered in the measurement.
+    pub pages: u64,
+    /// The same a second.
+    pub pages_per_s: f64,
+    /// All answers: pages, static files and what is not part of the mix.
+    pub requests: u64,
+    /// The same a second.
+    pub requests_per_s: f64,
+    /// Bytes received, heads included.
+    pub bytes: u64,
+    /// Latency of all pages.
+    pub latency: Latency,
+    /// Each page, in the order of the workload's table.
+    pub by_page: Vec<PageReport>,
+    /// Most that a page's share differs from the workload's mix, in percentage points; 0 when only one page is asked for.
+    pub mix_difference: f64,
+    /// SPECweb's quality of service.
+    pub quality: Quality,
+    /// Static files and check images.
+    pub files: FileReport,
+    /// Visits begun.
+    pub visits: u64,
+    /// Requests that had to be refused and were: old cookies, wrong passwords, unknown checks.
+    pub refusals: u64,
+    /// Logouts behind the scenes, for users who left without one.
+    pub sign_outs: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Requests sent again because the server had closed an idle connection.
+    pub retries: u64,
+    /// Pages and files that are not what must come.
+    pub invalid: u64,
+    /// Requests that got no answer or one with a wrong status, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// The first of the invalid pages, one of each kind.
+    pub failures: Vec<Failure>,
+}
+
+/// A page's part of a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageReport {
+    /// Which.
+    pub page: Page,
+    /// How often it was answered.
+    pub count: u64,
+    /// Its share of all pages, in percent.
+    pub share: f64,
+    /// Its share in the workload's mix, in percent.
+    pub mix: f64,
+    /// Average bytes of an answer's content.
+    pub bytes: u64,
+    /// From the request (in open loop: from when it was due) to the last byte.
+    pub latency: Latency,
+}
+
+/// A distribution of latencies, in microseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Latency {
+    /// Average.
+    pub mean: f64,
+    /// Half are not longer.
+    pub p50: f64,
+    /// 90 % are not longer.
+    pub p90: f64,
+    /// 99 % are not longer.
+    pub p99: f64,
+    /// 99.9 % are not longer.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// SPECweb's quality of service for Banking.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Quality {
+    /// Pages within 2 s, in percent; 95 are needed.
+    pub good: f64,
+    /// Pages within 4 s, in percent; 99 are needed.
+    pub tolerable: f64,
+    /// Whether both are reached.
+    pub reached: bool,
+}
+
+/// Static files in a report.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct FileReport {
+    /// Answers with the file (check images, which are pages, are not counted).
+    pub whole: u64,
+    /// Answers 304 to a condition.
+    pub not_modified: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+}
+
+/// An answer that is not the one that must come.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// What was asked for.
+    pub request: String,
+    /// What is wrong.
+    pub reason: String,
+    /// The answer near there.
+    pub excerpt: String,
+    #[serde(skip)]
+    kind: String,
+}
+
+impl Report {
+    /// Whether every page was right and every request answered, and there were any.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.pages > 0 && self.invalid == 0 && self.errors.is_empty()
+    }
+}
+
+/// Counts of a page.
+#[derive(Clone, Debug)]
+struct PageCounts {
+    count: u64,
+    bytes: u64,
+    latency: Histogram<u64>,
+}
+
+/// What a worker counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Counts {
+    pages: Vec<PageCounts>,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) files: FileReport,
+    pub(crate) visits: u64,
+    pub(crate) refusals: u64,
+    pub(crate) sign_outs: u64,
+    pub(crate) connections: u64,
+    pub(crate) retries: u64,
+    pub(crate) invalid: u64,
+    errors: BTreeMap<String, u64>,
+    failures: Vec<Failure>,
+}
+
+impl Counts {
+    pub(crate) fn new() -> Counts {
+        let latency = Histogram::new_with_bounds(64, LATENCY_MAX, 3).expect("the bounds are right");
+        Counts {
+            pages: vec![
+                PageCounts {
+                    count: 0,
+                    bytes: 0,
+                    latency
+                };
+                Page::ALL.len()
+            ],
+            requests: 0,
+            bytes: 0,
+            files: FileReport::default(),
+            visits: 0,
+            refusals: 0,
+            sign_outs: 0,
+            connections: 0,
+            retries: 0,
+            invalid: 0,
+            errors: BTreeMap::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    pub(crate) fn page(&mut self, page: Page, bytes: usize, latency: Duration) {
+        let counts = &mut self.pages[page as usize];
+        counts.count += 1;
+        counts.bytes += bytes as u64;
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        counts.latency.saturating_record(nanos);
+    }
+
+    pub(crate) fn error(&mut self, kind: &str) {
+        match self.errors.get_mut(kind) {
+            Some(count) => *count += 1,
+            None => drop(self.errors.insert(kind.to_owned(), 1)),
+        }
+    }
+
+    /// Notes an invalid answer; the excerpt is kept if it is the first of its kind.
+    pub(crate) fn invalid(&mut self, request: &str, kind: &str, reason: &str, excerpt: &[u8]) {
+        self.invalid += 1;
+        let failure = Failure {
+            request: request.to_owned(),
+            reason: reason.to_owned(),
+            excerpt: String::from_utf8_lossy(excerpt).into_owned(),
+            kind: kind.to_owned(),
+        };
+        self.keep(failure);
+    }
+
+    fn keep(&mut self, failure: Failure) {
+        let is_known =
+            |known: &Failure| known.request == failure.request && known.kind == failure.kind;
+        if self.failures.len() < FAILURES_MAX && !self.failures.iter().any(is_known) {
+            self.failures.push(failure);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Counts) {
+        for (counts, more) in self.pages.iter_mut().zip(other.pages) {
+            counts.count += more.count;
+            counts.bytes += more.bytes;
+            counts
+                .latency
+                .add(&more.latency)
+                .expect("all have the same bounds");
+        }
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.files.whole += other.files.whole;
+        self.files.not_modified += other.files.not_modified;
+        self.files.bytes += other.files.bytes;
+        self.visits += other.visits;
+        self.refusals += other.refusals;
+        self.sign_outs += other.sign_outs;
+        self.connections += other.connections;
+        self.retries += other.retries;
+        self.invalid += other.invalid;
+        for (kind, count) in other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        other
+            .failures
+            .into_iter()
+            .for_each(|failure| self.keep(failure));
+    }
+
+    /// The report of a measurement of this length.
+    pub(crate) fn report(self, measured: Duration, walks: bool) -> Report {
+        let seconds = measured.as_secs_f64().max(f64::MIN_POSITIVE);
+        let pages: u64 = self.pages.iter().map(|page| page.count).sum();
+        let percent = |count: u64| 100.0 * count as f64 / pages.max(1) as f64;
+        let mut all = self.pages[0].latency.clone();
+        for page in &self.pages[1..] {
+            all.add(&page.latency).expect("all have the same bounds");
+        }
+        let within = |bound: Duration| percent(all.count_between(0, bound.as_nanos() as u64));
+        let (good, tolerable) = (within(GOOD), within(TOLERABLE));
+        let by_page: Vec<PageReport> = Page::ALL
+            .into_iter()
+            .zip(&self.pages)
+            .map(|(page, counts)| PageReport {
+                page,
+                count: counts.count,
+                share: percent(counts.count),
+                mix: page.mix(),
+                bytes: counts.bytes / counts.count.max(1),
+                latency: Latency::of(&counts.latency),
+            })
+            .collect();
+        let differences = by_page.iter().map(|page| (page.share - page.mix).abs());
+        Report {
+            url: String::new(),
+            sessions: 0,
+            arrivals_per_s: None,
+            seconds,
+            pages,
+            pages_per_s: pages as f64 / seconds,
+            requests: self.requests,
+            requests_per_s: self.requests as f64 / seconds,
+            bytes: self.bytes,
+            latency: Latency::of(&all),
+            mix_difference: if walks {
+                differences.fold(0.0, f64::max)
+            } else {
+                0.0
+            },
+            by_page,
+            quality: Quality {
+                good,
+                tolerable,
+                reached: good >= 95.0 && tolerable >= 99.0,
+            },
+            files: self.files,
+            visits: self.visits,
+            refusals: self.refusals,
+            sign_outs: self.sign_outs,
+            connections: self.connections,
+            retries: self.retries,
+            invalid: self.invalid,
+            errors: self.errors,
+            failures: self.failures,
+        }
+    }
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Latency {
+        if histogram.is_empty() {
+            return Latency::default();
+        }
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        Latency {
+            mean: histogram.mean() / 1e3,
+            p50: micros(histogram.value_at_quantile(0.5)),
+            p90: micros(histogram.value_at_quantile(0.9)),
+            p99: micros(histogram.value_at_quantile(0.99)),
+            p999: micros(histogram.value_at_quantile(0.999)),
+            max: micros(histogram.max()),
+        }
+    }
+}
+
+/// Microseconds with a fitting unit.
+struct Micros(f64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            us if us < 1e3 => format!("{us:.0} us"),
+            us if us < 1e6 => format!("{:.2} ms", us / 1e3),
+            us => format!("{:.2} s", us / 1e6),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = match self.arrivals_per_s {
+            Some(rate) => format!("{rate} users a second, at most {} at a time", self.sessions),
+            None => format!("{} users at a time", self.sessions),
+        };
+        writeln!(
+            f,
+            "{}: {load}, measured for {:.1} s",
+            self.url, self.seconds
+        )?;
+        writeln!(
+            f,
+            "{:.0} pages/s, {:.0} requests/s, {:.1} MB/s ({} pages, {} requests, {} visits, {} connections)",
+            self.pages_per_s,
+            self.requests_per_s,
+            self.bytes as f64 / 1e6 / self.seconds,
+            self.pages,
+            self.requests,
+            self.visits,
+            self.connections,
+        )?;
+        writeln!(
+            f,
+            "\n{:<24}{:>10}{:>8}{:>8}{:>8}{:>11}{:>11}{:>11}{:>11}",
+            "page", "count", "share", "mix", "bytes", "p50", "p90", "p99", "p99.9"
+        )?;
+        for page in &self.by_page {
+            writeln!(
+                f,
+                "{:<24}{:>10}{:>8.2}{:>8.2}{:>8}{}",
+                page.page.name(),
+                page.count,
+                page.share,
+                page.mix,
+                page.bytes,
+                Columns(&page.latency)
+            )?;
+        }
+        writeln!(
+            f,
+            "{:<24}{:>10}{:>24}{}",
+            "all",
+            self.pages,
+            "",
+            Columns(&self.latency)
+        )?;
+        writeln!(
+            f,
+            "\nmix            within {:.2} points of the workload's\n\
+             quality        {:.2} % within 2 s (95 needed), {:.2} % within 4 s (99 needed)\n\
+             static files   {} whole, {} not modified\n\
+             besides        {} requests rightly refused, {} logouts behind the scenes, {} retries",
+            self.mix_difference,
+            self.quality.good,
+            self.quality.tolerable,
+            self.files.whole,
+            self.files.not_modified,
+            self.refusals,
+            self.sign_outs,
+            self.retries,
+        )?;
+        writeln!(f, "invalid        {}", self.invalid)?;
+        writeln!(f, "errors         {}", self.errors.values().sum::<u64>())?;
+        for (kind, count) in &self.errors {
+            writeln!(f, "  {count:>10} {kind}")?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "\n{}: {}", failure.request, failure.reason)?;
+            for line in failure.excerpt.lines() {
+                writeln!(f, "  | {line}")?;
+            }
+        }
+        write!(f, "{}", if self.passed() { "passed" } else { "FAILED" })
+    }
+}
+
+/// A latency's columns in the table.
+struct Columns<'a>(&'a Latency);
+
+impl fmt::Display for Columns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Latency {
+            p50,
+            p90,
+            p99,
+            p999,
+            ..
+        } = *self.0;
+        [p50, p90, p99, p999]
+            .into_iter()
+            .try_for_each(|value| write!(f, "{:>11}", Micros(value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(page: Page, count: u64, latency: Duration) -> Counts {
+        let mut counts = Counts::new();
+        (0..count).for_each(|_| counts.page(page, 1000, latency));
+        counts
+    }
+
+    #[test]
+    fn workers_add_up_to_a_report() {
+        let mut all = counts(Page::Login, 90, Duration::from_millis(1));
+        all.add(counts(Page::Logout, 10, Duration::from_secs(3)));
+        let report = all.report(Duration::from_secs(2), true);
+        assert_eq!((report.pages, report.pages_per_s), (100, 50.0));
+        assert_eq!(report.by_page[0].share, 90.0);
+        assert!((report.mix_difference - (90.0 - Page::Login.mix())).abs() < 1e-9);
+        assert!((report.latency.p50 - 1000.0).abs() < 10.0);
+        assert!((report.latency.p99 - 3e6).abs() < 1e4);
+        assert_eq!(
+            (report.quality.good, report.quality.tolerable),
+            (90.0, 100.0)
+        );
+        assert!(!report.quality.reached && report.passed());
+        let text = report.to_string();
+        assert!(
+            text.contains("50 pages/s") && text.ends_with("passed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_wrong_page_or_error_or_nothing_at_all_is_not_passed() {
+        assert!(!Counts::new().report(Duration::from_secs(1), true).passed());
+        let mut wrong = counts(Page::Login, 1, Duration::ZERO);
+        for _ in 0..3 {
+            wrong.invalid(
+                "login",
+                "a wrong value",
+                "expected 1, found 2",
+                b"<td>2</td>",
+            );
+        }
+        wrong.invalid("login", "a value is missing", "expected 1", b"");
+        let report = wrong.report(Duration::from_secs(1), true);
+        assert!(!report.passed());
+        assert_eq!((report.invalid, report.failures.len()), (4, 2));
+        let mut failed = counts(Page::Login, 1, Duration::ZERO);
+        failed.error("timeout");
+        failed.add({
+            let mut more = Counts::new();
+            more.error("timeout");
+            more
+        });
+        let report = failed.report(Duration::from_secs(1), false);
+        assert!(!report.passed() && report.errors["timeout"] == 2);
+        assert!(report.to_string().contains("2 timeout"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Which server to load.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where to connect.
+    pub address: SocketAddr,
+    /// What `Host` says.
+    pub host: String,
+}
+
+/// Why a URL names no server.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Not `http://`.
+    #[error("{0}: the URL must start with http://")]
+    Scheme(String),
+    /// No host, or characters that no host has.
+    #[error("{0}: the URL has no valid host")]
+    Host(String),
+    /// The name has no address.
+    #[error("{host}: {source}")]
+    Resolve {
+        /// The host and port.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+}
+
+impl Target {
+    /// The server that a URL names. Its path does not matter.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn resolve(url: &str) -> Result<Target, TargetError> {
+        let rest = url
+            .strip_prefix("http://")
+            .ok_or_else(|| TargetError::Scheme(url.to_owned()))?;
+        let host = rest.split('/').next().unwrap_or_default();
+        let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+        if host.is_empty() || !host.bytes().all(is_sound) {
+            return Err(TargetError::Host(url.to_owned()));
+        }
+        let after_address = host.rfind(']').map_or(0, |end| end);
+        let has_port = host[after_address..].contains(':');
+        let with_port = if has_port {
+            host.to_owned()
+        } else {
+            format!("{host}:80")
+        };
+        let failed = |source| TargetError::Resolve {
+            host: with_port.clone(),
+            source,
+        };
+        let address = with_port.to_socket_addrs().map_err(failed)?.next();
+        let address = address.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        Ok(Target {
+            address,
+            host: host.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (url, address, host) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1:8080"),
+            (
+                "http://127.0.0.1/bank/login.php",
+                "127.0.0.1:80",
+                "127.0.0.1",
+            ),
+            ("http://[::1]:81/", "[::1]:81", "[::1]:81"),
+            ("http://[::1]/", "[::1]:80", "[::1]"),
+        ] {
+            let expected = Target {
+                address: address.parse().unwrap(),
+                host: host.to_owned(),
+            };
+            assert_eq!(Target::resolve(url).unwrap(), expected, "{url}");
+        }
+        assert!(matches!(
+            Target::resolve("https://a"),
+            Err(TargetError::Scheme(_))
+        ));
+        assert!(matches!(
+            Target::resolve("http:///x"),
+            Err(TargetError::Host(_))
+        ));
+        assert!(matches!(
+            Target::resolve("http://a\r\nb/"),
+            Err(TargetError::Host(_))
+        ));
+    }
+}

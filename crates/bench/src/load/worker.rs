@@ -1,0 +1,896 @@
+//! A thread of users: what each asks for next, and what becomes of the answers.
+//!
+//! The worker is a [`Handler`] of the same driver the server runs on. Each session has at most one connection and, except with
+//! `pipeline`, one request under way:
+//!
+//! ```text
+//!   arrive --> ask --> (answer) --> judge --> next: files of the page, the next page of the chain,
+//!     ^                                         |   or, after think time, the same
+//!     +-------------- leave <-------------------+
+//! ```
+
+use super::chain::Page;
+use super::client::{Client, Pending, Phase};
+use super::expect::Expected;
+use super::files::{Files, fault};
+use super::inbox::Inbox;
+use super::report::Counts;
+use super::rng::Rng;
+use super::target::Target;
+use super::validate::{Validator, clip};
+use super::visit::{Ask, Probe, STATIC, Side, Visit};
+use super::{Live, LoadOptions};
+use rhythm_besim::Bank;
+use rhythm_net::clock::monotonic;
+use rhythm_net::{
+    Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, Port, Sent, Time, TimerWheel,
+};
+use rhythm_protocol::http::client::ResponseHead;
+use rhythm_protocol::http::head::Known;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often requests are looked through for those that take too long.
+const SCAN: Duration = Duration::from_millis(100);
+
+/// How long a session waits after an error, lest it hammers a server that is down.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Sessions begun in one go, so that a thousand do not overrun the server's queue of connections.
+const STARTS: usize = 32;
+
+/// Time between two goes.
+const START_EVERY: Duration = Duration::from_millis(1);
+
+/// What all workers share.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) options: &'a LoadOptions,
+    pub(crate) target: &'a Target,
+}
+
+/// What is wrong with an answer.
+enum Fault {
+    /// No useful answer; the visit ends.
+    Error(String),
+    /// An answer, but not the right one.
+    Invalid {
+        kind: String,
+        reason: String,
+        offset: usize,
+    },
+}
+
+impl Fault {
+    fn invalid(kind: &str) -> Fault {
+        Fault::Invalid {
+            kind: kind.to_owned(),
+            reason: kind.to_owned(),
+            offset: 0,
+        }
+    }
+}
+
+/// An answer as it came.
+struct Answer<'a> {
+    head: &'a ResponseHead,
+    /// The bytes the head was parsed from.
+    bytes: &'a [u8],
+    body: &'a [u8],
+}
+
+impl Answer<'_> {
+    fn known(&self, known: Known) -> &[u8] {
+        self.head
+            .known(known)
+            .map_or(b"", |span| span.of(self.bytes))
+    }
+}
+
+/// A thread's users.
+pub(crate) struct Worker<'a> {
+    setup: Setup<'a>,
+    bank: Bank,
+    validator: Validator,
+    files: Files,
+    counts: Counts,
+    live: &'a Live,
+    clients: Vec<Client>,
+    /// The session of each connection slot.
+    slots: Vec<u32>,
+    timers: TimerWheel,
+    /// Expectations to be used again.
+    spare: Vec<Expected>,
+    /// Chooses when users arrive.
+    rng: Rng,
+    /// Seconds between two arrivals of this worker's users, on average; open loop only.
+    arrival_mean: Option<Duration>,
+    next_arrival: Time,
+    /// When users arrived for whom there was no session.
+    waiting: VecDeque<Time>,
+    idle: Vec<u32>,
+    started: usize,
+    next_start: Time,
+    next_scan: Time,
+    measure_from: Time,
+    end: Time,
+    is_stopping: bool,
+    done: usize,
+}
+
+impl<'a> Worker<'a> {
+    /// Runs the worker `index` of `workers` to its end.
+    pub(crate) fn run(
+        setup: Setup<'a>,
+        index: usize,
+        workers: usize,
+        live: &'a Live,
+    ) -> io::Result<Counts> {
+        let options = setup.options;
+        let sessions = (options.sessions + workers - 1 - index) / workers;
+        let mut driver = Driver::new(&DriverOptions {
+            // Twice: a connection just closed may linger beside the one that replaces it.
+            outgoing_max: 2 * sessions + 16,
+            receive_bytes: 256 * 1024,
+            ..DriverOptions::default()
+        })?;
+        let now = monotonic();
+        let mut rng = Rng::new(options.seed ^ (index as u64) << 48);
+        let clients: Vec<Client> = (0..sessions).map(|_| Client::new(rng.bits())).collect();
+        let arrival_mean = options
+            .arrivals_per_s
+            .map(|rate| Duration::from_secs_f64(workers as f64 / rate));
+        let mut worker = Worker {
+            setup,
+            bank: Bank::new(options.users),
+            validator: Validator::default(),
+            files: Files::default(),
+            counts: Counts::new(),
+            live,
+            idle: if arrival_mean.is_some() {
+                (0..sessions as u32).rev().collect()
+            } else {
+                Vec::new()
+            },
+            started: if arrival_mean.is_some() { sessions } else { 0 },
+            clients,
+            slots: Vec::new(),
+            timers: TimerWheel::new(now),
+            spare: Vec::new(),
+            next_arrival: arrival_mean.map_or(Time::NEVER, |mean| now + rng.exponential(mean)),
+            rng,
+            arrival_mean,
+            waiting: VecDeque::new(),
+            next_start: now,
+            next_scan: now + SCAN,
+            measure_from: now + options.warmup,
+            end: now + options.warmup + options.duration,
+            is_stopping: false,
+            done: 0,
+        };
+        driver.run(&mut worker)?;
+        // Whoever did not finish in time got no answer.
+        let unanswered: usize = worker
+            .clients
+            .iter()
+            .map(|client| client.pending.len())
+            .sum();
+        (0..unanswered).for_each(|_| worker.error("no answer before the end"));
+        Ok(worker.counts)
+    }
+
+    fn is_measuring(&self, now: Time) -> bool {
+        self.measure_from <= now && now <= self.end
+    }
+
+    fn error(&mut self, kind: &str) {
+        self.counts.error(kind);
+        self.live.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    // ----- users -----
+
+    /// A user arrives who was due at `due`.
+    fn arrive(&mut self, port: &mut dyn Port, index: usize, due: Time) {
+        let options = self.setup.options;
+        let client = &mut self.clients[index];
+        client.queue.clear();
+        let user = 1 + client.rng.below(options.users);
+        // Three of four browsers have been here before.
+        client.visit = Visit::new(user, client.rng.one_in(4));
+        client.phase = Phase::Active;
+        if options.refusals && options.page.is_none() && client.rng.one_in(64) {
+            client.queue.push_back(Ask::Probe(Probe::WrongPassword));
+        }
+        client.queue.push_back(Ask::Page(Page::Login));
+        if self.is_measuring(due) {
+            self.counts.visits += 1;
+        }
+        self.proceed(port, index, due);
+    }
+
+    /// The user goes on: asks for what is queued, for the next page, or leaves.
+    fn proceed(&mut self, port: &mut dyn Port, index: usize, due: Time) {
+        let options = self.setup.options;
+        let client = &mut self.clients[index];
+        if let Some(ask) = client.queue.pop_front() {
+            return self.ask(index, ask, due);
+        }
+        if self.is_stopping {
+            if client.pending.is_empty() {
+                self.leave(port, index, due);
+            }
+            return;
+        }
+        if let Some(page) = options.page {
+            client.visit.side = Side::Front;
+            while self.clients[index].pending.len() < options.pipeline
+                && self.clients[index].queue.is_empty()
+            {
+                self.ask(index, Ask::Page(page), due);
+            }
+            return;
+        }
+        let visit = &mut client.visit;
+        let next = if visit.last == Page::CheckDetailImage && visit.side == Side::Front {
+            visit.side = Side::Back;
+            Some(Page::CheckDetailImage)
+        } else {
+            visit.side = Side::Front;
+            visit.last.follow(&mut client.rng)
+        };
+        let Some(page) = next else {
+            return self.leave(port, index, due);
+        };
+        if options.think.is_zero() || page == Page::CheckDetailImage {
+            return self.ask(index, Ask::Page(page), due);
+        }
+        let at = due + client.rng.exponential(options.think);
+        self.wait(index, Some(page), at);
+    }
+
+    /// Lets a timer go on with a page, or with a new visit.
+    fn wait(&mut self, index: usize, page: Option<Page>, until: Time) {
+        self.clients[index].phase = Phase::Waiting(page);
+        self.timers.set(index as u32, until);
+    }
+
+    /// The user leaves; another one comes, or nobody.
+    fn leave(&mut self, port: &mut dyn Port, index: usize, due: Time) {
+        let client = &mut self.clients[index];
+        if client.visit.signed_in && self.setup.options.sign_out {
+            client.visit.signed_in = false;
+            client.phase = Phase::Active;
+            return self.ask(index, Ask::SignOut, due);
+        }
+        client.phase = Phase::Idle;
+        if self.is_stopping {
+            return self.finish(port, index);
+        }
+        if self.arrival_mean.is_none() {
+            // Not a call: users who leave at once would nest without end.
+            return self.wait(index, None, due);
+        }
+        match self.waiting.pop_front() {
+            Some(arrived) => self.arrive(port, index, arrived),
+            None => self.idle.push(index as u32),
+        }
+    }
+
+    /// The session is over for good.
+    fn finish(&mut self, port: &mut dyn Port, index: usize) {
+        let client = &mut self.clients[index];
+        if client.phase != Phase::Done {
+            client.phase = Phase::Done;
+            if let Some(connection) = client.disconnected() {
+                port.close(connection);
+            }
+            self.timers.clear(index as u32);
+            self.done += 1;
+        }
+    }
+
+    /// Something went wrong: the visit ends, and another begins after a pause.
+    fn give_up(&mut self, port: &mut dyn Port, index: usize, reason: &str) {
+        let client = &mut self.clients[index];
+        let requests = client.pending.len().max(1);
+        self.spare
+            .extend(client.pending.drain(..).map(|pending| pending.expected));
+        client.queue.clear();
+        client.visit.signed_in = false;
+        if let Some(connection) = client.disconnected() {
+            port.abort(connection);
+        }
+        (0..requests).for_each(|_| self.error(reason));
+        if self.is_stopping {
+            self.finish(port, index);
+        } else {
+            self.wait(index, None, monotonic() + PAUSE);
+        }
+    }
+
+    // ----- requests -----
+
+    /// Writes a request; it is sent by [`Worker::flush`].
+    fn ask(&mut self, index: usize, ask: Ask, due: Time) {
+        let options = self.setup.options;
+        let host = &self.setup.target.host;
+        let client = &mut self.clients[index];
+        let reference = match ask {
+            Ask::Page(Page::CheckDetailImage) if options.validate => {
+                image_file(&mut self.files, &self.bank, &mut client.visit)
+            }
+            _ => None,
+        };
+        // An image is compared with the file, so that must be known.
+        if let Some(file) = reference.filter(|file| self.files.get(*file).bytes.is_none()) {
+            client.queue.push_front(ask);
+            return self.ask(index, Ask::Static(file), due);
+        }
+        if client.taken == client.out.len() {
+            client.out.clear();
+            client.taken = 0;
+        }
+        let start = client.out.len();
+        let mut expected = self.spare.pop().unwrap_or_default();
+        let mut is_conditional = false;
+        match ask {
+            Ask::Page(page) => {
+                client.visit.page(
+                    page,
+                    &self.bank,
+                    host,
+                    &mut client.rng,
+                    &mut client.out,
+                    &mut expected,
+                );
+                client.visit.last = page;
+            }
+            Ask::Static(file) => {
+                let file = self.files.get(file);
+                let condition = condition(file, &client.visit, &mut client.rng);
+                is_conditional = !condition.is_empty();
+                client
+                    .visit
+                    .static_file(&file.path, &condition, host, &mut client.out);
+            }
+            Ask::Probe(probe) => {
+                client
+                    .visit
+                    .probe(probe, &self.bank, host, &mut client.out, &mut expected)
+            }
+            Ask::SignOut => client.visit.sign_out(host, &mut client.out),
+        }
+        let now = monotonic();
+        client.phase = Phase::Active;
+        client.is_retried = false;
+        client.pending.push_back(Pending {
+            ask,
+            started: if self.arrival_mean.is_some() {
+                due
+            } else {
+                now
+            },
+            sent: now,
+            expected,
+            file: reference,
+            is_conditional,
+            is_safe: !client.out[start..].starts_with(b"POST"),
+        });
+    }
+
+    /// Sends what is written, on a new connection if there is none.
+    fn flush(&mut self, port: &mut dyn Port, index: usize) {
+        let client = &mut self.clients[index];
+        if client.taken == client.out.len() {
+            return;
+        }
+        let Some(connection) = client.connection else {
+            return self.connect(port, index);
+        };
+        if !client.is_connected {
+            return;
+        }
+        match port.send(connection, &client.out[client.taken..]) {
+            Sent::Taken(taken) => client.taken += taken,
+            Sent::Gone => self.lost(port, index, "connection closed while sending"),
+        }
+    }
+
+    fn connect(&mut self, port: &mut dyn Port, index: usize) {
+        match port.connect(self.setup.target.address) {
+            Ok(connection) => {
+                let slot = connection.slot() as usize;
+                if self.slots.len() <= slot {
+                    self.slots.resize(slot + 1, u32::MAX);
+                }
+                self.slots[slot] = index as u32;
+                self.clients[index].connection = Some(connection);
+                self.counts.connections += 1;
+            }
+            Err(error) => self.give_up(port, index, &format!("connect: {error}")),
+        }
+    }
+
+    /// The connection is gone with a request under way.
+    fn lost(&mut self, port: &mut dyn Port, index: usize, reason: &str) {
+        let client = &mut self.clients[index];
+        if client.may_retry() {
+            if let Some(connection) = client.disconnected() {
+                port.abort(connection);
+            }
+            client.is_retried = true;
+            client.taken = 0;
+            self.counts.retries += 1;
+            return self.connect(port, index);
+        }
+        self.give_up(port, index, reason);
+    }
+
+    /// The session of a connection.
+    fn session(&self, connection: ConnectionId) -> Option<usize> {
+        let index = *self.slots.get(connection.slot() as usize)? as usize;
+        (self.clients.get(index)?.connection == Some(connection)).then_some(index)
+    }
+
+    // ----- answers -----
+
+    /// Takes the answers out of what arrived. `ended` says that no more will.
+    fn take_in(&mut self, port: &mut dyn Port, index: usize, bytes: &[u8], ended: bool) {
+        let connection = self.clients[index].connection;
+        let Some(mut inbox) = self.clients[index].inbox.take() else {
+            return;
+        };
+        let mut stored = std::mem::take(&mut inbox.stored);
+        let data = if stored.is_empty() {
+            bytes
+        } else {
+            stored.extend_from_slice(bytes);
+            &stored
+        };
+        let mut at = 0;
+        let mut fault = None;
+        loop {
+            let client = &self.clients[index];
+            let Some(pending) = client.pending.front() else {
+                if at < data.len() {
+                    fault = Some("bytes that nobody asked for".to_owned());
+                }
+                break;
+            };
+            match inbox.next(&data[at..], pending.ask == Ask::SignOut, ended) {
+                Ok(Some(whole)) => {
+                    if inbox.head.status() >= 200 {
+                        let keeps = inbox.head.keep_alive() && !ended;
+                        let body = match whole.body {
+                            Some(range) => &data[at..][range],
+                            None => &inbox.decoded,
+                        };
+                        let answer = Answer {
+                            head: &inbox.head,
+                            bytes: &data[at..],
+                            body,
+                        };
+                        self.clients[index].is_used = true;
+                        if !keeps {
+                            self.close_after(port, index);
+                        }
+                        self.answered(port, index, &answer, whole.total);
+                    }
+                    at += whole.total;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    fault = Some(error);
+                    break;
+                }
+            }
+            if self.clients[index].connection != connection {
+                break;
+            }
+        }
+        if self.clients[index].connection == connection {
+            inbox.stored = if stored.is_empty() {
+                stored.extend_from_slice(&bytes[at..]);
+                stored
+            } else {
+                stored.drain(..at);
+                stored
+            };
+        } else {
+            inbox = Box::new(Inbox::default());
+        }
+        self.clients[index].inbox = Some(inbox);
+        match fault {
+            Some(fault) => self.give_up(port, index, &fault),
+            None => self.flush(port, index),
+        }
+    }
+
+    /// The server closes the connection after the answer to the first request; others in the pipeline are asked again.
+    fn close_after(&mut self, port: &mut dyn Port, index: usize) {
+        let client = &mut self.clients[index];
+        if let Some(connection) = client.disconnected() {
+            port.close(connection);
+        }
+        let others = client.pending.drain(1..);
+        self.counts.retries += others.len() as u64;
+        self.spare.extend(others.map(|pending| pending.expected));
+        client.taken = client.out.len();
+    }
+
+    fn answered(&mut self, port: &mut dyn Port, index: usize, answer: &Answer<'_>, total: usize) {
+        let Some(pending) = self.clients[index].pending.pop_front() else {
+            return;
+        };
+        let now = monotonic();
+        let measuring = self.is_measuring(now);
+        if measuring {
+            self.counts.requests += 1;
+            self.counts.bytes += total as u64;
+        }
+        let verdict = self.judge(index, &pending, answer);
+        let is_right = verdict.is_ok();
+        match verdict {
+            Ok(()) => self.right(index, &pending, answer, measuring),
+            Err(Fault::Error(kind)) => {
+                self.error(&kind);
+                self.clients[index].visit.signed_in = false;
+            }
+            Err(Fault::Invalid {
+                kind,
+                reason,
+                offset,
+            }) => {
+                self.live.invalid.fetch_add(1, Ordering::Relaxed);
+                let start = offset.saturating_sub(100);
+                let excerpt = clip(answer.body.get(start..).unwrap_or_default(), 300);
+                self.counts
+                    .invalid(&self.describe(&pending), &kind, &reason, excerpt);
+            }
+        }
+        if let (Ask::Page(page), 200) = (pending.ask, answer.head.status()) {
+            self.live.pages.fetch_add(1, Ordering::Relaxed);
+            if measuring {
+                self.counts
+                    .page(page, answer.body.len(), now.since(pending.started));
+            }
+        }
+        let ask = pending.ask;
+        self.spare.push(pending.expected);
+        let client = &mut self.clients[index];
+        if ask == Ask::Page(Page::Logout) {
+            client.visit.signed_in = false;
+        }
+        if ask == Ask::SignOut {
+            self.leave(port, index, now);
+        } else if client.visit.signed_in || is_right {
+            self.proceed(port, index, now);
+        } else if client.pending.is_empty() {
+            client.queue.clear();
+            self.wait(index, None, now + PAUSE);
+        }
+    }
+
+    /// What was asked for, in words.
+    fn describe(&self, pending: &Pending) -> String {
+        match pending.ask {
+            Ask::Page(page) => page.name().to_owned(),
+            Ask::Static(file) => self.files.get(file).path.clone(),
+            Ask::Probe(Probe::OldCookie) => {
+                "account_summary with the cookie of a session logged out".to_owned()
+            }
+            Ask::Probe(Probe::WrongPassword) => "login with a wrong password".to_owned(),
+            Ask::Probe(Probe::UnknownCheck) => "check_detail_html of an unknown check".to_owned(),
+            Ask::SignOut => "HEAD logout".to_owned(),
+        }
+    }
+
+    /// Whether an answer is the right one.
+    fn judge(&mut self, index: usize, pending: &Pending, answer: &Answer<'_>) -> Result<(), Fault> {
+        let status = answer.head.status();
+        let validate = self.setup.options.validate;
+        if let (Ask::Static(_), 304, true) = (pending.ask, status, pending.is_conditional) {
+            return Ok(());
+        }
+        if status != 200 {
+            return Err(Fault::Error(format!(
+                "status {status} for {}",
+                self.describe(pending)
+            )));
+        }
+        match pending.ask {
+            Ask::SignOut => return Ok(()),
+            Ask::Static(file) => return self.judge_file(file, pending.is_conditional, answer),
+            Ask::Page(Page::CheckDetailImage) => {
+                let known = pending
+                    .file
+                    .and_then(|file| self.files.get(file).bytes.as_deref());
+                return match known {
+                    _ if !validate => Ok(()),
+                    _ if answer.known(Known::ContentType) != b"image/png" => {
+                        Err(Fault::invalid("wrong Content-Type of an image"))
+                    }
+                    Some(bytes) if bytes != answer.body => Err(Fault::invalid(
+                        "an image other than the file that BeSim names",
+                    )),
+                    _ => Ok(()),
+                };
+            }
+            Ask::Page(_) | Ask::Probe(_) if !validate => {}
+            Ask::Page(_) | Ask::Probe(_) => {
+                if !answer.known(Known::ContentType).starts_with(b"text/html") {
+                    return Err(Fault::invalid("wrong Content-Type of a page"));
+                }
+                self.validator
+                    .check(answer.body, &pending.expected)
+                    .map_err(|mismatch| Fault::Invalid {
+                        kind: mismatch.kind.to_string(),
+                        reason: mismatch.to_string(),
+                        offset: mismatch.offset,
+                    })?;
+            }
+        }
+        if pending.ask == Ask::Page(Page::Login) {
+            let visit = &mut self.clients[index].visit;
+            let cookie = session_cookie(answer).map_err(Fault::invalid)?;
+            visit.cookie.clear();
+            visit.cookie.extend_from_slice(cookie);
+            visit.signed_in = true;
+        }
+        Ok(())
+    }
+
+    fn judge_file(
+        &mut self,
+        file: u16,
+        is_conditional: bool,
+        answer: &Answer<'_>,
+    ) -> Result<(), Fault> {
+        let file = self.files.get_mut(file);
+        match &file.bytes {
+            Some(bytes) if **bytes != *answer.body => {
+                Err(Fault::invalid("a static file that differs from before"))
+            }
+            Some(_) if is_conditional => {
+                Err(Fault::invalid("a whole static file where 304 was due"))
+            }
+            Some(_) => Ok(()),
+            None => match fault(&file.path, answer.known(Known::ContentType), answer.body) {
+                Some(fault) => Err(Fault::invalid(fault)),
+                None => {
+                    file.etag = answer.known(Known::ETag).to_vec();
+                    file.modified = answer.known(Known::LastModified).to_vec();
+                    file.bytes = Some(answer.body.into());
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// After a right answer: counts it and queues what belongs to it.
+    fn right(&mut self, index: usize, pending: &Pending, answer: &Answer<'_>, measuring: bool) {
+        let options = self.setup.options;
+        let client = &mut self.clients[index];
+        let counts = &mut self.counts;
+        match pending.ask {
+            Ask::SignOut if measuring => counts.sign_outs += 1,
+            Ask::Probe(_) if measuring => counts.refusals += 1,
+            Ask::Static(_) if measuring => {
+                let is_whole = answer.head.status() == 200;
+                *(if is_whole {
+                    &mut counts.files.whole
+                } else {
+                    &mut counts.files.not_modified
+                }) += 1;
+                counts.files.bytes += answer.body.len() as u64;
+            }
+            _ => {}
+        }
+        let Ask::Page(page) = pending.ask else {
+            return;
+        };
+        if options.page.is_some() || self.is_stopping {
+            return;
+        }
+        if options.files && page != Page::CheckDetailImage {
+            for file in self.files.of_page(pending.expected.page, answer.body) {
+                let bit = 1 << file;
+                if client.visit.seen & bit == 0 {
+                    client.visit.seen |= bit;
+                    client.queue.push_back(Ask::Static(*file));
+                }
+            }
+        }
+        let probe = match page {
+            Page::Logout if client.rng.one_in(8) => Probe::OldCookie,
+            Page::AccountSummary if client.rng.one_in(64) => Probe::UnknownCheck,
+            _ => return,
+        };
+        if options.refusals {
+            client.queue.push_back(Ask::Probe(probe));
+        }
+    }
+
+    // ----- time -----
+
+    /// The end has come: no user arrives any more, and those who think or have not begun are done.
+    fn stop(&mut self, port: &mut dyn Port) {
+        self.is_stopping = true;
+        self.waiting.clear();
+        for index in 0..self.clients.len() {
+            if matches!(self.clients[index].phase, Phase::Idle | Phase::Waiting(_)) {
+                self.timers.clear(index as u32);
+                self.leave(port, index, self.end);
+                self.flush(port, index);
+            }
+        }
+    }
+
+    /// Gives up requests that take too long.
+    fn scan(&mut self, port: &mut dyn Port, now: Time) {
+        let timeout = self.setup.options.timeout;
+        for index in 0..self.clients.len() {
+            let first = self.clients[index].pending.front();
+            if first.is_some_and(|pending| now.since(pending.sent) > timeout) {
+                self.give_up(port, index, "timeout");
+            }
+        }
+    }
+}
+
+impl Handler for Worker<'_> {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
+        // There is no listener.
+        port.abort(accepted.connection);
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.clients[index].is_connected = true;
+            self.flush(port, index);
+        }
+    }
+
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.take_in(port, index, bytes, false);
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.flush(port, index);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, _: Time) {
+        let Some(index) = self.session(connection) else {
+            return;
+        };
+        let reason = match how {
+            Ended::PeerFinished => "connection closed before the answer".to_owned(),
+            Ended::Failed(kind) => format!("connection failed: {kind}"),
+        };
+        if how == Ended::PeerFinished {
+            // An answer without a length ends here.
+            self.take_in(port, index, b"", true);
+        }
+        let client = &mut self.clients[index];
+        if client.connection != Some(connection) {
+            return;
+        }
+        if client.pending.is_empty() {
+            if let Some(connection) = client.disconnected() {
+                port.close(connection);
+            }
+        } else {
+            self.lost(port, index, &reason);
+        }
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if !self.is_stopping && now >= self.end {
+            self.stop(port);
+        }
+        if !self.is_stopping && now >= self.next_start {
+            let until = self.clients.len().min(self.started + STARTS);
+            for index in self.started..until {
+                self.arrive(port, index, now);
+                self.flush(port, index);
+            }
+            self.started = until;
+            let all = self.started == self.clients.len();
+            self.next_start = if all { Time::NEVER } else { now + START_EVERY };
+        }
+        while !self.is_stopping && now >= self.next_arrival {
+            let due = self.next_arrival;
+            if let Some(mean) = self.arrival_mean {
+                self.next_arrival = due + self.rng.exponential(mean);
+            }
+            match self.idle.pop() {
+                Some(index) => {
+                    self.arrive(port, index as usize, due);
+                    self.flush(port, index as usize);
+                }
+                None => self.waiting.push_back(due),
+            }
+        }
+        let mut due = Vec::new();
+        self.timers.expire(now, |index| due.push(index as usize));
+        for index in due {
+            match self.clients[index].phase {
+                Phase::Waiting(_) if self.is_stopping => self.leave(port, index, now),
+                Phase::Waiting(Some(page)) => self.ask(index, Ask::Page(page), now),
+                Phase::Waiting(None) if self.arrival_mean.is_none() => {
+                    self.arrive(port, index, now)
+                }
+                Phase::Waiting(None) => self.leave(port, index, now),
+                _ => continue,
+            }
+            self.flush(port, index);
+        }
+        if now >= self.next_scan {
+            self.next_scan = now + SCAN;
+            self.scan(port, now);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let own = self.next_scan.min(self.next_start);
+        if self.is_stopping {
+            return Some(own);
+        }
+        let timers = self.timers.wake_at().unwrap_or(Time::NEVER);
+        Some(own.min(self.next_arrival).min(timers).min(self.end))
+    }
+
+    fn finished(&self) -> bool {
+        self.done == self.clients.len()
+    }
+}
+
+/// The file that the image about to be asked for must equal.
+fn image_file(files: &mut Files, bank: &Bank, visit: &mut Visit) -> Option<u16> {
+    visit.check = visit.check.max(1);
+    let check = bank.check(visit.user, visit.check.into())?;
+    let mut path = STATIC.as_bytes().to_vec();
+    match visit.side {
+        Side::Front => check.write_front(&mut path),
+        Side::Back => check.write_back(&mut path),
+    }
+    files.number(std::str::from_utf8(&path).ok()?)
+}
+
+/// A header line that asks for a file only if it has changed, as a browser with a cache sends it.
+fn condition(file: &super::files::StaticFile, visit: &Visit, rng: &mut Rng) -> Vec<u8> {
+    let (name, value) = if rng.one_in(2) && !file.etag.is_empty() {
+        ("If-None-Match", &file.etag)
+    } else {
+        ("If-Modified-Since", &file.modified)
+    };
+    if visit.fresh || file.bytes.is_none() || value.is_empty() {
+        return Vec::new();
+    }
+    [name.as_bytes(), b": ", value, b"\r\n"].concat()
+}
+
+/// The session's cookie of a login, as it is sent back, if it is set as it should be.
+fn session_cookie<'a>(answer: &'a Answer<'_>) -> Result<&'a [u8], &'static str> {
+    let mut cookies = answer.head.values(answer.bytes, "set-cookie");
+    let cookie = cookies.find(|value| value.starts_with(b"rhythm_session="));
+    let cookie = cookie.ok_or("no session cookie after a login")?;
+    let end = memchr::memchr(b';', cookie).unwrap_or(cookie.len());
+    let has = |attribute: &[u8]| {
+        let mut attributes = cookie[end..]
+            .split(|byte| *byte == b';')
+            .map(<[u8]>::trim_ascii);
+        attributes.any(|found| found.eq_ignore_ascii_case(attribute))
+    };
+    if !has(b"HttpOnly") || !has(b"SameSite=Lax") {
+        return Err("a session cookie without HttpOnly and SameSite=Lax");
+    }
+    Ok(&cookie[..end])
+}
