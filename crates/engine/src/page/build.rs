@@ -495,10 +495,12 @@ impl Stage {
                 text: "".into(),
                 safe,
             }),
-            [Operand::Literal(literal)] => Operand::Literal(Literal::Text {
-                text: literal.print(),
-                safe,
-            }),
+            [Operand::Literal(literal)] => {
+                let text = literal.print();
+                // Constants can grow as the text of a page can.
+                self.text_bytes += text.len();
+                Operand::Literal(Literal::Text { text, safe })
+            }
             parts => {
                 let parts: Vec<Register> = (parts.iter())
                     .filter_map(|part| self.text_register(part, page))

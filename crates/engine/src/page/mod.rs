@@ -8,7 +8,7 @@
 //! - `statement`, `expression`, `filter`, with `scope` and `value`: from syntax trees to operations;
 //! - `build`: registers, blocks and fragments of a stage;
 //! - `assemble`: steps, stages and pages;
-//! - [`print`]: programs, to be read.
+//! - [`mod@print`]: programs, to be read.
 
 mod assemble;
 mod build;

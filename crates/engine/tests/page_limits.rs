@@ -1,0 +1,130 @@
+//! Whatever a template is, compiling it ends: with a program, or with a mistake that says what is too large.
+
+use rhythm_engine::page::{Sources, compile};
+
+/// Compiles a page with this template and templates, and gives the first mistake.
+fn mistake(template: &str, templates: &[(&str, String)]) -> String {
+    let mut sources = Sources::default();
+    let header = "+++\nroute = \"GET /\"\n[params]\nn = { in = \"query\", type = \"int\" }\n+++\n";
+    sources
+        .files
+        .insert("service.toml".to_owned(), String::new());
+    sources
+        .files
+        .insert("pages/a.html".to_owned(), format!("{header}{template}"));
+    for (name, text) in templates {
+        sources
+            .files
+            .insert(format!("templates/{name}"), text.clone());
+    }
+    match compile(&sources) {
+        Ok(service) => format!("compiles to {} fragments", service.fragments.len()),
+        Err(diagnostics) => diagnostics[0].message.clone(),
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = |open: &str, inside: &str, close: &str, times: usize| {
+        format!("{}{inside}{}", open.repeat(times), close.repeat(times))
+    };
+    for times in [100, 10_000] {
+        for template in [
+            format!("{{{{ {} }}}}", deep("(", "1", ")", times)),
+            format!("{{{{ {} }}}}", deep("[", "1", "]", times)),
+            format!("{{{{ {} }}}}", deep("range(", "1", ")", times)),
+            deep("{% if n %}", "x", "{% endif %}", times),
+            deep("{% for i in range(n) %}", "x", "{% endfor %}", times),
+            format!("{{% if n %}}{}{{% endif %}}", "{% elif n %}".repeat(times)),
+        ] {
+            assert_eq!(
+                mistake(&template, &[]),
+                "this nests too deep",
+                "{times} {}",
+                &template[..20]
+            );
+        }
+        // What the parser bounds itself: blocks of `set`.
+        let sets = "{% set x %}".repeat(times * 2);
+        assert_ne!(mistake(&sets, &[]), "compiles to 0 fragments");
+    }
+}
+
+#[test]
+fn long_expressions_are_refused() {
+    for link in ["not ", "- ", "1 + ", "n ~ ", "1 if n else "] {
+        let template = format!("{{{{ {}1 }}}}", link.repeat(20_000));
+        assert_eq!(
+            mistake(&template, &[]),
+            "this expression is too long",
+            "{link}"
+        );
+    }
+    for link in ["|abs", ".a", "[1]", "(1)", " is odd", " + 1"] {
+        let template = format!("{{{{ n{} }}}}", link.repeat(20_000));
+        assert_eq!(
+            mistake(&template, &[]),
+            "this expression is too long",
+            "{link}"
+        );
+    }
+    // Long is not deep: a list of many constants is fine.
+    let list = format!(
+        "{{% for x in [{}] %}}{{{{ x }}}}{{% endfor %}}",
+        "-1, ".repeat(500)
+    );
+    assert_eq!(mistake(&list, &[]), "compiles to 0 fragments");
+}
+
+#[test]
+fn templates_that_grow_without_end_are_refused() {
+    let text = "0123456789".repeat(10);
+    let doubling = |inside: &str| -> Vec<(String, String)> {
+        (0..40)
+            .map(|level| {
+                let next = format!("{{% include \"t{}\" %}}", level + 1);
+                (format!("t{level}"), format!("{next}{inside}{next}"))
+            })
+            .chain([("t40".to_owned(), "end".to_owned())])
+            .collect()
+    };
+    for inside in [
+        "",
+        &text,
+        "{{ n }}",
+        "{% if n %}{{ n }}{% endif %}",
+        "{% set x = n + 1 %}",
+    ] {
+        let templates = doubling(inside);
+        let templates: Vec<(&str, String)> = templates
+            .iter()
+            .map(|(name, text)| (&name[..], text.clone()))
+            .collect();
+        assert_eq!(
+            mistake("{% include \"t0\" %}", &templates),
+            "the page becomes too large here"
+        );
+    }
+    let macros: String = (0..40)
+        .map(|level| match level {
+            0 => "{% macro m0(x) %}{{ x }}{% endmacro %}".to_owned(),
+            _ => {
+                let call = format!("{{{{ m{}(x ~ x) }}}}", level - 1);
+                format!("{{% macro m{level}(x) %}}{call}{call}{{% endmacro %}}")
+            }
+        })
+        .collect();
+    assert_eq!(
+        mistake(&format!("{macros}{{{{ m39(n) }}}}"), &[]),
+        "the page becomes too large here"
+    );
+    // A constant that doubles with each line.
+    let doubling_text = format!(
+        "{{% set x = \"{text}\" %}}{}",
+        "{% set x = x ~ x %}".repeat(60)
+    );
+    assert_eq!(
+        mistake(&doubling_text, &[]),
+        "the page becomes too large here"
+    );
+}
