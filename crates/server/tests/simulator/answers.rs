@@ -1,0 +1,96 @@
+//! Answers as a client reads them: framing first, then whether this is what was asked for.
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// Names in lower case.
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let header = self.headers.iter().find(|(known, _)| known == name);
+        header.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether it says that the connection ends with it.
+    pub(crate) fn closes(&self) -> bool {
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+}
+
+/// Takes an answer off the front of the input, if it is there whole. `to_head`: it has no body.
+pub(crate) fn read(input: &mut Vec<u8>, to_head: bool) -> Result<Option<Response>, String> {
+    let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return match input.len() {
+            0..8192 => Ok(None),
+            _ => Err("an answer's head has no end".to_owned()),
+        };
+    };
+    let head = std::str::from_utf8(&input[..end]).map_err(|_| "a head is not UTF-8")?;
+    let mut lines = head.split("\r\n");
+    let status_line = lines.next().unwrap_or_default();
+    let status = status_line
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3));
+    let status: u16 = (status.and_then(|digits| digits.parse().ok()))
+        .ok_or_else(|| format!("no status line: {status_line:?}"))?;
+    let mut headers = Vec::new();
+    for line in lines {
+        let (name, value) = line
+            .split_once(": ")
+            .ok_or_else(|| format!("no header: {line:?}"))?;
+        let name = name.to_ascii_lowercase();
+        let alone = !["set-cookie", "cache-control"].contains(&name.as_str());
+        if alone && headers.iter().any(|(known, _)| *known == name) {
+            return Err(format!("the header {name} twice"));
+        }
+        headers.push((name, value.to_owned()));
+    }
+    let mut response = Response {
+        status,
+        headers,
+        body: Vec::new(),
+    };
+    if response.header("transfer-encoding").is_some() {
+        return Err("an answer in chunks".to_owned());
+    }
+    let bare = status < 200 || status == 204 || status == 304;
+    let length = match response.header("content-length") {
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("Content-Length: {text}"))?,
+        None if bare => 0,
+        None => return Err(format!("a {status} without a length")),
+    };
+    if !bare && response.header("date").is_none() {
+        return Err(format!("a {status} without a date"));
+    }
+    let body = if bare || to_head { 0 } else { length };
+    if input.len() < end + 4 + body {
+        return Ok(None);
+    }
+    response.body = input[end + 4..end + 4 + body].to_vec();
+    input.drain(..end + 4 + body);
+    Ok(Some(response))
+}
+
+/// Where two bodies differ, for people.
+pub(crate) fn difference(got: &[u8], wanted: &[u8]) -> String {
+    let at = got.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+    let around = |bytes: &[u8]| {
+        let part = &bytes[at.saturating_sub(30).min(bytes.len())..(at + 30).min(bytes.len())];
+        String::from_utf8_lossy(part).into_owned()
+    };
+    format!(
+        "{} bytes instead of {}, from byte {at} on {:?} instead of {:?}",
+        got.len(),
+        wanted.len(),
+        around(got),
+        around(wanted)
+    )
+}

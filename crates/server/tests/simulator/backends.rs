@@ -1,0 +1,189 @@
+//! Backends that are slow, silent, wrong or down, around BeSim's own answers.
+
+use crate::reference::{BANK, REFUSED, USERS};
+use rhythm_engine::cohort::{Arena, BackendRequest, LaneError};
+use rhythm_engine::device::conformance::Dice;
+use rhythm_net::{Port, Time};
+use rhythm_server::backend::{Backend, Batch, Tell};
+use std::time::Duration;
+
+/// How a backend behaves. All numbers mean one request in so many; 0: none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BackendFaults {
+    /// Answer at once, from within the call that asks.
+    pub(crate) embedded: bool,
+    /// Most that an answer takes, nanoseconds.
+    pub(crate) delay_max: u64,
+    /// Stragglers: take a hundred times as long.
+    pub(crate) late: usize,
+    /// Fail.
+    pub(crate) fail: usize,
+    /// Are refused at once.
+    pub(crate) refuse: usize,
+    /// Get something that is no answer.
+    pub(crate) garble: usize,
+    /// Get status 1.
+    pub(crate) no: usize,
+    /// Get nothing but their deadline.
+    pub(crate) silent: usize,
+}
+
+impl BackendFaults {
+    /// Whether a page may fail with 502, 503 or 504 on account of this.
+    pub(crate) fn can_fail(&self) -> bool {
+        !self.embedded && (self.late | self.fail | self.refuse | self.garble | self.silent) != 0
+    }
+}
+
+/// Mistakes planted into the backend, to see them found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BackendSabotage {
+    /// None.
+    #[default]
+    None,
+    /// One request in fifty is answered with another user's rows.
+    OtherUser,
+    /// Once in twenty two answers of a batch are exchanged.
+    SwapAnswers,
+    /// One request in fifty is never told of.
+    ForgetRequest,
+}
+
+/// The backend.
+pub(crate) struct FaultyBackend {
+    faults: BackendFaults,
+    sabotage: BackendSabotage,
+    dice: Dice,
+    now: Time,
+    /// When, of what, and what.
+    answers: Vec<(Time, u64, Result<Vec<u8>, LaneError>)>,
+}
+
+impl FaultyBackend {
+    pub(crate) fn new(
+        faults: BackendFaults,
+        sabotage: BackendSabotage,
+        dice: Dice,
+    ) -> FaultyBackend {
+        FaultyBackend {
+            faults,
+            sabotage,
+            dice,
+            now: Time::ZERO,
+            answers: Vec::new(),
+        }
+    }
+
+    fn chance(&mut self, times: usize) -> bool {
+        times != 0 && self.dice.once_in(times)
+    }
+
+    /// The answer's body, true or sabotaged.
+    fn body(&mut self, query: &[u8]) -> Vec<u8> {
+        let mut query = query.to_vec();
+        if self.sabotage == BackendSabotage::OtherUser && self.dice.once_in(50) {
+            let text = String::from_utf8_lossy(&query).into_owned();
+            let mut parts: Vec<String> = text.split('&').map(str::to_owned).collect();
+            if let Some(user) = parts.get_mut(2) {
+                let number: u32 = user.parse().unwrap_or(1);
+                *user = (number % USERS + 1).to_string();
+            }
+            query = parts.join("&").into_bytes();
+        }
+        let mut body = Vec::new();
+        BANK.answer(&query, &mut body);
+        body
+    }
+
+    fn garble(&mut self, body: &mut Vec<u8>) {
+        match self.dice.below(4) {
+            0 => body.clear(),
+            1 => body.truncate(body.len() - b"</pre>\n".len()),
+            2 => body.splice(..6, *b"<pre>\n\n").for_each(drop),
+            _ => body.splice(6..7, *b"x").for_each(drop),
+        }
+    }
+}
+
+impl Backend for FaultyBackend {
+    fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
+        if !self.faults.embedded {
+            return false;
+        }
+        for index in 0..requests.len() {
+            let mut body = self.body(arena.get(requests[index].text));
+            if self.chance(self.faults.no) {
+                body = REFUSED.to_vec();
+            }
+            if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
+                continue;
+            }
+            requests[index].answer = Some(arena.push(&body));
+        }
+        if self.sabotage == BackendSabotage::SwapAnswers
+            && requests.len() > 1
+            && self.dice.once_in(20)
+        {
+            let last = requests.len() - 1;
+            let answer = requests[0].answer;
+            requests[0].answer = requests[last].answer;
+            requests[last].answer = answer;
+        }
+        true
+    }
+
+    fn submit(&mut self, _port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        self.now = now;
+        let faults = self.faults;
+        let first = self.answers.len();
+        for ask in batch.asks {
+            let mut body = self.body(batch.arena.get(ask.text));
+            let mut after = 1 + self.dice.below(faults.delay_max as usize + 1) as u64;
+            if self.chance(faults.late) {
+                after *= 100;
+            }
+            let mut at = now + Duration::from_nanos(after);
+            let mut answer = Ok(());
+            if self.chance(faults.refuse) {
+                (at, answer) = (now, Err(LaneError::BackendRefused));
+            } else if self.chance(faults.fail) {
+                answer = Err(LaneError::BackendFailed);
+            } else if self.chance(faults.silent) || at > batch.deadline {
+                (at, answer) = (batch.deadline, Err(LaneError::BackendTimeout));
+            } else if self.chance(faults.garble) {
+                self.garble(&mut body);
+            } else if self.chance(faults.no) {
+                body = REFUSED.to_vec();
+            }
+            if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
+                continue;
+            }
+            self.answers.push((at, ask.key, answer.map(|()| body)));
+        }
+        let new = self.answers.len() - first;
+        if self.sabotage == BackendSabotage::SwapAnswers && new > 1 && self.dice.once_in(20) {
+            let last = self.answers.len() - 1;
+            let body = std::mem::replace(&mut self.answers[first].2, Ok(Vec::new()));
+            self.answers[first].2 = std::mem::replace(&mut self.answers[last].2, body);
+        }
+    }
+
+    fn poll(&mut self, tell: &mut Tell<'_>) {
+        let now = self.now;
+        // Answers come in an order of their own.
+        let mut due: Vec<_> = self.answers.extract_if(.., |(at, ..)| *at <= now).collect();
+        while !due.is_empty() {
+            let index = self.dice.below(due.len());
+            let (_, key, answer) = due.swap_remove(index);
+            tell(key, answer.as_deref().map_err(|error| *error));
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.answers.iter().map(|(at, ..)| *at).min()
+    }
+
+    fn tick(&mut self, _port: &mut dyn Port, now: Time) {
+        self.now = now;
+    }
+}

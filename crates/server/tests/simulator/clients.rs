@@ -1,0 +1,761 @@
+//! Clients: they walk through Banking, each with its own manners, and know what each answer must be.
+//!
+//! A client keeps what it asked on its connection, in order, and takes each answer for the first of these. What may
+//! come follows from what was asked and from the faults of the run: the page as the reference makes it, or an error
+//! that a fault explains. An answer that is missing when the connection ends is an error, too, if the server had been
+//! handed the whole request.
+
+use crate::answers::{self, Response};
+use crate::reference::Reference;
+use crate::requests::{Ask, Part, Wanted};
+use crate::world::{ActorId, FarEvent, LinkId, MILLISECOND, SECOND, World};
+use rhythm_engine::device::SessionChange;
+use rhythm_engine::device::conformance::Dice;
+use rhythm_engine::page::program::SessionUse;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Manners. Numbers that are chances mean one request in so many; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manners {
+    /// Most requests under way at a time.
+    pub(crate) depth: usize,
+    /// Sends so many bytes at a time with this gap.
+    pub(crate) pace: Option<(usize, u64)>,
+    /// Thinks at most so long before it asks again, nanoseconds.
+    pub(crate) think_max: u64,
+    /// HTTP/1.0.
+    pub(crate) http10: usize,
+    /// `Connection: close`.
+    pub(crate) close: usize,
+    /// HEAD instead of GET.
+    pub(crate) head: usize,
+    /// Must be refused.
+    pub(crate) bad: usize,
+    /// Sends a part of a request and nothing more.
+    pub(crate) stall: usize,
+    /// Resets the connection while an answer is due.
+    pub(crate) reset: usize,
+    /// Stops reading for a while.
+    pub(crate) deaf: usize,
+    /// Sends the form in chunks.
+    pub(crate) chunked: usize,
+    /// Waits for `100 Continue` before the form.
+    pub(crate) expect: usize,
+    /// Asks for no page of a session but others.
+    pub(crate) anonymous: usize,
+    /// Logs out.
+    pub(crate) logout: usize,
+    /// Forgets its cookie.
+    pub(crate) forget: usize,
+    /// Sends its end with the last request of a connection.
+    pub(crate) half_close: usize,
+}
+
+/// What clients and the run share.
+pub(crate) struct Shared<'a> {
+    pub(crate) reference: &'a mut Reference,
+    /// The service's version that is served now.
+    pub(crate) version: usize,
+    /// The server is draining, or past the end of it.
+    pub(crate) draining: bool,
+    pub(crate) drain_over: bool,
+    pub(crate) explains: Explains,
+    pub(crate) books: Books,
+}
+
+/// Which errors are honest in this run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Explains {
+    /// 502, 503, 504 of pages with calls.
+    pub(crate) backend: bool,
+    /// Pages as if the backend had said no.
+    pub(crate) refused: bool,
+    /// 500 of pages.
+    pub(crate) device: bool,
+    /// 503 to logins.
+    pub(crate) sessions_scarce: bool,
+    /// Sessions end by themselves.
+    pub(crate) sessions_expire: bool,
+    /// The least time for which a client may make the server wait.
+    pub(crate) patience: u64,
+}
+
+/// What clients know of all sessions, and how many answers they checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Books {
+    /// Sessions that were given and not taken back.
+    pub(crate) live: i64,
+    /// Those among them that may have been.
+    pub(crate) fading: i64,
+    /// Logins whose answer never came.
+    pub(crate) unknown: i64,
+    /// Right pages.
+    pub(crate) pages: usize,
+    /// Right answers that are no pages.
+    pub(crate) others: usize,
+    /// Honest errors.
+    pub(crate) errors: usize,
+    /// Requests whose connection ended before they were answered.
+    pub(crate) dropped: usize,
+}
+
+/// A session as its client knows it.
+#[derive(Clone, Debug, Default)]
+struct Session {
+    cookie: Option<String>,
+    /// Whether it may have ended.
+    fading: bool,
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+struct Pending {
+    wanted: Wanted,
+    head: bool,
+    /// The client said that it is the last.
+    close: bool,
+    /// How many bytes of the connection it and those before it take.
+    ends_at: u64,
+    begun: u64,
+    version: usize,
+    /// All of it was sent.
+    complete: bool,
+    /// Whose session the cookie names.
+    user: Option<i64>,
+    /// Whether it may have ended before.
+    fading: bool,
+    /// What is sent after `100 Continue`.
+    rest: Option<Vec<u8>>,
+}
+
+const STEP: u32 = 0;
+const RESET: u32 = 1;
+const HEAR: u32 = 2;
+const REST: u32 = 3;
+
+/// See the module's text.
+pub(crate) struct Client {
+    id: ActorId,
+    user: u32,
+    manners: Manners,
+    dice: Dice,
+    /// Requests it still makes.
+    budget: usize,
+    link: Option<LinkId>,
+    connected: bool,
+    /// It sends no more on this connection.
+    last_sent: bool,
+    /// The server said that it ends.
+    end_announced: bool,
+    stopped_reading: bool,
+    sent: u64,
+    pending: VecDeque<Pending>,
+    input: Vec<u8>,
+    session: Session,
+    etags: BTreeMap<String, String>,
+    pub(crate) done: bool,
+}
+
+impl Client {
+    pub(crate) fn new(
+        id: ActorId,
+        user: u32,
+        manners: Manners,
+        dice: Dice,
+        budget: usize,
+    ) -> Client {
+        Client {
+            id,
+            user,
+            manners,
+            dice,
+            budget,
+            link: None,
+            connected: false,
+            last_sent: false,
+            end_announced: false,
+            stopped_reading: false,
+            sent: 0,
+            pending: VecDeque::new(),
+            input: Vec::new(),
+            session: Session::default(),
+            etags: BTreeMap::new(),
+            done: false,
+        }
+    }
+
+    /// What it waits for, for people.
+    pub(crate) fn state(&self) -> String {
+        format!(
+            "client {} on link {:?}, {} requests to make, waits for {:?}",
+            self.id, self.link, self.budget, self.pending
+        )
+    }
+
+    /// Something happened.
+    pub(crate) fn tell(&mut self, event: FarEvent, world: &mut World, shared: &mut Shared<'_>) {
+        match event {
+            FarEvent::Wake(token) => self.woken(token, world, shared),
+            FarEvent::Connected(link) if self.link == Some(link) => {
+                self.connected = true;
+                self.step(world, shared);
+            }
+            FarEvent::Refused(link) if self.link == Some(link) => {
+                self.link = None;
+                if shared.draining {
+                    self.budget = 0;
+                }
+                self.think(world);
+            }
+            FarEvent::Received(link) if self.link == Some(link) => {
+                self.received(link, world, shared)
+            }
+            FarEvent::Finished(link) if self.link == Some(link) => {
+                self.finished(link, world, shared)
+            }
+            FarEvent::Reset(link, by_server) if self.link == Some(link) => {
+                let excused = self.stopped_reading
+                    || shared.drain_over
+                    || self.pending.iter().any(|pending| !pending.complete);
+                if by_server && !excused {
+                    let state = self.state();
+                    world.fail(format!("the server aborted the connection of {state}"));
+                }
+                self.lose(world, shared);
+            }
+            _ => {}
+        }
+    }
+
+    fn chance(&mut self, times: usize) -> bool {
+        times != 0 && self.dice.once_in(times)
+    }
+
+    fn token(link: LinkId, kind: u32) -> u32 {
+        (link as u32) << 2 | kind
+    }
+
+    fn think(&mut self, world: &mut World) {
+        let time = 1 + self.dice.below(self.manners.think_max as usize + 1) as u64;
+        let link = self.link.unwrap_or(0);
+        world.wake(self.id, time, Client::token(link, STEP));
+    }
+
+    fn woken(&mut self, token: u32, world: &mut World, shared: &mut Shared<'_>) {
+        let (link, kind) = ((token >> 2) as usize, token & 3);
+        if kind == STEP {
+            return self.step(world, shared);
+        }
+        if self.link != Some(link) {
+            return;
+        }
+        match kind {
+            RESET => {
+                world.note("client resets", link as u64, 0);
+                world.reset_from(link);
+                self.lose(world, shared);
+            }
+            HEAR => world.set_reading(link, true),
+            _ => self.send_rest(link, world),
+        }
+    }
+
+    /// Sends the form that waited for `100 Continue`.
+    fn send_rest(&mut self, link: LinkId, world: &mut World) {
+        if let Some(pending) = self.pending.back_mut()
+            && let Some(rest) = pending.rest.take()
+        {
+            self.sent += rest.len() as u64;
+            pending.ends_at = self.sent;
+            world.send_from(link, &rest);
+        }
+    }
+
+    /// Goes on with its walk.
+    fn step(&mut self, world: &mut World, shared: &mut Shared<'_>) {
+        if self.done {
+            return;
+        }
+        let Some(link) = self.link else {
+            if self.budget == 0 {
+                self.done = true;
+                return;
+            }
+            self.connected = false;
+            self.last_sent = false;
+            self.end_announced = false;
+            self.stopped_reading = false;
+            self.sent = 0;
+            self.input.clear();
+            let link = world.connect_from(self.id);
+            if let Some((bytes, gap)) = self.manners.pace {
+                world.set_pace(link, bytes, gap);
+            }
+            self.link = Some(link);
+            return;
+        };
+        if !self.connected || self.last_sent || !self.pending.is_empty() {
+            return;
+        }
+        if self.budget == 0 {
+            return self.leave(link, world);
+        }
+        for _ in 0..1 + self.dice.below(self.manners.depth) {
+            if self.budget == 0 || self.last_sent {
+                break;
+            }
+            self.budget -= 1;
+            let waits = self.ask(link, world, shared);
+            if waits {
+                break;
+            }
+        }
+        let manners = self.manners;
+        if self.chance(manners.reset) {
+            let after = 1 + self.dice.below(20 * MILLISECOND as usize) as u64;
+            world.wake(self.id, after, Client::token(link, RESET));
+        }
+        if self.chance(manners.deaf) {
+            self.stopped_reading = true;
+            world.set_reading(link, false);
+            let after = *self.dice.pick(&[5 * MILLISECOND, SECOND, 100 * SECOND]);
+            world.wake(self.id, after, Client::token(link, HEAR));
+        }
+    }
+
+    /// Has nothing more to ask: ends the connection in one way or another, or leaves that to the server.
+    fn leave(&mut self, link: LinkId, world: &mut World) {
+        self.last_sent = true;
+        match self.dice.below(3) {
+            0 => world.finish_from(link),
+            1 => {
+                world.reset_from(link);
+                self.link = None;
+                self.done = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// The next thing to ask for.
+    fn choose(&mut self, shared: &mut Shared<'_>) -> Ask {
+        let manners = self.manners;
+        if self.chance(manners.bad) {
+            return Ask::bad(&mut self.dice);
+        }
+        if self.chance(manners.anonymous) {
+            let etags = &self.etags;
+            let etag = |path: &str| etags.get(path).cloned();
+            return Ask::anonymous(shared.reference, &mut self.dice, etag);
+        }
+        if self.session.cookie.is_none() && !self.dice.once_in(6) {
+            return Ask::login(shared.reference, &mut self.dice, self.user);
+        }
+        if self.chance(manners.logout) {
+            return Ask::logout(shared.reference, &mut self.dice);
+        }
+        Ask::any_page(shared.reference, &mut self.dice, self.user)
+    }
+
+    /// Asks for something; says whether to wait for the answer before asking more.
+    fn ask(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) -> bool {
+        let manners = self.manners;
+        if self.session.cookie.is_some() && self.chance(manners.forget) {
+            // The session stays, but nobody knows of it.
+            self.session = Session::default();
+        }
+        let ask = self.choose(shared);
+        let head = ask.method == "GET" && ask.raw.is_none() && self.chance(manners.head);
+        let http10 = ask.raw.is_none() && self.chance(manners.http10);
+        let close = http10 || ask.raw.is_none() && self.chance(manners.close);
+        let (mut bytes, mut rest) = (Vec::new(), None);
+        match &ask.raw {
+            Some(raw) => bytes.extend_from_slice(raw),
+            None => {
+                let method = if head { "HEAD" } else { ask.method };
+                let version = if http10 { "1.0" } else { "1.1" };
+                let mut text = format!("{method} {} HTTP/{version}\r\nHost: bank\r\n", ask.target);
+                text += &ask.headers;
+                if let Some(cookie) = &self.session.cookie {
+                    text += &format!("Cookie: a=b; rhythm_session={cookie}\r\n");
+                }
+                if close && !http10 {
+                    text += "Connection: close\r\n";
+                }
+                let mut content = Vec::new();
+                if let Some(form) = &ask.form {
+                    text += "Content-Type: application/x-www-form-urlencoded\r\n";
+                    if !http10 && self.chance(manners.chunked) {
+                        text += "Transfer-Encoding: chunked\r\n";
+                        content = self.in_chunks(form.as_bytes());
+                    } else {
+                        text += &format!("Content-Length: {}\r\n", form.len());
+                        content = form.clone().into_bytes();
+                    }
+                    if !http10 && !content.is_empty() && self.chance(manners.expect) {
+                        text += "Expect: 100-continue\r\n";
+                        rest = Some(std::mem::take(&mut content));
+                    }
+                }
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.extend_from_slice(b"\r\n");
+                bytes.extend_from_slice(&content);
+            }
+        }
+        let mut pending = Pending {
+            head,
+            close,
+            ends_at: 0,
+            begun: world.now,
+            version: shared.version,
+            complete: true,
+            user: self.session.cookie.as_ref().map(|_| i64::from(self.user)),
+            fading: self.session.fading || shared.explains.sessions_expire,
+            rest: None,
+            wanted: ask.wanted,
+        };
+        let mut waits = false;
+        if let Wanted::Page { name, .. } = pending.wanted {
+            if name == "login" {
+                waits = true;
+            } else if name == "logout" && self.session.cookie.is_some() {
+                // From now on, and for what is under way already, it may be gone.
+                self.fade(shared);
+                for other in &mut self.pending {
+                    other.fading = true;
+                }
+                pending.fading = true;
+            }
+        }
+        self.last_sent |= close;
+        world.say(|| format!("client {} asks {} {}", self.id, ask.method, ask.target));
+        if self.chance(manners.stall) {
+            let part = 1 + self
+                .dice
+                .below(bytes.len() + rest.as_ref().map_or(0, Vec::len));
+            bytes.append(rest.as_mut().unwrap_or(&mut Vec::new()));
+            rest = None;
+            if part < bytes.len() {
+                bytes.truncate(part);
+                pending.complete = false;
+                self.last_sent = true;
+                match self.dice.below(3) {
+                    0 => {}
+                    1 => world.wake(self.id, SECOND, Client::token(link, RESET)),
+                    _ => world.finish_from(link),
+                }
+            }
+        }
+        self.sent += bytes.len() as u64;
+        pending.ends_at = self.sent;
+        world.send_from(link, &bytes);
+        if let Some(rest) = rest {
+            // Known to be longer, even if it is never sent.
+            pending.ends_at += rest.len() as u64;
+            pending.rest = Some(rest);
+            world.wake(self.id, SECOND, Client::token(link, REST));
+            waits = true;
+        }
+        self.pending.push_back(pending);
+        if !self.last_sent && !waits && self.chance(manners.half_close) {
+            self.last_sent = true;
+            world.finish_from(link);
+        }
+        waits
+    }
+
+    fn in_chunks(&mut self, content: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut rest = content;
+        while !rest.is_empty() {
+            let (chunk, more) = rest.split_at(1 + self.dice.below(rest.len()));
+            out.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+            out.extend_from_slice(chunk);
+            out.extend_from_slice(b"\r\n");
+            rest = more;
+        }
+        out.extend_from_slice(b"0\r\n\r\n");
+        out
+    }
+
+    /// The session may end from now on.
+    fn fade(&mut self, shared: &mut Shared<'_>) {
+        if !std::mem::replace(&mut self.session.fading, true) {
+            shared.books.fading += 1;
+        }
+    }
+
+    /// The session is known to have ended.
+    fn end_session(&mut self, shared: &mut Shared<'_>) {
+        if self.session.cookie.is_some() {
+            shared.books.live -= 1;
+            shared.books.fading -= i64::from(self.session.fading);
+        }
+        self.session = Session::default();
+    }
+
+    /// The connection is gone: what was under way is not answered.
+    fn lose(&mut self, world: &mut World, shared: &mut Shared<'_>) {
+        shared.books.dropped += self.pending.len();
+        for pending in std::mem::take(&mut self.pending) {
+            if let Wanted::Page { name: "login", .. } = pending.wanted {
+                shared.books.unknown += 1;
+            }
+        }
+        self.link = None;
+        self.think(world);
+    }
+
+    /// The server closed the connection.
+    fn finished(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) {
+        let handed = world.handed(link);
+        if !self.input.is_empty() {
+            let state = self.state();
+            world.fail(format!("the connection ended within an answer: {state}"));
+        }
+        let owed = |pending: &&Pending| pending.complete && pending.ends_at <= handed;
+        let owed = self.pending.iter().find(owed);
+        if let Some(pending) = owed.filter(|_| !self.end_announced) {
+            world.fail(format!(
+                "client {}, link {link}: never answered: {pending:?}",
+                self.id
+            ));
+        }
+        self.lose(world, shared);
+    }
+
+    fn received(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) {
+        world.take(link, &mut self.input);
+        while !self.input.is_empty() {
+            let to_head = self.pending.front().is_some_and(|pending| pending.head);
+            let response = match answers::read(&mut self.input, to_head) {
+                Ok(Some(response)) => response,
+                Ok(None) => break,
+                Err(why) => {
+                    let state = self.state();
+                    return world.fail(format!("{why}; {state}"));
+                }
+            };
+            world.say(|| format!("client {} gets a {}", self.id, response.status));
+            if let Err(why) = self.take_answer(link, &response, world, shared) {
+                return world.fail(format!("client {}, link {link}: {why}", self.id));
+            }
+            if self.link.is_none() {
+                return;
+            }
+        }
+        if self.pending.is_empty() && !self.last_sent {
+            self.think(world);
+        }
+    }
+
+    fn take_answer(
+        &mut self,
+        link: LinkId,
+        response: &Response,
+        world: &mut World,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        if response.status == 100 {
+            let waits = self.pending.len() == 1 && self.pending[0].rest.is_some();
+            if waits {
+                self.send_rest(link, world);
+            }
+            // One that comes after the client lost its patience is late, but right.
+            return Ok(());
+        }
+        if self.end_announced {
+            return Err(format!("a {} after the last answer", response.status));
+        }
+        let Some(pending) = self.pending.pop_front() else {
+            return Err(format!("a {} that nobody asked for", response.status));
+        };
+        self.end_announced = response.closes();
+        if pending.close && !self.end_announced && pending.complete {
+            return Err(format!("a last answer that does not say so: {pending:?}"));
+        }
+        self.last_sent |= self.end_announced;
+        if pending.rest.is_some() {
+            // The form was not wanted: what follows would be taken for it.
+            self.last_sent = true;
+            world.wake(self.id, SECOND, Client::token(link, RESET));
+        }
+        self.judge(&pending, response, world, shared)
+    }
+
+    /// Whether this answers that.
+    fn judge(
+        &mut self,
+        pending: &Pending,
+        response: &Response,
+        world: &World,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let status = response.status;
+        let waited = world.now - pending.begun;
+        let slow = !pending.complete || waited >= shared.explains.patience;
+        if status == 408 && slow || status == 400 && !pending.complete {
+            return self.honest_error(pending, shared);
+        }
+        match &pending.wanted {
+            Wanted::Refusal(statuses, closes) => {
+                if !statuses.contains(&status) || *closes && !response.closes() {
+                    return Err(format!("a {status} for {pending:?}"));
+                }
+                if status == 405 && response.header("allow").is_none() {
+                    return Err("a 405 without Allow".to_owned());
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::Redirect(to) => {
+                if status != 303 || response.header("location") != Some(to) {
+                    return Err(format!("a {status} for {pending:?}"));
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::File { path, part } => {
+                let bytes = &shared.reference.statics[path];
+                let (expected, body) = match part {
+                    Part::Whole => (200, &bytes[..]),
+                    Part::IfNot(_) => (304, &[][..]),
+                    Part::Range(start, end) => (206, &bytes[*start..=*end]),
+                };
+                // A range does not apply to HEAD (RFC 9110, section 14.2).
+                let (expected, body) = match part {
+                    Part::Range(..) if pending.head => (200, &bytes[..]),
+                    _ => (expected, body),
+                };
+                check_body(pending, response, expected, body)?;
+                if let Some(etag) = response.header("etag") {
+                    self.etags.insert(path.clone(), etag.to_owned());
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::Page { page, name, values } => {
+                self.judge_page(pending, response, (*page, name, values), shared)
+            }
+        }
+    }
+
+    fn judge_page(
+        &mut self,
+        pending: &Pending,
+        response: &Response,
+        (page, name, values): (usize, &str, &std::rc::Rc<crate::reference::Values>),
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let explains = shared.explains;
+        let uses_session = shared.reference.services[0].pages[page].session != SessionUse::None;
+        let users = match pending.user.filter(|_| uses_session) {
+            Some(user) if pending.fading => vec![Some(user), None],
+            user => vec![user],
+        };
+        let calls = shared.reference.calls(page);
+        let refused = (0..calls).filter(|_| explains.refused).map(Some);
+        let refused: Vec<Option<usize>> = std::iter::once(None).chain(refused).collect();
+        let mut why = String::new();
+        for version in pending.version..=shared.version {
+            for user in &users {
+                for refused in &refused {
+                    let answer = shared
+                        .reference
+                        .answer(version, page, values, *user, *refused);
+                    let result = check_body(pending, response, answer.status, &answer.body);
+                    let result = result.and_then(|()| match response.header("content-type") {
+                        Some(kind) if kind == answer.content_type => Ok(()),
+                        other => Err(format!("{other:?} instead of {}", answer.content_type)),
+                    });
+                    match result {
+                        Ok(()) => {
+                            shared.books.pages += 1;
+                            let missing = pending.user.is_some() && uses_session && user.is_none();
+                            return self.take_session(response, answer.session, missing, shared);
+                        }
+                        // The first is what should have been.
+                        Err(problem) if why.is_empty() => why = problem,
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        let honest = match response.status {
+            502 | 504 => explains.backend && calls > 0,
+            503 => explains.backend && calls > 0 || name == "login" && explains.sessions_scarce,
+            500 => explains.device,
+            _ => false,
+        };
+        if honest {
+            return self.honest_error(pending, shared);
+        }
+        Err(format!(
+            "a {} that is wrong: {why}; {pending:?}",
+            response.status
+        ))
+    }
+
+    fn honest_error(&mut self, _: &Pending, shared: &mut Shared<'_>) -> Result<(), String> {
+        shared.books.errors += 1;
+        Ok(())
+    }
+
+    /// What the answer does to the session.
+    fn take_session(
+        &mut self,
+        response: &Response,
+        change: SessionChange,
+        missing: bool,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let cookie = response.header("set-cookie");
+        let value = cookie.and_then(|cookie| cookie.strip_prefix("rhythm_session="));
+        let value = value.and_then(|rest| rest.split(';').next());
+        match (change, cookie, value) {
+            (SessionChange::None, None, _) => {
+                if missing {
+                    self.end_session(shared);
+                }
+                Ok(())
+            }
+            (SessionChange::Create(_), _, Some(id)) if id.len() == 40 => {
+                shared.books.live += 1;
+                // The one before lives on without being known.
+                self.session = Session {
+                    cookie: Some(id.to_owned()),
+                    fading: false,
+                };
+                Ok(())
+            }
+            (SessionChange::Destroy, _, Some("")) => {
+                self.end_session(shared);
+                Ok(())
+            }
+            _ => Err(format!("{change:?} with the cookie {cookie:?}")),
+        }
+    }
+}
+
+/// Whether status and body are these.
+fn check_body(
+    pending: &Pending,
+    response: &Response,
+    status: u16,
+    body: &[u8],
+) -> Result<(), String> {
+    if response.status != status {
+        return Err(format!("{} instead of {status}", response.status));
+    }
+    if status != 304 && response.header("content-length") != Some(&body.len().to_string()) {
+        let length = response.header("content-length");
+        return Err(format!(
+            "Content-Length {length:?} for {} bytes",
+            body.len()
+        ));
+    }
+    if !pending.head && response.body != body {
+        return Err(answers::difference(&response.body, body));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The simulator: the whole pipeline, driven from one seed.
+//!
+//! The pipeline does no I/O and reads no clock, so here it gets virtual sockets and virtual time: clients with good and
+//! bad manners, a network that splits, delays and resets, backends and devices that are slow or fail. Every answer is
+//! compared with the reference's; what is not answered needs a reason; and in the end nothing may be left.
+//!
+//! - `SIMULATOR_SEEDS=10000 cargo test --release --test simulator` runs that many seeds;
+//! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what happens.
+//!
+//! [`world`] has time and sockets, [`clients`] those who ask and check, [`requests`] what they ask, [`reference`] what the
+//! answers must be, [`backends`] and [`devices`] the faults, and [`run`] puts them together.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod backends;
+mod clients;
+mod devices;
+mod reference;
+mod requests;
+mod run;
+mod world;
+
+use backends::BackendSabotage;
+use devices::DeviceSabotage;
+use reference::Reference;
+use run::{Sabotages, run};
+use world::Sabotage;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn seeds() {
+    let mut reference = Reference::load();
+    if let Some(seed) = number("SIMULATOR_SEED") {
+        let outcome = run(seed, Sabotages::default(), &mut reference, true);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        return;
+    }
+    let first = number("SIMULATOR_FIRST").unwrap_or(0);
+    let count = number("SIMULATOR_SEEDS").unwrap_or(50);
+    let (mut pages, mut others, mut errors, mut dropped) = (0, 0, 0, 0);
+    for seed in first..first + count {
+        let outcome = run(seed, Sabotages::default(), &mut reference, false);
+        if let Some(why) = outcome.failure {
+            panic!(
+                "{why}\nTo see it again:\n\
+                 SIMULATOR_SEED={seed} cargo test --test simulator -- seeds --nocapture"
+            );
+        }
+        pages += outcome.pages;
+        others += outcome.others;
+        errors += outcome.errors;
+        dropped += outcome.dropped;
+    }
+    println!(
+        "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} dropped"
+    );
+    assert!(pages > 0 && others > 0);
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let mut reference = Reference::load();
+    for seed in 0..10 {
+        let first = run(seed, Sabotages::default(), &mut reference, false);
+        let second = run(seed, Sabotages::default(), &mut reference, false);
+        assert_eq!(first, second, "seed {seed}");
+    }
+}
+
+/// Some seed finds this mistake, and finds it again.
+fn is_found(sabotages: Sabotages) {
+    let mut reference = Reference::load();
+    for seed in 0..200 {
+        let outcome = run(seed, sabotages, &mut reference, false);
+        if outcome.failure.is_some() {
+            let again = run(seed, sabotages, &mut reference, false);
+            assert_eq!(outcome, again, "seed {seed} does not replay");
+            return;
+        }
+    }
+    panic!("{sabotages:?} is not found");
+}
+
+#[test]
+fn lanes_that_are_swapped_are_found() {
+    is_found(Sabotages {
+        device: DeviceSabotage::SwapLanes,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn a_changed_byte_is_found() {
+    is_found(Sabotages {
+        device: DeviceSabotage::ChangeByte,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn a_forgotten_cohort_is_found() {
+    is_found(Sabotages {
+        device: DeviceSabotage::ForgetCohort,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn rows_of_another_user_are_found() {
+    is_found(Sabotages {
+        backend: BackendSabotage::OtherUser,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn answers_that_are_swapped_are_found() {
+    is_found(Sabotages {
+        backend: BackendSabotage::SwapAnswers,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn a_forgotten_backend_request_is_found() {
+    is_found(Sabotages {
+        backend: BackendSabotage::ForgetRequest,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn lost_bytes_are_found() {
+    is_found(Sabotages {
+        world: Sabotage::LoseBytes,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn bytes_sent_twice_are_found() {
+    is_found(Sabotages {
+        world: Sabotage::RepeatBytes,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn a_forgotten_writable_is_found() {
+    is_found(Sabotages {
+        world: Sabotage::ForgetWritable,
+        ..Sabotages::default()
+    });
+}

@@ -1,0 +1,274 @@
+//! The reference: what a request must be answered with.
+//!
+//! A request's page is run alone, as a cohort of one, by the scalar executor, with BeSim's own answers. Nothing of the
+//! server takes part: parameters are put into their fields from the values the client meant, not from what it sent.
+//! Answers are kept for the whole process, since they depend on nothing but their key.
+
+use rhythm_besim::Bank;
+use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::{Executor, LaneLimits, SessionChange, Work};
+use rhythm_engine::page::program::{ParamType, SessionUse};
+use rhythm_engine::page::{Service, Sources, compile};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Users of the simulated bank.
+pub(crate) const USERS: u32 = 1000;
+/// The bank, as each side knows it.
+pub(crate) const BANK: Bank = Bank::new(USERS);
+
+/// Names and values, decoded.
+pub(crate) type Values = Vec<(String, String)>;
+
+/// What a page must answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) session: SessionChange,
+}
+
+/// What an answer depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    version: usize,
+    page: usize,
+    values: Rc<Values>,
+    user: Option<i64>,
+    /// The call whose requests get status 1.
+    refused: Option<usize>,
+}
+
+/// The service in two versions, and their answers.
+pub(crate) struct Reference {
+    /// Version 0 is Banking as it is; version 1 has another text in every page.
+    pub(crate) services: [Arc<Service>; 2],
+    pub(crate) statics: BTreeMap<String, Vec<u8>>,
+    answers: HashMap<Key, Rc<Answer>>,
+}
+
+impl Reference {
+    /// Compiles services/banking.
+    pub(crate) fn load() -> Reference {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/banking");
+        let mut statics = BTreeMap::new();
+        read_files(&folder.join("static"), "", &mut statics);
+        let mut sources = Sources {
+            static_files: statics.keys().cloned().collect(),
+            ..Sources::default()
+        };
+        for part in ["pages", "templates"] {
+            let mut files = BTreeMap::new();
+            read_files(&folder.join(part), "", &mut files);
+            for (name, bytes) in files {
+                let text = String::from_utf8(bytes).expect("pages are UTF-8");
+                sources.files.insert(format!("{part}/{name}"), text);
+            }
+        }
+        let config = std::fs::read_to_string(folder.join("service.toml")).expect("it is there");
+        sources.files.insert("service.toml".to_owned(), config);
+        let first = compile_or_panic(&sources);
+        let layout = sources
+            .files
+            .get_mut("templates/layout.html")
+            .expect("Banking has a layout");
+        *layout = layout.replacen("</title>", " (version two)</title>", 1);
+        let second = compile_or_panic(&sources);
+        assert_ne!(
+            first.fragments, second.fragments,
+            "the versions must differ"
+        );
+        Reference {
+            services: [first, second],
+            statics,
+            answers: HashMap::new(),
+        }
+    }
+
+    /// Index of the page of this name.
+    pub(crate) fn page(&self, name: &str) -> usize {
+        let page = self.services[0]
+            .pages
+            .iter()
+            .position(|page| page.name == name);
+        page.unwrap_or_else(|| panic!("Banking has a page {name}"))
+    }
+
+    /// How many calls a page makes.
+    pub(crate) fn calls(&self, page: usize) -> usize {
+        self.services[0].pages[page].calls.len()
+    }
+
+    /// What the page answers to these values, for a user who is signed in or not.
+    pub(crate) fn answer(
+        &mut self,
+        version: usize,
+        page: usize,
+        values: &Rc<Values>,
+        user: Option<i64>,
+        refused: Option<usize>,
+    ) -> Rc<Answer> {
+        let key = Key {
+            version,
+            page,
+            values: values.clone(),
+            user,
+            refused,
+        };
+        if let Some(answer) = self.answers.get(&key) {
+            return answer.clone();
+        }
+        let answer = Rc::new(run(&self.services[version], &self.statics, &key));
+        self.answers.insert(key, answer.clone());
+        answer
+    }
+}
+
+fn compile_or_panic(sources: &Sources) -> Arc<Service> {
+    match compile(sources) {
+        Ok(service) => Arc::new(service),
+        Err(diagnostics) => panic!("services/banking does not compile: {diagnostics:#?}"),
+    }
+}
+
+fn read_files(folder: &Path, prefix: &str, into: &mut BTreeMap<String, Vec<u8>>) {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    for entry in entries {
+        let entry = entry.expect("it can be read");
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            read_files(&entry.path(), &format!("{name}/"), into);
+        } else {
+            into.insert(name, std::fs::read(entry.path()).expect("it can be read"));
+        }
+    }
+}
+
+/// Runs a page for one request.
+fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -> Answer {
+    let program = &service.pages[key.page];
+    let mut cohort = Box::<Cohort>::default();
+    cohort.reset(program);
+    let lane = cohort.push_lane(0);
+    fill_in(program, &key.values, &mut cohort);
+    if let (true, Some(fields)) = (program.session != SessionUse::None, program.session_fields) {
+        cohort.fields[usize::from(fields.present)].set_int(lane, i64::from(key.user.is_some()));
+        cohort.fields[usize::from(fields.user)].set_int(lane, key.user.unwrap_or(0));
+    }
+    let mut executor = Scalar::new(LaneLimits::default());
+    let mut done = Vec::new();
+    for stage in 0..program.stages.len() {
+        let work = Work {
+            service: service.clone(),
+            page: key.page,
+            cohort,
+            token: 0,
+        };
+        executor.submit(work).expect("the reference takes all work");
+        executor.poll(&mut done);
+        cohort = done.pop().expect("the reference is done at once").cohort;
+        if cohort.lanes[lane] != LaneState::Active {
+            break;
+        }
+        let Cohort {
+            requests, arena, ..
+        } = &mut *cohort;
+        for request in requests {
+            let mut body = Vec::new();
+            match key.refused {
+                Some(call) if call == stage => body.extend_from_slice(REFUSED),
+                _ => BANK.answer(arena.get(request.text), &mut body),
+            }
+            request.answer = Some(arena.push(&body));
+        }
+    }
+    assert_eq!(
+        cohort.lanes[lane],
+        LaneState::Finished,
+        "page {} {:?}",
+        program.name,
+        key
+    );
+    let output = &cohort.output.lanes[lane];
+    let (mut body, mut content_type) = (Vec::new(), program.content_type.clone());
+    match output.file {
+        Some(path) => {
+            let path = String::from_utf8_lossy(cohort.arena.get(path)).into_owned();
+            body.clone_from(&statics[&path]);
+            content_type = content_type_of(&path).to_owned();
+        }
+        None => cohort.output.stitch(lane, &service.fragments, &mut body),
+    }
+    Answer {
+        status: if output.status == 0 {
+            200
+        } else {
+            output.status
+        },
+        content_type,
+        body,
+        session: output.session,
+    }
+}
+
+/// An answer of BeSim that says no.
+pub(crate) const REFUSED: &[u8] = b"<pre>\n1\nno\n</pre>\n";
+
+/// The media type of a file.
+pub(crate) fn content_type_of(path: &str) -> &'static str {
+    match path.rsplit('.').next() {
+        Some("png") => "image/png",
+        Some("svg") => "image/svg+xml",
+        Some("css") => "text/css; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Puts the values into the fields of the only lane.
+fn fill_in(
+    program: &rhythm_engine::page::program::PageProgram,
+    values: &Values,
+    cohort: &mut Cohort,
+) {
+    let find = |name: &str| {
+        values
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value)
+    };
+    for param in &program.params {
+        let value = find(&param.wire_name).or(param.default.as_ref());
+        let value = value.expect("requests that lack a parameter have no reference");
+        let field = usize::from(param.field);
+        match param.kind {
+            ParamType::Int { .. } => {
+                cohort.fields[field].set_int(0, value.parse().expect("an integer"));
+            }
+            _ => {
+                let view = cohort.arena.push(value.as_bytes());
+                cohort.fields[field].set_text(0, view);
+            }
+        }
+    }
+    for param in &program.list_params {
+        let Cohort { fields, arena, .. } = &mut *cohort;
+        let list = fields[usize::from(param.field)].list_mut();
+        let mut length = 0;
+        for ((name, _), column) in param.columns.iter().zip(&mut list.columns) {
+            length = 0;
+            while let Some(value) = find(&format!("{name}[{length}]")) {
+                match column {
+                    Column::Int(values) => values.push(value.parse().expect("an integer")),
+                    Column::Text(views) => views.push(arena.push(value.as_bytes())),
+                    Column::List(_) => unreachable!("items are scalars"),
+                }
+                length += 1;
+            }
+        }
+        list.spans[0] = Span { start: 0, length };
+    }
+}

@@ -1,0 +1,520 @@
+//! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and checked.
+
+use crate::backends::{BackendFaults, BackendSabotage, FaultyBackend};
+use crate::clients::{Books, Client, Explains, Manners, Shared};
+use crate::devices::{DeviceFaults, DeviceSabotage, FaultyDevice};
+use crate::reference::Reference;
+use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND, Sabotage, World};
+use rhythm_engine::cohort::{Formation, Policy};
+use rhythm_engine::device::conformance::Dice;
+use rhythm_engine::device::host::Host;
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::{Executor, LaneLimits};
+use rhythm_engine::session::SessionArray;
+use rhythm_net::{Handler, Token};
+use rhythm_protocol::scan::Level;
+use rhythm_server::metrics::WorkerMetrics;
+use rhythm_server::{
+    BackendSettings, ClientLimits, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings,
+    StaticFile, Statics,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Mistakes to plant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sabotages {
+    pub(crate) world: Sabotage,
+    pub(crate) device: DeviceSabotage,
+    pub(crate) backend: BackendSabotage,
+}
+
+/// All that a run depends on.
+#[derive(Debug)]
+pub(crate) struct Config {
+    net: Net,
+    cohort: usize,
+    contexts: usize,
+    policy: Policy,
+    delay: u64,
+    host: bool,
+    limits: ClientLimits,
+    backend: BackendFaults,
+    backend_timeout: u64,
+    straggler_delay: u64,
+    device: DeviceFaults,
+    sessions: u32,
+    session_timeout: u64,
+    clients: Vec<(Manners, usize)>,
+    /// Reload each so often; 0: never.
+    reload_every: u64,
+    /// Drain at this time; 0: when all clients are done.
+    drain_at: u64,
+    drain_limit: u64,
+    /// Requests of all clients.
+    requests: usize,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// A hash of everything that happened.
+    pub(crate) hash: u64,
+    pub(crate) failure: Option<String>,
+    pub(crate) pages: usize,
+    pub(crate) others: usize,
+    pub(crate) errors: usize,
+    pub(crate) dropped: usize,
+}
+
+/// A fault that is there in one run of a few, once in so many requests.
+fn some(dice: &mut Dice, in_runs: usize, from: &[usize]) -> usize {
+    match dice.once_in(in_runs) {
+        true => *dice.pick(from),
+        false => 0,
+    }
+}
+
+impl Config {
+    /// The configuration of a seed.
+    pub(crate) fn of(dice: &mut Dice) -> Config {
+        // A third of the runs have no fault at all: everything must be right then, and nothing may be refused.
+        let calm = dice.once_in(3);
+        let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
+            true => 0,
+            false => some(dice, in_runs, from),
+        };
+        let net = Net {
+            delay_max: *dice.pick(&[10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND]),
+            split: *dice.pick(&[0, 1, 2, 5]),
+            short: *dice.pick(&[0, 0, 3, 20]),
+            send_buffer: *dice.pick(&[1_000, 20_000, 200_000]),
+            receive_buffer: *dice.pick(&[500, 5_000, 100_000]),
+            read_max: *dice.pick(&[100, 4_000, 100_000]),
+            reset: rough(dice, 4, &[30, 300]),
+            accept_fails: some(dice, 4, &[3]),
+            connect_fails: rough(dice, 3, &[3, 10]),
+            outgoing_max: *dice.pick(&[1, 8, 64]),
+        };
+        let backend = BackendFaults {
+            embedded: dice.once_in(3),
+            delay_max: *dice.pick(&[10 * MICROSECOND, MILLISECOND, 5 * MILLISECOND]),
+            late: rough(dice, 3, &[5, 30]),
+            fail: rough(dice, 4, &[10, 50]),
+            refuse: rough(dice, 5, &[10, 50]),
+            garble: rough(dice, 4, &[10, 50]),
+            no: rough(dice, 4, &[5, 50]),
+            silent: rough(dice, 4, &[10, 50]),
+        };
+        let device = DeviceFaults {
+            delay_max: *dice.pick(&[0, 0, 50 * MICROSECOND, 10 * MILLISECOND]),
+            slots: *dice.pick(&[0, 0, 1, 3]),
+            lost_after: rough(dice, 15, &[1, 20, 100]),
+        };
+        let slow_pace = (1 + dice.below(3), MILLISECOND);
+        let count = 1 + dice.below(20);
+        let per_client = 1 + dice.below(200 / count);
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            let manners = Manners {
+                depth: *dice.pick(&[1, 1, 3, 20]),
+                pace: dice.once_in(10).then_some(slow_pace),
+                think_max: *dice.pick(&[0, MILLISECOND, 50 * MILLISECOND]),
+                http10: some(dice, 8, &[2, 10]),
+                close: some(dice, 6, &[3, 10]),
+                head: some(dice, 5, &[3]),
+                bad: rough(dice, 5, &[2, 10]),
+                stall: rough(dice, 8, &[5, 20]),
+                reset: rough(dice, 6, &[3, 10]),
+                deaf: rough(dice, 10, &[5]),
+                chunked: some(dice, 3, &[1, 3]),
+                expect: some(dice, 5, &[1, 3]),
+                anonymous: *dice.pick(&[2, 10, 10, 0]),
+                logout: *dice.pick(&[0, 5, 15]),
+                forget: some(dice, 10, &[5, 20]),
+                half_close: some(dice, 8, &[5]),
+            };
+            clients.push((manners, per_client));
+        }
+        let seconds = |dice: &mut Dice, from: &[u64]| Duration::from_secs(*dice.pick(from));
+        let limits = ClientLimits {
+            header_timeout: seconds(dice, &[2, 10]),
+            body_timeout: seconds(dice, &[3, 30]),
+            idle_timeout: seconds(dice, &[5, 60]),
+            send_timeout: seconds(dice, &[4, 30]),
+            requests_max: some(dice, 6, &[1, 7]) as u32,
+            pipelined_max: *dice.pick(&[1, 2, 8, 64]),
+        };
+        let timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
+        let straggler_delay = *dice.pick(&[MILLISECOND, timeout / 8]);
+        let requests = count * per_client;
+        Config {
+            net,
+            cohort: *dice.pick(&[1, 2, 7, 64]),
+            contexts: 1 + dice.below(8),
+            policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
+            delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
+            host: dice.once_in(2),
+            limits,
+            backend,
+            backend_timeout: timeout,
+            straggler_delay,
+            device,
+            sessions: match dice.once_in(4) {
+                true => 1 + dice.below(10) as u32,
+                false => 1000,
+            },
+            session_timeout: match dice.once_in(8) {
+                true => 100,
+                false => 100_000_000,
+            },
+            clients,
+            reload_every: some(dice, 3, &[MILLISECOND as usize, 200 * MILLISECOND as usize]) as u64,
+            drain_at: some(dice, 4, &[MILLISECOND as usize, 300 * MILLISECOND as usize]) as u64,
+            drain_limit: *dice.pick(&[SECOND, 100 * SECOND]),
+            requests,
+        }
+    }
+
+    fn explains(&self) -> Explains {
+        let limits = &self.limits;
+        let patience = limits.header_timeout.min(limits.body_timeout).as_nanos() as u64;
+        Explains {
+            backend: self.backend.can_fail(),
+            refused: self.backend.no != 0,
+            device: self.device.lost_after != 0,
+            sessions_scarce: (self.sessions as usize) < self.requests,
+            sessions_expire: self.session_timeout < 100_000_000,
+            patience: patience / 10 * 9,
+        }
+    }
+}
+
+/// The sites of both versions.
+fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
+    let files = || {
+        reference.statics.iter().map(|(path, bytes)| StaticFile {
+            path: path.clone(),
+            bytes: bytes.clone(),
+            modified: None,
+        })
+    };
+    [0, 1].map(|version| {
+        let mut backend =
+            BackendSettings::new("besim", Duration::from_nanos(config.backend_timeout));
+        backend.straggler_delay = Duration::from_nanos(config.straggler_delay);
+        let settings = SiteSettings {
+            redirects: vec![("/".to_owned(), "/bank/login.php".to_owned())],
+            backends: vec![backend],
+            ..SiteSettings::default()
+        };
+        let statics = Statics::new("/bank/static/", files());
+        let site = Site::new(reference.services[version].clone(), statics, settings);
+        Arc::new(site.expect("Banking can be served"))
+    })
+}
+
+/// Runs a seed.
+pub(crate) fn run(
+    seed: u64,
+    sabotages: Sabotages,
+    reference: &mut Reference,
+    trace: bool,
+) -> Outcome {
+    let mut dice = Dice::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+    let config = Config::of(&mut dice);
+    let fork = |dice: &mut Dice| Dice::new(dice.roll());
+    let mut world = World::new(fork(&mut dice), config.net, trace);
+    world.sabotage = sabotages.world;
+    if trace {
+        eprintln!("{config:#?}");
+    }
+    let clock = Rc::new(Cell::new(world.now));
+    let device_due = Rc::new(Cell::new(None));
+    let inner: Box<dyn Executor> = match config.host {
+        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
+        false => Box::new(Scalar::new(LaneLimits::default())),
+    };
+    let executor = FaultyDevice::new(
+        inner,
+        config.device,
+        sabotages.device,
+        fork(&mut dice),
+        clock.clone(),
+        device_due.clone(),
+    );
+    let backend_seed = dice.roll();
+    let (backend_faults, backend_sabotage) = (config.backend, sabotages.backend);
+    let mut random = fork(&mut dice);
+    let sessions = Arc::new(SessionArray::new(config.sessions, config.session_timeout));
+    let sites = sites(reference, &config);
+    let parts = PipelineParts {
+        site: sites[0].clone(),
+        executor: Box::new(executor),
+        backends: Box::new(move |_, _| {
+            let dice = Dice::new(backend_seed);
+            Box::new(FaultyBackend::new(backend_faults, backend_sabotage, dice))
+        }),
+        sessions: sessions.clone(),
+        random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
+        metrics: Arc::new(WorkerMetrics::default()),
+        log: None,
+        now: world.time(),
+    };
+    let options = PipelineOptions {
+        contexts: config.contexts,
+        formation: Formation {
+            policy: config.policy,
+            lanes_max: config.cohort,
+            delay: Duration::from_nanos(config.delay),
+        },
+        clients: config.limits,
+    };
+    let mut clients = Vec::new();
+    for (id, (manners, budget)) in config.clients.iter().enumerate() {
+        let user = 1 + id as u32;
+        clients.push(Client::new(id, user, *manners, fork(&mut dice), *budget));
+        let start = world.dice.below(10 * MILLISECOND as usize) as u64;
+        world.wake(id, start, 0);
+    }
+    let mut run = Run {
+        pipeline: Pipeline::new(parts, options),
+        world,
+        clients,
+        shared: Shared {
+            reference,
+            version: 0,
+            draining: false,
+            drain_over: false,
+            explains: config.explains(),
+            books: Books::default(),
+        },
+        clock,
+        device_due,
+        sessions,
+        sites,
+        config,
+        turns: 0,
+    };
+    run.go();
+    let books = run.shared.books;
+    Outcome {
+        hash: run.world.hash,
+        failure: run.world.failure.take(),
+        pages: books.pages,
+        others: books.others,
+        errors: books.errors,
+        dropped: books.dropped,
+    }
+}
+
+struct Run<'a> {
+    world: World,
+    pipeline: Pipeline,
+    clients: Vec<Client>,
+    shared: Shared<'a>,
+    clock: Rc<Cell<u64>>,
+    device_due: Rc<Cell<Option<u64>>>,
+    sessions: Arc<SessionArray>,
+    sites: [Arc<Site>; 2],
+    config: Config,
+    turns: usize,
+}
+
+/// More turns than any run takes.
+const TURNS_MAX: usize = 400_000;
+/// Turns at one moment.
+const TURNS_AT_ONCE_MAX: usize = 20_000;
+
+impl Run<'_> {
+    fn go(&mut self) {
+        let start = self.world.now;
+        let drain_at = match self.config.drain_at {
+            0 => u64::MAX,
+            after => start + after,
+        };
+        let mut reload_at = match self.config.reload_every {
+            0 => u64::MAX,
+            every => start + every,
+        };
+        // The slowest that clients can be, and more.
+        let limit = start + 20_000 * SECOND;
+        while self.ok() && !self.clients.iter().all(|client| client.done) {
+            if !self.turn(limit, drain_at.min(reload_at)) {
+                return self.stuck("nothing more happens");
+            }
+            if self.world.now >= limit {
+                return self.stuck("it takes too long");
+            }
+            if self.world.now >= reload_at && !self.shared.draining {
+                self.shared.version = (self.shared.version + 1).min(1);
+                self.world.note("reload", self.shared.version as u64, 0);
+                self.pipeline
+                    .reload(self.sites[self.shared.version].clone());
+                reload_at = match self.shared.version {
+                    0 => self.world.now + self.config.reload_every,
+                    _ => u64::MAX,
+                };
+            }
+            if self.world.now >= drain_at && !self.shared.draining {
+                self.drain();
+            }
+        }
+        if self.ok() && !self.shared.draining {
+            self.quiesce();
+        }
+        if self.ok() {
+            self.finish();
+        }
+    }
+
+    fn ok(&self) -> bool {
+        self.world.failure.is_none()
+    }
+
+    fn stuck(&mut self, why: &str) {
+        let waiting: Vec<String> = self
+            .clients
+            .iter()
+            .filter(|client| !client.done)
+            .map(Client::state)
+            .collect();
+        let contexts = self.pipeline.contexts();
+        self.world.fail(format!(
+            "{why}; contexts {contexts:?}; {}",
+            waiting.join("\n")
+        ));
+    }
+
+    fn drain(&mut self) {
+        self.shared.draining = true;
+        self.world.note("drain", 0, 0);
+        let limit = Duration::from_nanos(self.config.drain_limit);
+        let now = self.world.time();
+        self.pipeline.drain(&mut self.world, now, limit);
+    }
+
+    /// One turn of the event loop, at the next time at which something happens, and not beyond `limit`. Whether there
+    /// was anything to wait for.
+    fn turn(&mut self, limit: u64, other: u64) -> bool {
+        let wake_at = self.pipeline.wake_at().map(|time| time.as_nanos());
+        let next = [
+            self.world.next_time(),
+            wake_at,
+            self.device_due.get(),
+            Some(other),
+        ];
+        let Some(mut next) = next
+            .into_iter()
+            .flatten()
+            .filter(|time| *time != u64::MAX)
+            .min()
+        else {
+            return false;
+        };
+        // Loops are late now and then.
+        if self.world.dice.once_in(4) {
+            next = next.max(self.world.now) + self.world.dice.below(MILLISECOND as usize) as u64;
+        }
+        self.turns += 1;
+        let at_once = if next <= self.world.now {
+            self.turns
+        } else {
+            0
+        };
+        if at_once > TURNS_MAX + TURNS_AT_ONCE_MAX || self.turns > TURNS_MAX {
+            self.stuck("the server does not come to rest");
+            return true;
+        }
+        self.world.go_to(next.min(limit));
+        self.clock.set(self.world.now);
+        self.tell_clients();
+        if self
+            .device_due
+            .get()
+            .is_some_and(|due| due <= self.world.now)
+        {
+            let now = self.world.time();
+            self.pipeline.notified(&mut self.world, Token(0), now);
+        }
+        self.world.report(&mut self.pipeline);
+        let now = self.world.time();
+        if self.pipeline.wake_at().is_some_and(|at| at <= now) {
+            self.pipeline.tick(&mut self.world, now);
+        }
+        self.pipeline.idle(&mut self.world, now);
+        if let Err(why) = self.pipeline.check() {
+            self.world.fail(why);
+        }
+        if self.shared.draining {
+            self.shared.drain_over |= self.pipeline.wake_at().is_none();
+        }
+        self.tell_clients();
+        true
+    }
+
+    fn tell_clients(&mut self) {
+        while let Some((actor, event)) = self.world.far_events.pop_front() {
+            if let Some(client) = self.clients.get_mut(actor) {
+                client.tell(event, &mut self.world, &mut self.shared);
+            }
+        }
+    }
+
+    /// When all clients are done, everything is given back.
+    fn quiesce(&mut self) {
+        let until = self.world.now + 200 * SECOND;
+        self.world.turn_at(until);
+        while self.ok() && self.world.now < until {
+            self.turn(until, u64::MAX);
+        }
+        let books = self.shared.books;
+        let live = self.sessions.live() as i64;
+        let (least, most) = (books.live - books.fading, books.live + books.unknown);
+        let expire = self.shared.explains.sessions_expire;
+        if !expire && !(least..=most).contains(&live) || expire && live != 0 {
+            self.world
+                .fail(format!("{live} sessions instead of {least} to {most}"));
+        }
+        self.check_empty();
+    }
+
+    fn check_empty(&mut self) {
+        let pipeline = &self.pipeline;
+        let [free, forming, full, busy] = pipeline.contexts();
+        let left = pipeline.requests_under_way();
+        let open = pipeline.connections();
+        if forming + full + busy != 0 || free != self.config.contexts {
+            self.world
+                .fail(format!("contexts left: {:?}", [free, forming, full, busy]));
+        }
+        if left != 0 {
+            self.world.fail(format!("{left} requests left"));
+        }
+        if open != 0 || self.world.open_links() != 0 {
+            let links = self.world.open_links();
+            self.world
+                .fail(format!("{open} connections left, {links} in the world"));
+        }
+    }
+
+    /// The server ends.
+    fn finish(&mut self) {
+        if !self.shared.draining {
+            self.drain();
+        }
+        let until = self.world.now + self.config.drain_limit + 10 * SECOND;
+        self.world.turn_at(until);
+        while self.ok() && !self.pipeline.finished() {
+            if self.world.now >= until {
+                return self.stuck("draining does not end");
+            }
+            self.turn(until, u64::MAX);
+        }
+        if self.ok() {
+            self.check_empty();
+        }
+    }
+}

@@ -1,0 +1,806 @@
+//! The world: virtual time, sockets with bounded buffers, and a network that splits, delays and resets.
+//!
+//! A *link* is one simulated TCP connection. Its near end is the server's and is named by a [`ConnectionId`]; its far end
+//! belongs to an *actor* (a client, or a backend's server), which is told what happens by [`FarEvent`]s. The world is the
+//! server's [`Port`] and calls its [`Handler`] as the epoll driver would: what is ready is told in any order, level
+//! triggered, an id is never told of after it was closed, and input not before `resume`.
+//!
+//! Everything that is chosen is chosen by the world's dice, so a seed is a run.
+
+use rhythm_engine::device::conformance::Dice;
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Sent, Time, WallClock};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+
+/// Names a link for the whole run.
+pub(crate) type LinkId = usize;
+/// Names an actor.
+pub(crate) type ActorId = usize;
+
+pub(crate) const MICROSECOND: u64 = 1_000;
+pub(crate) const MILLISECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// What happens at a moment in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A client's connection request reaches the listener.
+    Knock(LinkId),
+    /// A connection of the server's stands (true) or is refused.
+    Connected(LinkId, bool),
+    /// Bytes of the far end arrive.
+    Arrive(LinkId),
+    /// Bytes of the server leave for the far end.
+    Leave(LinkId),
+    /// A socket that took less than it could takes bytes again.
+    Room(LinkId),
+    /// A reset by the far end or the network arrives at the server.
+    Reset(LinkId),
+    /// An actor asked to be woken.
+    Wake(ActorId, u32),
+    /// Nothing, but a turn happens.
+    Turn,
+}
+
+/// What an actor is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FarEvent {
+    /// Its connection stands, or the server opened one to it.
+    Connected(LinkId),
+    /// Its connection was refused.
+    Refused(LinkId),
+    /// Bytes came: [`World::take`] has them.
+    Received(LinkId),
+    /// The server closed, all it sent has been received.
+    Finished(LinkId),
+    /// The connection was reset: by the server (`true`), or by the network.
+    Reset(LinkId, bool),
+    /// The time it asked for has come.
+    Wake(u32),
+}
+
+/// How the network and the sockets behave in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Net {
+    /// Most that bytes are delayed, nanoseconds.
+    pub(crate) delay_max: u64,
+    /// One chunk in so many is cut at a random place; 0: none.
+    pub(crate) split: usize,
+    /// One send in so many takes less than fits; 0: none.
+    pub(crate) short: usize,
+    /// Bytes of the server's socket buffer for output.
+    pub(crate) send_buffer: usize,
+    /// Bytes of the server's socket buffer for input.
+    pub(crate) receive_buffer: usize,
+    /// Most bytes told in one `received`.
+    pub(crate) read_max: usize,
+    /// One chunk in so many is answered by a reset; 0: none.
+    pub(crate) reset: usize,
+    /// One accept in so many fails for want of file descriptors and is tried again later; 0: none.
+    pub(crate) accept_fails: usize,
+    /// One outgoing connection in so many fails, at once or later; 0: none.
+    pub(crate) connect_fails: usize,
+    /// Most outgoing connections.
+    pub(crate) outgoing_max: usize,
+}
+
+/// Where the near end stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    /// Not known to the server yet.
+    Backlog,
+    /// Being opened by the server.
+    Connecting,
+    /// `Connected` has come and is to be told.
+    Connected,
+    /// Open.
+    Open,
+    /// Refused or reset, which is to be told.
+    Failed(io::ErrorKind),
+    /// The server closed it; what is in `out` is still delivered.
+    Closed,
+    /// It is gone.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Link {
+    actor: ActorId,
+    near: Near,
+    far_gone: bool,
+    id: Option<ConnectionId>,
+    outgoing: bool,
+    /// Sent by the far end and on its way.
+    coming: VecDeque<u8>,
+    /// Arrived and not told.
+    inbox: VecDeque<u8>,
+    /// The far end's last byte is in `coming`, has arrived, was told.
+    fin: [bool; 3],
+    paused: bool,
+    /// Bytes told to the server.
+    handed: u64,
+    /// Bytes the server sent that are on their way.
+    out: VecDeque<u8>,
+    /// Bytes that came to the far end and were not taken.
+    received: Vec<u8>,
+    wants_writable: bool,
+    /// Does the far end read?
+    reads: bool,
+    /// At most so many bytes at a time arrive, with this gap.
+    pace: Option<(usize, u64)>,
+    /// Events under way.
+    arriving: bool,
+    leaving: bool,
+    is_ready: bool,
+}
+
+/// Faults planted into the world itself, to see them found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sabotage {
+    /// None.
+    #[default]
+    None,
+    /// One send in fifty claims to have taken bytes that are lost.
+    LoseBytes,
+    /// One send in fifty is delivered twice.
+    RepeatBytes,
+    /// One `writable` in five is not told.
+    ForgetWritable,
+}
+
+/// See the module's text.
+pub(crate) struct World {
+    pub(crate) now: u64,
+    pub(crate) dice: Dice,
+    pub(crate) net: Net,
+    pub(crate) sabotage: Sabotage,
+    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    queued: u64,
+    links: Vec<Link>,
+    slots: Vec<(u32, Option<LinkId>)>,
+    free: Vec<u32>,
+    ready: Vec<LinkId>,
+    outgoing: usize,
+    accepting: bool,
+    /// Who answers on an address.
+    pub(crate) servers: Vec<(SocketAddr, ActorId)>,
+    /// To be told to actors.
+    pub(crate) far_events: VecDeque<(ActorId, FarEvent)>,
+    /// The first thing that was wrong.
+    pub(crate) failure: Option<String>,
+    /// A hash of everything that happened.
+    pub(crate) hash: u64,
+    /// Print what happens.
+    pub(crate) trace: bool,
+    scratch: Vec<u8>,
+}
+
+impl World {
+    pub(crate) fn new(dice: Dice, net: Net, trace: bool) -> World {
+        World {
+            // Not at the origin of the clock: nothing may count on that.
+            now: 1_000 * SECOND,
+            dice,
+            net,
+            sabotage: Sabotage::None,
+            queue: BinaryHeap::new(),
+            queued: 0,
+            links: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: Vec::new(),
+            outgoing: 0,
+            accepting: true,
+            servers: Vec::new(),
+            far_events: VecDeque::new(),
+            failure: None,
+            hash: 0xcbf2_9ce4_8422_2325,
+            trace,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes note of what happened: into the run's hash, and printed if asked for.
+    pub(crate) fn note(&mut self, what: &'static str, a: u64, b: u64) {
+        for number in [
+            what.len() as u64,
+            u64::from(what.as_bytes()[0]),
+            a,
+            b,
+            self.now,
+        ] {
+            self.mix(number);
+        }
+        if self.trace {
+            eprintln!(
+                "{:>14.6} {what} {a} {b}",
+                (self.now - 1_000 * SECOND) as f64 / 1e6
+            );
+        }
+    }
+
+    /// A line of the trace.
+    pub(crate) fn say(&self, line: impl FnOnce() -> String) {
+        if self.trace {
+            eprintln!(
+                "{:>14.6} {}",
+                (self.now - 1_000 * SECOND) as f64 / 1e6,
+                line()
+            );
+        }
+    }
+
+    fn mix(&mut self, number: u64) {
+        self.hash = (self.hash ^ number)
+            .wrapping_mul(0x0100_0000_01b3)
+            .rotate_left(23);
+    }
+
+    fn mix_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+    }
+
+    /// Something is wrong; the first thing counts.
+    pub(crate) fn fail(&mut self, why: impl Into<String>) {
+        if self.failure.is_none() {
+            let why = why.into();
+            self.say(|| format!("FAILED: {why}"));
+            self.failure = Some(why);
+        }
+    }
+
+    pub(crate) fn time(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.queued += 1;
+        self.queue
+            .push(Reverse((time.max(self.now), self.queued, event)));
+    }
+
+    fn delay(&mut self) -> u64 {
+        1 + self.dice.below(self.net.delay_max as usize + 1) as u64
+    }
+
+    /// One chance in `times`; none for 0.
+    fn chance(&mut self, times: usize) -> bool {
+        times != 0 && self.dice.once_in(times)
+    }
+
+    // What actors do.
+
+    /// A client asks for a connection.
+    pub(crate) fn connect_from(&mut self, actor: ActorId) -> LinkId {
+        let link = self.new_link(actor, Near::Backlog, false);
+        let at = self.now + self.delay();
+        self.at(at, Event::Knock(link));
+        link
+    }
+
+    fn new_link(&mut self, actor: ActorId, near: Near, outgoing: bool) -> LinkId {
+        self.links.push(Link {
+            actor,
+            near,
+            far_gone: false,
+            id: None,
+            outgoing,
+            coming: VecDeque::new(),
+            inbox: VecDeque::new(),
+            fin: [false; 3],
+            paused: false,
+            handed: 0,
+            out: VecDeque::new(),
+            received: Vec::new(),
+            wants_writable: false,
+            reads: true,
+            pace: None,
+            arriving: false,
+            leaving: false,
+            is_ready: false,
+        });
+        self.links.len() - 1
+    }
+
+    /// Sends bytes to the server.
+    pub(crate) fn send_from(&mut self, link: LinkId, bytes: &[u8]) {
+        self.links[link].coming.extend(bytes);
+        self.start_arriving(link);
+    }
+
+    /// Sends no more.
+    pub(crate) fn finish_from(&mut self, link: LinkId) {
+        self.links[link].fin[0] = true;
+        self.start_arriving(link);
+    }
+
+    /// Resets the connection; the actor hears no more of it.
+    pub(crate) fn reset_from(&mut self, link: LinkId) {
+        if !std::mem::replace(&mut self.links[link].far_gone, true) {
+            let at = self.now + self.delay();
+            self.at(at, Event::Reset(link));
+        }
+    }
+
+    /// Reads, or stops reading.
+    pub(crate) fn set_reading(&mut self, link: LinkId, reads: bool) {
+        self.links[link].reads = reads;
+        self.start_leaving(link);
+    }
+
+    /// At most so many bytes arrive at a time, with this gap.
+    pub(crate) fn set_pace(&mut self, link: LinkId, bytes: usize, gap: u64) {
+        self.links[link].pace = Some((bytes, gap));
+    }
+
+    /// What came to the far end.
+    pub(crate) fn take(&mut self, link: LinkId, into: &mut Vec<u8>) {
+        into.append(&mut self.links[link].received);
+    }
+
+    /// Bytes that the server was told of.
+    pub(crate) fn handed(&self, link: LinkId) -> u64 {
+        self.links[link].handed
+    }
+
+    /// Wakes an actor after a time.
+    pub(crate) fn wake(&mut self, actor: ActorId, after: u64, token: u32) {
+        let at = self.now + after;
+        self.at(at, Event::Wake(actor, token));
+    }
+
+    /// Sees to it that there is a turn at this time.
+    pub(crate) fn turn_at(&mut self, time: u64) {
+        self.at(time, Event::Turn);
+    }
+
+    fn start_arriving(&mut self, link: LinkId) {
+        if !std::mem::replace(&mut self.links[link].arriving, true) {
+            let at = self.now + self.delay();
+            self.at(at, Event::Arrive(link));
+        }
+    }
+
+    fn start_leaving(&mut self, link: LinkId) {
+        if !std::mem::replace(&mut self.links[link].leaving, true) {
+            let at = self.now + self.delay();
+            self.at(at, Event::Leave(link));
+        }
+    }
+
+    // What the driver does.
+
+    /// When something happens next: at once where something is ready.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(self.now);
+        }
+        self.queue.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// Goes to a time; everything until then happens.
+    pub(crate) fn go_to(&mut self, time: u64) {
+        self.now = self.now.max(time);
+        while let Some(Reverse((at, _, event))) = self.queue.peek().copied() {
+            if at > self.now {
+                break;
+            }
+            self.queue.pop();
+            self.happen(event);
+        }
+    }
+
+    /// Tells the server what is ready.
+    pub(crate) fn report(&mut self, handler: &mut dyn Handler) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for index in (1..ready.len()).rev() {
+            ready.swap(index, self.dice.below(index + 1));
+        }
+        for link in ready {
+            self.links[link].is_ready = false;
+            self.report_link(link, handler);
+            self.ready_again(link);
+        }
+    }
+
+    /// Has anyone a connection with the server?
+    pub(crate) fn open_links(&self) -> usize {
+        self.slots.iter().filter(|(_, link)| link.is_some()).count()
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Turn => {}
+            Event::Wake(actor, token) => self.far_events.push_back((actor, FarEvent::Wake(token))),
+            Event::Knock(link) => {
+                if self.chance(self.net.accept_fails) {
+                    let at = self.now + 100 * MILLISECOND;
+                    self.at(at, Event::Knock(link));
+                } else if !self.accepting {
+                    self.links[link].near = Near::Gone;
+                    let actor = self.links[link].actor;
+                    self.far_events.push_back((actor, FarEvent::Refused(link)));
+                } else {
+                    self.tell_far(link, FarEvent::Connected(link));
+                    self.make_ready(link);
+                }
+            }
+            Event::Connected(link, good) => {
+                if self.links[link].near == Near::Connecting {
+                    self.links[link].near = match good {
+                        true => Near::Connected,
+                        false => Near::Failed(io::ErrorKind::ConnectionRefused),
+                    };
+                    if good {
+                        self.tell_far(link, FarEvent::Connected(link));
+                    }
+                    self.make_ready(link);
+                }
+            }
+            Event::Arrive(link) => self.arrive(link),
+            Event::Leave(link) => self.leave(link),
+            Event::Room(link) => self.make_ready(link),
+            Event::Reset(link) => match self.links[link].near {
+                Near::Connected | Near::Open => {
+                    self.links[link].near = Near::Failed(io::ErrorKind::ConnectionReset);
+                    self.links[link].out.clear();
+                    self.make_ready(link);
+                }
+                Near::Backlog => self.links[link].near = Near::Gone,
+                Near::Closed => self.links[link].near = Near::Gone,
+                Near::Connecting | Near::Failed(_) | Near::Gone => {}
+            },
+        }
+    }
+
+    /// The network resets a link, and both ends learn of it.
+    fn cut(&mut self, link: LinkId) {
+        self.note("cut", link as u64, 0);
+        self.tell_far(link, FarEvent::Reset(link, false));
+        self.links[link].far_gone = true;
+        self.happen(Event::Reset(link));
+    }
+
+    fn arrive(&mut self, link: LinkId) {
+        let split = self.chance(self.net.split);
+        let cut = self.chance(self.net.reset) && !self.links[link].far_gone;
+        let receive_buffer = self.net.receive_buffer;
+        let draw = self.dice.roll();
+        let state = &mut self.links[link];
+        state.arriving = false;
+        if state.far_gone || !matches!(state.near, Near::Open | Near::Backlog | Near::Connected) {
+            // Nobody is there to take it.
+            return;
+        }
+        if cut {
+            return self.cut(link);
+        }
+        let room = receive_buffer.saturating_sub(state.inbox.len());
+        let mut count = state.coming.len().min(room);
+        if let Some((bytes, _)) = state.pace {
+            count = count.min(bytes);
+        } else if split && count > 1 {
+            count = 1 + (draw % (count as u64 - 1)) as usize;
+        }
+        state.inbox.extend(state.coming.drain(..count));
+        let again = !state.coming.is_empty();
+        if !again && state.fin[0] {
+            state.fin[1] = true;
+        }
+        // A full inbox is gone on with when the server has read.
+        if again && room > count {
+            state.arriving = true;
+            let gap = state.pace.map(|(_, gap)| gap);
+            let at = self.now + gap.unwrap_or_else(|| self.delay());
+            self.at(at, Event::Arrive(link));
+        }
+        self.make_ready(link);
+    }
+
+    fn leave(&mut self, link: LinkId) {
+        let split = self.chance(self.net.split);
+        let cut = self.chance(self.net.reset) && !self.links[link].far_gone;
+        let draw = self.dice.roll();
+        let state = &mut self.links[link];
+        state.leaving = false;
+        if state.far_gone || !state.reads {
+            return;
+        }
+        if cut && matches!(state.near, Near::Open | Near::Closed) {
+            return self.cut(link);
+        }
+        let mut count = state.out.len();
+        if split && count > 1 {
+            count = 1 + (draw % (count as u64 - 1)) as usize;
+        }
+        state.received.extend(state.out.drain(..count));
+        let more = !state.out.is_empty();
+        let over = !more && state.near == Near::Closed;
+        if count > 0 {
+            self.tell_far(link, FarEvent::Received(link));
+        }
+        if over {
+            self.links[link].near = Near::Gone;
+            self.tell_far(link, FarEvent::Finished(link));
+            self.links[link].far_gone = true;
+        }
+        if more {
+            self.start_leaving(link);
+        }
+        self.make_ready(link);
+    }
+
+    fn tell_far(&mut self, link: LinkId, event: FarEvent) {
+        if !self.links[link].far_gone {
+            self.far_events.push_back((self.links[link].actor, event));
+        }
+    }
+
+    fn make_ready(&mut self, link: LinkId) {
+        if self.has_news(link) && !std::mem::replace(&mut self.links[link].is_ready, true) {
+            self.ready.push(link);
+        }
+    }
+
+    /// What is ready and was not told is ready in the next turn, too.
+    fn ready_again(&mut self, link: LinkId) {
+        self.make_ready(link);
+    }
+
+    /// Whether there is anything to tell the server.
+    fn has_news(&self, link: LinkId) -> bool {
+        let state = &self.links[link];
+        match state.near {
+            Near::Backlog | Near::Connected | Near::Failed(_) => true,
+            Near::Open => self.can_write(link) || self.can_read(link),
+            Near::Connecting | Near::Closed | Near::Gone => false,
+        }
+    }
+
+    fn can_write(&self, link: LinkId) -> bool {
+        let state = &self.links[link];
+        state.wants_writable && state.out.len() < self.net.send_buffer
+    }
+
+    fn can_read(&self, link: LinkId) -> bool {
+        let state = &self.links[link];
+        !state.paused && !state.fin[2] && (!state.inbox.is_empty() || state.fin[1])
+    }
+
+    fn report_link(&mut self, link: LinkId, handler: &mut dyn Handler) {
+        let now = self.time();
+        match self.links[link].near {
+            Near::Backlog => {
+                let connection = self.name(link);
+                self.links[link].near = Near::Open;
+                self.note("opened", link as u64, connection.as_u64());
+                let accepted = Accepted {
+                    connection,
+                    listener: ListenerId(0),
+                    peer: SocketAddr::from(([192, 0, 2, 1], 1024 + (link % 60_000) as u16)),
+                };
+                handler.opened(self, accepted, now);
+            }
+            Near::Connected => {
+                self.links[link].near = Near::Open;
+                if let Some(id) = self.links[link].id {
+                    self.note("connected", link as u64, 0);
+                    handler.connected(self, id, now);
+                }
+            }
+            Near::Failed(kind) => {
+                let id = self.links[link].id;
+                self.forget(link);
+                if let Some(id) = id {
+                    self.note("failed", link as u64, kind as u64);
+                    handler.ended(self, id, Ended::Failed(kind), now);
+                }
+            }
+            Near::Open => {
+                let Some(id) = self.links[link].id else {
+                    return;
+                };
+                if self.can_write(link) {
+                    self.links[link].wants_writable = false;
+                    self.note("writable", link as u64, 0);
+                    if self.sabotage != Sabotage::ForgetWritable || !self.dice.once_in(5) {
+                        handler.writable(self, id, now);
+                    }
+                }
+                // The handler may have closed it or stopped reading.
+                if self.links[link].near == Near::Open && self.can_read(link) {
+                    self.read(link, id, handler);
+                }
+            }
+            Near::Connecting | Near::Closed | Near::Gone => {}
+        }
+    }
+
+    fn read(&mut self, link: LinkId, id: ConnectionId, handler: &mut dyn Handler) {
+        let now = self.time();
+        let state = &mut self.links[link];
+        if state.inbox.is_empty() {
+            state.fin[2] = true;
+            self.note("peer finished", link as u64, 0);
+            return handler.ended(self, id, Ended::PeerFinished, now);
+        }
+        let count = state.inbox.len().min(self.net.read_max);
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        bytes.extend(self.links[link].inbox.drain(..count));
+        self.links[link].handed += count as u64;
+        if !self.links[link].coming.is_empty() {
+            self.start_arriving(link);
+        }
+        self.note("received", link as u64, count as u64);
+        self.mix_bytes(&bytes);
+        handler.received(self, id, &bytes, now);
+        self.scratch = bytes;
+    }
+
+    /// Gives the near end a name.
+    fn name(&mut self, link: LinkId) -> ConnectionId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            (self.slots.len() - 1) as u32
+        });
+        let (generation, used_by) = &mut self.slots[slot as usize];
+        *used_by = Some(link);
+        let id = ConnectionId::new(slot, *generation);
+        self.links[link].id = Some(id);
+        id
+    }
+
+    /// The near end's name names nothing from now on.
+    fn forget(&mut self, link: LinkId) {
+        let state = &mut self.links[link];
+        state.near = Near::Gone;
+        if state.outgoing {
+            self.outgoing -= 1;
+        }
+        if let Some(id) = state.id.take() {
+            let slot = &mut self.slots[id.slot() as usize];
+            *slot = (slot.0 + 1, None);
+            self.free.push(id.slot());
+        }
+    }
+
+    /// The link with this name. The server has been told when a name is over, so using it then is its mistake.
+    fn named(&mut self, id: ConnectionId, what: &str) -> Option<LinkId> {
+        let link = self
+            .slots
+            .get(id.slot() as usize)
+            .and_then(|(_, link)| *link);
+        let link = link.filter(|link| self.links[*link].id == Some(id));
+        if link.is_none() {
+            self.fail(format!(
+                "the server used {id:?} to {what}, which names nothing any more"
+            ));
+        }
+        link
+    }
+}
+
+impl Port for World {
+    fn send(&mut self, connection: ConnectionId, bytes: &[u8]) -> Sent {
+        let Some(link) = self.named(connection, "send") else {
+            return Sent::Gone;
+        };
+        match self.links[link].near {
+            Near::Open => {}
+            Near::Failed(_) => {
+                self.note("gone", link as u64, 0);
+                self.forget(link);
+                return Sent::Gone;
+            }
+            _ => return Sent::Taken(0),
+        }
+        let room = self
+            .net
+            .send_buffer
+            .saturating_sub(self.links[link].out.len());
+        let mut taken = bytes.len().min(room);
+        if taken > 0 && self.chance(self.net.short) {
+            taken = self.dice.below(taken + 1);
+        }
+        let sabotage = self.sabotage;
+        let sabotaged = matches!(sabotage, Sabotage::LoseBytes | Sabotage::RepeatBytes)
+            && self.dice.once_in(50);
+        if !(sabotaged && sabotage == Sabotage::LoseBytes) {
+            self.links[link].out.extend(&bytes[..taken]);
+        }
+        if sabotaged && sabotage == Sabotage::RepeatBytes {
+            self.links[link].out.extend(&bytes[..taken]);
+        }
+        self.note("sent", link as u64, taken as u64);
+        self.mix_bytes(&bytes[..taken]);
+        if taken < bytes.len() {
+            self.links[link].wants_writable = true;
+            let at = self.now + self.delay();
+            self.at(at, Event::Room(link));
+        }
+        self.start_leaving(link);
+        Sent::Taken(taken)
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        if let Some(link) = self.named(connection, "close") {
+            self.note("closed", link as u64, self.links[link].handed);
+            let open = self.links[link].near == Near::Open;
+            self.forget(link);
+            if open {
+                self.links[link].near = Near::Closed;
+                self.start_leaving(link);
+            }
+        }
+    }
+
+    fn abort(&mut self, connection: ConnectionId) {
+        if let Some(link) = self.named(connection, "abort") {
+            self.note("aborted", link as u64, self.links[link].handed);
+            self.forget(link);
+            self.links[link].out.clear();
+            self.tell_far(link, FarEvent::Reset(link, true));
+            self.links[link].far_gone = true;
+        }
+    }
+
+    fn pause(&mut self, connection: ConnectionId) {
+        if let Some(link) = self.named(connection, "pause") {
+            self.note("paused", link as u64, 0);
+            self.links[link].paused = true;
+        }
+    }
+
+    fn resume(&mut self, connection: ConnectionId) {
+        if let Some(link) = self.named(connection, "resume") {
+            self.note("resumed", link as u64, 0);
+            self.links[link].paused = false;
+            self.make_ready(link);
+        }
+    }
+
+    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+        if self.outgoing >= self.net.outgoing_max {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let server = self.servers.iter().find(|(at, _)| *at == address);
+        let Some(&(_, actor)) = server else {
+            return Err(io::ErrorKind::NetworkUnreachable.into());
+        };
+        let fails = self.chance(self.net.connect_fails);
+        if fails && self.dice.once_in(3) {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let link = self.new_link(actor, Near::Connecting, true);
+        self.outgoing += 1;
+        let id = self.name(link);
+        self.note("connecting", link as u64, id.as_u64());
+        // A network that drops the request is silent: it may take long to learn of it.
+        let factor = if fails && self.dice.once_in(2) {
+            10_000
+        } else {
+            1
+        };
+        let at = self.now + self.delay() * factor;
+        self.at(at, Event::Connected(link, !fails));
+        Ok(id)
+    }
+
+    fn stop_accepting(&mut self) {
+        self.note("stopped accepting", 0, 0);
+        self.accepting = false;
+    }
+
+    fn wall_clock(&self) -> WallClock {
+        WallClock {
+            unix_seconds: 1_768_478_400 + self.now / SECOND,
+        }
+    }
+}
