@@ -168,14 +168,12 @@ impl Maker {
             13 => Op::Truth { to: b, from: x },
             14 => {
                 let (conversion, to, from) = match self.dice.below(20) {
-                    5..=10 => (Conversion::IntToFloat, f, i),
-                    11.. => (Conversion::ToText, t, x),
+                    5..=1                    11.. => (Conversion::ToText, t, x),
                     0 => (Conversion::IntToFloat, f, i),
                     1 => (Conversion::FloatToInt, i, f),
                     2 => (Conversion::BoolToInt, i, b),
                     3 => (Conversion::TextToInt, i, t),
                     4 => (Conversion::TextToFloat, f, t),
-                    _ => (Conversion::ToText, t, x),
                 };
                 Op::Convert {
                     conversion,
@@ -488,6 +486,9 @@ fn programs_end_well_mostly() {
         finished += states.iter().filter(|s| **s == LaneState::Finished).count();
         failed += states.len() - states.iter().filter(|s| **s == LaneState::Finished).count();
     }
-    assert!(finished > 2 * failed, "{finished} finished, {failed} failed");
+    assert!(
+        finished > 2 * failed,
+        "{finished} finished, {failed} failed"
+    );
     assert!(failed > 100, "{failed} failed");
 }

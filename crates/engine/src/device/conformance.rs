@@ -149,7 +149,12 @@ pub fn final_states(
     for stage in 0..program.stages.len() {
         cohort = run(executor, service, page, cohort).expect("an idle executor takes work");
         if stage < program.calls.len() {
-            answer(program, stage, &mut cohort, &mut Dice::new(seed ^ stage as u64));
+            answer(
+                program,
+                stage,
+                &mut cohort,
+                &mut Dice::new(seed ^ stage as u64),
+            );
         }
     }
     cohort.lanes

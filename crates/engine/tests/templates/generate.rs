@@ -13,7 +13,7 @@ enum Kind {
 const KINDS: [Kind; 3] = [Kind::Text, Kind::Int, Kind::Bool];
 
 /// The header of every page made here.
-pub const HEADER: &str = r#"+++
+pub(crate) const HEADER: &str = r#"+++
 route = "GET /made"
 
 [params]
@@ -31,7 +31,7 @@ rows = "rows(title, count:int)"
 "#;
 
 /// The service every page made here is part of.
-pub const SERVICE: &str = r#"
+pub(crate) const SERVICE: &str = r#"
 [service]
 name = "made"
 
@@ -41,17 +41,17 @@ url = "embedded"
 "#;
 
 /// A template that pages include.
-pub const PARTIAL: &str =
+pub(crate) const PARTIAL: &str =
     "<i>{{ name|upper }}</i>\n{% if small > 2 %}many{% else %}few{% endif %}\n";
 
 /// A template that pages extend.
-pub const LAYOUT: &str = "<html>{% block head %}<title>{{ name }}</title>{% endblock %}\n{% block body %}{% endblock %}</html>\n";
+pub(crate) const LAYOUT: &str = "<html>{% block head %}<title>{{ name }}</title>{% endblock %}\n{% block body %}{% endblock %}</html>\n";
 
 /// Macros that pages import.
-pub const MACROS: &str = "{% macro tag(name, text, size=1) %}<{{ name }} s={{ size }}>{{ text }}</{{ name }}>{% endmacro %}";
+pub(crate) const MACROS: &str = "{% macro tag(name, text, size=1) %}<{{ name }} s={{ size }}>{{ text }}</{{ name }}>{% endmacro %}";
 
 /// A template from a seed: the part of a page file after its header.
-pub fn template(seed: u64) -> String {
+pub(crate) fn template(seed: u64) -> String {
     let mut maker = Maker {
         dice: Dice::new(seed),
         names: vec![

@@ -22,7 +22,7 @@ mod write;
 use super::functions::LaneLimits;
 use super::scalar::FOLD_BYTES_MAX;
 use super::{Executor, LaneOutput, Refusal, Work};
-use crate::cohort::{Cohort, LaneError, LaneState};
+use crate::cohort::{Cohort, LaneError, LaneState, View};
 use crate::page::program::PageProgram;
 use rhythm_protocol::scan::Level;
 use run::Run;
@@ -97,6 +97,7 @@ struct Scratch {
     registers: Registers,
     lanes: Box<Lanes>,
     selections: Vec<Selection>,
+    cells: Vec<View>,
 }
 
 impl Host {
@@ -120,7 +121,7 @@ impl Host {
         cohort: &mut Cohort,
     ) {
         if cohort.stage > 0 {
-            decode::decode_answers(program, cohort);
+            decode::decode_answers(program, cohort, &mut self.scratch.cells);
         }
         cohort
             .output

@@ -3,7 +3,7 @@
 use super::md5;
 use super::strip::{Cell, Fate, Lanes, Registers, STRIP, Selection, unpack};
 use super::write::Regions;
-use crate::cohort::{Arena, BackendRequest, Column, LaneError, View};
+use crate::cohort::{Arena, BackendRequest, Column, LaneError, Span, View};
 use crate::device::SessionChange;
 use crate::device::functions::{self, Made};
 use crate::device::scalar::FOLD_BYTES_MAX;
@@ -379,11 +379,20 @@ impl Run<'_> {
 
     /// A scalar field's values.
     fn gather(&mut self, selection: &Selection, to: Register, field: u16) {
-        match &self.fields[usize::from(field)] {
-            Column::Text(views) => self.each(selection, to, |run, lane| Ok(views[run.index(lane)])),
-            Column::Int(values) => {
-                self.each(selection, to, |run, lane| Ok(values[run.index(lane)]))
+        fn copy<C: Cell>(
+            values: &[C],
+            index: &[u32; STRIP],
+            selection: &[u8],
+            to: &mut [u64; STRIP],
+        ) {
+            for &lane in selection {
+                to[usize::from(lane)] = values[index[usize::from(lane)] as usize].pack();
             }
+        }
+        let to = self.registers.column_mut(to);
+        match &self.fields[usize::from(field)] {
+            Column::Text(views) => copy(views, &self.lanes.index, selection, to),
+            Column::Int(values) => copy(values, &self.lanes.index, selection, to),
             Column::List(_) => unreachable!("lists are read item by item"),
         }
     }
@@ -397,25 +406,34 @@ impl Run<'_> {
         column: u16,
         position: Register,
     ) {
-        let list = self.fields[usize::from(list)].list();
-        let item = |run: &Self, lane| {
-            let span = list.spans[run.index(lane)];
-            let position = run.registers.int(position, lane);
-            if (position as u64) < u64::from(span.length) {
-                Ok(span.start as usize + position as usize)
-            } else {
-                Err(LaneError::OutOfRange)
+        fn pick<C: Cell>(
+            values: &[C],
+            spans: &[Span],
+            lanes: &mut Lanes,
+            selection: &[u8],
+            to: &mut [u64; STRIP],
+            positions: &[u64; STRIP],
+        ) {
+            for &lane in selection {
+                let own = usize::from(lane);
+                let span = spans[lanes.index[own] as usize];
+                // A negative position is a large one without its sign.
+                if positions[own] < u64::from(span.length) {
+                    to[own] = values[span.start as usize + positions[own] as usize].pack();
+                } else {
+                    lanes.fail(lane, LaneError::OutOfRange);
+                }
             }
-        };
-        match &list.columns[usize::from(column)] {
-            Column::Text(views) => {
-                self.each(selection, to, |run, lane| Ok(views[item(run, lane)?]))
-            }
-            Column::Int(values) => {
-                self.each(selection, to, |run, lane| Ok(values[item(run, lane)?]))
-            }
-            Column::List(_) => unreachable!("records have no lists"),
         }
+        let list = self.fields[usize::from(list)].list();
+        let lanes = &mut *self.lanes;
+        self.registers.with(to, position, |to, positions| {
+            match &list.columns[usize::from(column)] {
+                Column::Text(views) => pick(views, &list.spans, lanes, selection, to, positions),
+                Column::Int(values) => pick(values, &list.spans, lanes, selection, to, positions),
+                Column::List(_) => unreachable!("records have no lists"),
+            }
+        });
     }
 
     fn compare(

@@ -37,6 +37,27 @@ impl Registers {
         &mut self.cells[usize::from(register)]
     }
 
+    /// Calls `each` with the column written and one that is read, so that a loop over lanes keeps both at hand.
+    #[inline]
+    pub(super) fn with(
+        &mut self,
+        to: Register,
+        from: Register,
+        each: impl FnOnce(&mut [u64; STRIP], &[u64; STRIP]),
+    ) {
+        match self
+            .cells
+            .get_disjoint_mut([usize::from(to), usize::from(from)])
+        {
+            Ok([to, from]) => each(to, from),
+            // One register, which the compiler seldom makes.
+            Err(_) => {
+                let from = *self.column(from);
+                each(self.column_mut(to), &from);
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn int(&self, register: Register, lane: u8) -> i64 {
         self.column(register)[usize::from(lane)] as i64
