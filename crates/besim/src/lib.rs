@@ -15,7 +15,7 @@
 //!
 //! The function is integers and tables only, so that a GPU can compute it as well:
 //! [`mix`] makes numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
-//! [`bank`] puts them together, and [`answer`] is the protocol.
+//! [`bank`] puts them together, and [`answer`] is the protocol; [`serve`] speaks it over HTTP.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -25,6 +25,7 @@ mod line;
 pub mod mix;
 pub mod money;
 pub mod names;
+pub mod serve;
 
 pub use bank::{
     Account, Bank, Bill, Bills, Check, Confirmation, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS,

@@ -1,0 +1,463 @@
+//! BeSim as an HTTP server: `GET /besim?1&3&17`, on any path.
+//!
+//! Each thread has a listener on the same port and a driver of its own; they share nothing. A connection's answers wait in
+//! a queue in the order of its requests, each until its delay is over, so pipelined requests are delayed side by side, as a
+//! backend works on them. Delays are up to a millisecond longer than asked for (the grain of the timers).
+//!
+//! For studying what a front end makes of a bad backend, answers can be delayed, at random if wanted, and a share
+//! of them fails: half with status 500, half by dropping the connection. The same seed and requests fail alike.
+
+use crate::bank::Bank;
+use crate::mix::mix64;
+use rhythm_net::{
+    Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, ListenError, ListenOptions,
+    Listener, Port, Sent, Time, TimerWheel, Token, Waker,
+};
+use rhythm_protocol::http::head::Progress;
+use rhythm_protocol::http::request::{Framing, HeadLimits, Method, RequestHead, parse_head};
+use rhythm_protocol::http::response::ResponseWriter;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Answers a connection may wait for; beyond, its requests are not read.
+const WAITING_MAX: usize = 1024;
+
+/// Bytes of answers not yet taken by a socket; beyond, its requests are not read.
+const OUT_MAX: usize = 256 * 1024;
+
+/// How to serve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServeOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Users of the bank.
+    pub users: u32,
+    /// Threads.
+    pub threads: usize,
+    /// How long each answer takes.
+    pub delay: Duration,
+    /// How much longer it takes at most, at random.
+    pub jitter: Duration,
+    /// How many of a hundred requests fail.
+    pub fail_percent: f64,
+    /// What decides about jitter and failures.
+    pub seed: u64,
+}
+
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            users: 100_000,
+            threads: 1,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            fail_percent: 0.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Why BeSim cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system.
+    #[error("cannot serve: {0}")]
+    System(#[from] io::Error),
+}
+
+/// BeSim, listening.
+pub struct Server {
+    address: SocketAddr,
+    threads: Vec<(Driver, Service)>,
+    stopper: Stopper,
+}
+
+/// Ends a server from another thread.
+#[derive(Clone)]
+pub struct Stopper {
+    is_stopped: Arc<AtomicBool>,
+    wakers: Arc<[Waker]>,
+}
+
+impl Stopper {
+    /// Makes [`Server::run`] return; answers still delayed are dropped.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.wakers.iter().for_each(Waker::wake);
+    }
+}
+
+impl Server {
+    /// Listens. Clients can connect from now on; they are answered once it runs.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn bind(options: &ServeOptions) -> Result<Server, ServeError> {
+        let threads = options.threads.max(1);
+        let listeners = Listener::bind_group(options.listen, threads, &ListenOptions::default())?;
+        let address = listeners
+            .first()
+            .map_or(options.listen, Listener::local_address);
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let mut wakers = Vec::new();
+        let mut services = Vec::new();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let mut driver = Driver::new(&DriverOptions::default())?;
+            driver.add_listener(listener)?;
+            wakers.push(driver.waker(Token(0))?);
+            services.push((
+                driver,
+                Service::new(options, index as u64, Arc::clone(&is_stopped)),
+            ));
+        }
+        let stopper = Stopper {
+            is_stopped,
+            wakers: wakers.into(),
+        };
+        Ok(Server {
+            address,
+            threads: services,
+            stopper,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What ends it.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Answers until stopped.
+    ///
+    /// # Errors
+    /// When waiting for events fails, which it has no reason to.
+    pub fn run(self) -> io::Result<()> {
+        std::thread::scope(|scope| {
+            let run =
+                |(mut driver, mut service): (Driver, Service)| move || driver.run(&mut service);
+            let threads: Vec<_> = self
+                .threads
+                .into_iter()
+                .map(|thread| scope.spawn(run(thread)))
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })
+    }
+}
+
+/// An answer that waits for its time.
+struct Delayed {
+    due: Time,
+    /// Nothing if the connection is to be dropped instead.
+    bytes: Option<Vec<u8>>,
+}
+
+/// A client's connection.
+struct Connection {
+    id: ConnectionId,
+    head: RequestHead,
+    /// Input of which no whole request is made yet.
+    input: Vec<u8>,
+    waiting: VecDeque<Delayed>,
+    out: Vec<u8>,
+    taken: usize,
+    /// No more requests are read: close once all is answered.
+    is_last: bool,
+    is_paused: bool,
+}
+
+/// A thread's connections.
+struct Service {
+    bank: Bank,
+    delay: Duration,
+    jitter: Duration,
+    /// Of 2^32 requests, how many fail.
+    fail_share: u64,
+    random: u64,
+    /// By slot.
+    connections: Vec<Option<Connection>>,
+    timers: TimerWheel,
+    body: Vec<u8>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl Service {
+    fn new(options: &ServeOptions, index: u64, is_stopped: Arc<AtomicBool>) -> Service {
+        let share = (options.fail_percent / 100.0).clamp(0.0, 1.0);
+        Service {
+            bank: Bank::new(options.users),
+            delay: options.delay,
+            jitter: options.jitter,
+            fail_share: (share * (1_u64 << 32) as f64) as u64,
+            random: mix64(options.seed ^ index << 32),
+            connections: Vec::new(),
+            timers: TimerWheel::new(rhythm_net::clock::monotonic()),
+            body: Vec::new(),
+            is_stopped,
+        }
+    }
+
+    /// The next 64 random bits.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix64(self.random)
+    }
+
+    fn slot(&mut self, id: ConnectionId) -> Option<usize> {
+        let slot = id.slot() as usize;
+        let connection = self.connections.get(slot)?.as_ref()?;
+        (connection.id == id).then_some(slot)
+    }
+
+    fn forget(&mut self, slot: usize) -> Option<Connection> {
+        self.timers.clear(slot as u32);
+        self.connections[slot].take()
+    }
+
+    /// Answers the whole requests in the input, and sends what is due. Requests beyond the room for answers are left, to be taken up when
+    /// there is room again.
+    fn work(&mut self, port: &mut dyn Port, slot: usize, now: Time) {
+        while self.take_requests(port, slot, now) {
+            self.send(port, slot, now);
+        }
+        self.send(port, slot, now);
+    }
+
+    /// Makes answers of the whole requests in the input. Whether there may be more than there was room for.
+    fn take_requests(&mut self, port: &mut dyn Port, slot: usize, now: Time) -> bool {
+        let Some(mut connection) = self.connections[slot].take() else {
+            return false;
+        };
+        let mut used = 0;
+        while !connection.is_last && connection.has_room() && used < connection.input.len() {
+            let input = &connection.input[used..];
+            match parse_head(&mut connection.head, input, &HeadLimits::default()) {
+                Ok(Progress::Partial) => break,
+                Ok(Progress::Complete { head_len }) => {
+                    let delayed = self.answer(&connection.head, input, now);
+                    let head = &connection.head;
+                    // Content is not expected; what follows could not be told from it.
+                    connection.is_last = !head.keep_alive()
+                        || head.framing() != Framing::None
+                        || delayed.bytes.is_none();
+                    connection.waiting.push_back(delayed);
+                    used += head_len;
+                }
+                Err(error) => {
+                    connection.is_last = true;
+                    let bytes = Some(plain(error.status(), false));
+                    connection.waiting.push_back(Delayed { due: now, bytes });
+                }
+            }
+        }
+        connection.input.drain(..used);
+        let filled_up = used > 0 && !connection.has_room();
+        if connection.has_room() == connection.is_paused {
+            connection.is_paused = !connection.is_paused;
+            if connection.is_paused {
+                port.pause(connection.id);
+            } else {
+                port.resume(connection.id);
+            }
+        }
+        self.connections[slot] = Some(connection);
+        filled_up
+    }
+
+    fn answer(&mut self, head: &RequestHead, bytes: &[u8], now: Time) -> Delayed {
+        let random = self.random();
+        let jitter = self
+            .jitter
+            .mul_f64((random >> 32) as f64 / (1_u64 << 32) as f64);
+        let due = now + self.delay + jitter;
+        if (random & 0xffff_ffff) < self.fail_share {
+            // Bits that have nothing to do with those above.
+            let bytes = (self.random() & 1 == 0).then(|| plain(500, head.keep_alive()));
+            return Delayed { due, bytes };
+        }
+        if head.framing() != Framing::None {
+            return Delayed {
+                due,
+                bytes: Some(plain(413, false)),
+            };
+        }
+        let is_head = match head.method() {
+            Method::Get => false,
+            Method::Head => true,
+            _ => {
+                return Delayed {
+                    due,
+                    bytes: Some(plain(405, head.keep_alive())),
+                };
+            }
+        };
+        self.body.clear();
+        self.bank.answer(head.query().of(bytes), &mut self.body);
+        let mut out = Vec::with_capacity(128 + self.body.len());
+        let mut writer = ResponseWriter::new(&mut out, 200);
+        writer
+            .content_type("text/html; charset=utf-8")
+            .content_length(self.body.len() as u64)
+            .connection(head.keep_alive(), head.is_http10())
+            .end();
+        if !is_head {
+            out.extend_from_slice(&self.body);
+        }
+        Delayed {
+            due,
+            bytes: Some(out),
+        }
+    }
+
+    /// Sends the answers whose time has come, and closes after the last.
+    fn send(&mut self, port: &mut dyn Port, slot: usize, now: Time) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        while connection
+            .waiting
+            .front()
+            .is_some_and(|delayed| delayed.due <= now)
+        {
+            match connection
+                .waiting
+                .pop_front()
+                .and_then(|delayed| delayed.bytes)
+            {
+                Some(bytes) => connection.out.extend_from_slice(&bytes),
+                None => {
+                    port.abort(connection.id);
+                    self.forget(slot);
+                    return;
+                }
+            }
+        }
+        if connection.taken < connection.out.len() {
+            match port.send(connection.id, &connection.out[connection.taken..]) {
+                Sent::Taken(taken) => connection.taken += taken,
+                Sent::Gone => {
+                    self.forget(slot);
+                    return;
+                }
+            }
+        }
+        if connection.taken == connection.out.len() {
+            connection.out.clear();
+            connection.taken = 0;
+            if connection.is_last && connection.waiting.is_empty() {
+                port.close(connection.id);
+                self.forget(slot);
+                return;
+            }
+        }
+        match connection.waiting.front() {
+            Some(delayed) => self.timers.set(slot as u32, delayed.due),
+            None => self.timers.clear(slot as u32),
+        }
+    }
+}
+
+impl Connection {
+    fn has_room(&self) -> bool {
+        self.waiting.len() < WAITING_MAX && self.out.len() - self.taken < OUT_MAX
+    }
+}
+
+/// An answer without a body worth reading.
+fn plain(status: u16, keep_alive: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = ResponseWriter::new(&mut out, status);
+    if status == 405 {
+        writer.allow(["GET", "HEAD"]);
+    }
+    writer.content_length(0).connection(keep_alive, false).end();
+    out
+}
+
+impl Handler for Service {
+    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+        let slot = accepted.connection.slot() as usize;
+        if self.connections.len() <= slot {
+            self.connections.resize_with(slot + 1, || None);
+        }
+        self.connections[slot] = Some(Connection {
+            id: accepted.connection,
+            head: RequestHead::new(),
+            input: Vec::new(),
+            waiting: VecDeque::new(),
+            out: Vec::new(),
+            taken: 0,
+            is_last: false,
+            is_paused: false,
+        });
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        let Some(slot) = self.slot(id) else {
+            return;
+        };
+        if let Some(connection) = self.connections[slot]
+            .as_mut()
+            .filter(|connection| !connection.is_last)
+        {
+            connection.input.extend_from_slice(bytes);
+            self.work(port, slot, now);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        let Some(slot) = self.slot(id) else {
+            return;
+        };
+        match (how, &mut self.connections[slot]) {
+            (Ended::PeerFinished, Some(connection)) => {
+                connection.is_last = true;
+                self.send(port, slot, now);
+            }
+            _ => drop(self.forget(slot)),
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if let Some(slot) = self.slot(id) {
+            self.send(port, slot, now);
+            self.work(port, slot, now);
+        }
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        let mut due = Vec::new();
+        self.timers.expire(now, |slot| due.push(slot as usize));
+        for slot in due {
+            self.send(port, slot, now);
+            self.work(port, slot, now);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.timers.wake_at()
+    }
+
+    fn finished(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+}
