@@ -3,13 +3,16 @@
 use crate::access_log::{LogFormat, LogWriter};
 use crate::admin::{self, Admin};
 use crate::backend::Backend;
+use crate::connection::ClientLimits;
 use crate::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rhythm_engine::cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
+use rhythm_engine::page::{CohortPolicy, Service, ServiceConfig};
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource};
 use std::fmt;
@@ -56,6 +59,47 @@ pub struct ServerOptions {
     pub log_format: LogFormat,
 }
 
+impl ServerOptions {
+    /// What a service's configuration says, listening at `listen` with one worker; no admin listener.
+    pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
+        let ServiceConfig { session, cohort, limits, .. } = &service.config;
+        let formation = Formation {
+            policy: match cohort.policy {
+                CohortPolicy::WorkConserving => Policy::WorkConserving,
+                CohortPolicy::Fixed => Policy::Fixed,
+            },
+            lanes_max: cohort.size as usize,
+            delay: Duration::from_nanos(cohort.delay_ns),
+        };
+        ServerOptions {
+            listen,
+            admin: None,
+            workers: 1,
+            pin: false,
+            pipeline: PipelineOptions {
+                // Each page can form a cohort while others are under way.
+                contexts: (2 * service.pages.len()).max(CONTEXTS_MIN),
+                formation,
+                clients: ClientLimits {
+                    header_timeout: Duration::from_nanos(limits.header_timeout_ns),
+                    body_timeout: Duration::from_nanos(limits.body_timeout_ns),
+                    idle_timeout: Duration::from_nanos(limits.idle_timeout_ns),
+                    requests_max: limits.requests_per_connection,
+                    ..ClientLimits::default()
+                },
+            },
+            connections_max: limits.max_connections as usize,
+            sessions_max: session.capacity,
+            session_idle: Duration::from_nanos(session.idle_timeout_ns),
+            drain: Duration::from_secs(10),
+            log_format: LogFormat::Common,
+        }
+    }
+}
+
+/// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
+const CONTEXTS_MIN: usize = 16;
+
 /// What the server needs beside its options.
 pub struct ServerParts {
     /// What is served at first.
@@ -84,8 +128,13 @@ pub enum StartError {
     Device(String),
 }
 
-#[derive(Debug)]
 struct Sessions(Arc<SessionArray>);
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sessions", self.0.live())
+    }
+}
 
 impl SessionGauge for Sessions {
     fn sessions(&self) -> (usize, usize) {

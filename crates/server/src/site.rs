@@ -4,7 +4,7 @@
 
 use crate::routes::{Routes, Target};
 use crate::statics::Statics;
-use rhythm_engine::page::Service;
+use rhythm_engine::page::{BackendConfig, Service, ServiceConfig};
 use rhythm_engine::page::program::{Op, PageProgram, Place, Segment, SessionUse};
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
@@ -43,6 +43,26 @@ impl Default for SiteSettings {
             target_max: head.target_max,
             headers_max: head.headers_max,
             body_max: 64 * 1024,
+        }
+    }
+}
+
+impl SiteSettings {
+    /// What a service's configuration says.
+    pub fn of(service: &Service) -> SiteSettings {
+        let ServiceConfig { session, limits, redirects, .. } = &service.config;
+        let backend = |backend: &BackendConfig| BackendSettings {
+            identity: format!("{backend:?}"),
+            ..BackendSettings::new(&backend.name, Duration::from_nanos(backend.timeout_ns))
+        };
+        SiteSettings {
+            cookie: session.cookie.clone(),
+            redirects: redirects.clone().into_iter().collect(),
+            backends: service.backends.iter().map(backend).collect(),
+            head_max: limits.head_bytes as usize,
+            headers_max: limits.headers as usize,
+            body_max: limits.body_bytes as usize,
+            ..SiteSettings::default()
         }
     }
 }

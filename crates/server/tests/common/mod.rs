@@ -1,0 +1,303 @@
+//! A server on a small service, and a client that sees every byte.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use rhythm_engine::cohort::{Arena, BackendRequest};
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_server::backend::{Backend, Batch, Tell};
+use rhythm_server::{Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+pub const SERVICE: &str = r#"
+[session]
+cookie = "sid"
+[static]
+mount = "/static/"
+index = { "/" = "/hello" }
+[limits]
+body_bytes = 2000
+[backend.echo]
+kind = "besim"
+timeout = "300ms"
+"#;
+
+/// Page files and what their names are.
+pub const PAGES: &[(&str, &str)] = &[
+    (
+        "hello.html",
+        "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\nname = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n+++\n<p>Hello {{ name }}!</p>",
+    ),
+    (
+        "number.html",
+        "+++\nroute = \"GET /number/{n}\"\n[params]\nn = { in = \"path\", type = \"int\", min = 1, max = 99 }\n+++\n{{ 100 // (n - 7) }}",
+    ),
+    (
+        "list.html",
+        "+++\nroute = \"POST /list\"\n[params]\npay = { in = \"form\", list = 3, min_items = 1, fields = { who = { type = \"text\" }, sum = { type = \"int\" } } }\n+++\n{% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
+    ),
+    (
+        "login.html",
+        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n[[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin as {{ user }}",
+    ),
+    (
+        "me.html",
+        "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\n{% if session.userid %}user {{ session.userid }}{% else %}nobody{% endif %}",
+    ),
+    (
+        "logout.html",
+        "+++\nroute = \"GET /logout\"\nsession = \"optional\"\n[[step]]\nsession = \"destroy\"\n+++\nout",
+    ),
+    (
+        "ask.html",
+        "+++\nroute = \"GET /ask\"\n[params]\nq = { in = \"query\", type = \"text\" }\n[[step]]\ncall = \"echo\"\nrequest = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n{% for a in answers %}[{{ a.text }}]{% endfor %}",
+    ),
+    (
+        "file.html",
+        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n[[step]]\nfile = \"{{ name }}\"\n+++\n",
+    ),
+    (
+        "gone.html",
+        "+++\nroute = \"GET /gone\"\n[[step]]\nheaders = { X-Why = \"moved\" }\n[[step]]\nredirect = \"/hello\"\n+++\n",
+    ),
+    (
+        "large.html",
+        "+++\nroute = \"GET /large\"\n+++\n{% for i in range(20000) %}line {{ i }} of a page that is large\n{% endfor %}",
+    ),
+];
+
+pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
+    let mut sources = Sources::default();
+    sources.files.insert("service.toml".into(), toml.into());
+    for (name, text) in pages {
+        sources.files.insert(format!("pages/{name}"), (*text).into());
+    }
+    for file in statics() {
+        sources.static_files.insert(file.path);
+    }
+    match compile(&sources) {
+        Ok(service) => service,
+        Err(diagnostics) => panic!("{diagnostics:#?}"),
+    }
+}
+
+pub fn statics() -> Vec<StaticFile> {
+    let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
+    let file = |path: &str, bytes: Vec<u8>| StaticFile { path: path.into(), bytes, modified };
+    vec![
+        file("a.css", b"body { color: black }".to_vec()),
+        file("img/b.png", (0..=255).collect()),
+        file("big.bin", (0..3_000_000u32).map(|i| (i % 251) as u8).collect()),
+    ]
+}
+
+pub fn site_of(service: Service) -> Arc<Site> {
+    let settings = SiteSettings::of(&service);
+    let statics = Statics::new(&service.config.static_mount, statics());
+    Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
+}
+
+/// A backend that answers with what follows the last `&`, but keeps `never` for itself and answers `late` after a while.
+#[derive(Default)]
+pub struct Echo {
+    answers: Vec<(u64, Vec<u8>)>,
+    late: Vec<(Time, u64, Vec<u8>)>,
+    now: Time,
+}
+
+pub const LATE: Duration = Duration::from_millis(120);
+
+fn echo(text: &[u8]) -> Vec<u8> {
+    let last = text.rsplit(|byte| *byte == b'&').next().unwrap_or_default();
+    [b"<html>\n<pre>\n0\n", last, b"\n</pre>\n</html>\n"].concat()
+}
+
+impl Backend for Echo {
+    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        for ask in batch.asks {
+            let text = batch.arena.get(ask.text);
+            if text.ends_with(b"late") {
+                self.late.push((now + LATE, ask.key, echo(text)));
+            } else if !text.ends_with(b"never") {
+                self.answers.push((ask.key, echo(text)));
+            }
+        }
+    }
+
+    fn poll(&mut self, tell: &mut Tell<'_>) {
+        for (key, answer) in self.answers.drain(..) {
+            tell(key, Ok(&answer));
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.late.iter().map(|(at, ..)| *at).min()
+    }
+
+    fn tick(&mut self, _: &mut dyn Port, now: Time) {
+        self.now = now;
+        let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
+        let due: Vec<(Time, u64, Vec<u8>)> = due;
+        self.late = rest;
+        self.answers.extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
+    }
+}
+
+/// As [`Echo`], but at once.
+pub struct Embedded;
+
+impl Backend for Embedded {
+    fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
+        for request in requests {
+            let answer = echo(arena.get(request.text));
+            request.answer = Some(arena.push(&answer));
+        }
+        true
+    }
+
+    fn submit(&mut self, _: &mut dyn Port, _: Batch<'_>, _: Time) {
+        unreachable!("it answers at once");
+    }
+
+    fn poll(&mut self, _: &mut Tell<'_>) {}
+
+    fn owns(&self, _: ConnectionId) -> bool {
+        false
+    }
+}
+
+pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
+    ServerParts {
+        site,
+        loader,
+        executors: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
+        backends: Arc::new(|_, _| Box::<Echo>::default()),
+        log: None,
+    }
+}
+
+pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
+    let service = service_of(PAGES, SERVICE);
+    let mut options = ServerOptions::of(&service, ([127, 0, 0, 1], 0).into());
+    change(&mut options);
+    let site = site_of(service);
+    let again = site.clone();
+    Server::start(options, parts(site, Box::new(move || Ok(again.clone())))).expect("it starts")
+}
+
+pub fn stop(handle: Handle) {
+    handle.shutdown();
+    handle.join();
+}
+
+/// A response.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then_some(value.trim())
+        })
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("text")
+    }
+}
+
+/// A client that reads responses from what it has received.
+pub struct Client {
+    pub stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).expect("the server accepts");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a duration");
+        stream.set_nodelay(true).expect("a socket");
+        Client { stream, received: Vec::new() }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the server reads");
+    }
+
+    pub fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("a socket");
+    }
+
+    fn more(&mut self) -> bool {
+        let mut buffer = [0; 65536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.received.extend_from_slice(&buffer[..count]);
+                true
+            }
+            Err(error) => panic!("{error}; so far {:?}", String::from_utf8_lossy(&self.received)),
+        }
+    }
+
+    /// The next response; `head_only`: to HEAD.
+    pub fn response(&mut self, head_only: bool) -> Response {
+        let end = loop {
+            match self.received.windows(4).position(|w| w == b"\r\n\r\n") {
+                Some(at) => break at + 4,
+                None => assert!(self.more(), "closed: {:?}", String::from_utf8_lossy(&self.received)),
+            }
+        };
+        let head = String::from_utf8(self.received[..end].to_vec()).expect("text");
+        let status: u16 = head[9..12].parse().expect("a status");
+        let mut response = Response { status, head, body: Vec::new() };
+        let length = match status {
+            100..200 | 204 | 304 => 0,
+            _ if head_only => 0,
+            _ => response.header("content-length").expect("a length").parse().expect("a number"),
+        };
+        while self.received.len() < end + length {
+            assert!(self.more(), "closed within a body");
+        }
+        response.body = self.received[end..end + length].to_vec();
+        self.received.drain(..end + length);
+        response
+    }
+
+    pub fn get(&mut self, path: &str) -> Response {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        self.response(false)
+    }
+
+    pub fn with(&mut self, request_line: &str, headers: &str, body: &str) -> Response {
+        let length = match body {
+            "" => String::new(),
+            body => format!("Content-Length: {}\r\n", body.len()),
+        };
+        self.send(format!("{request_line} HTTP/1.1\r\nHost: x\r\n{headers}{length}\r\n{body}"));
+        self.response(request_line.starts_with("HEAD"))
+    }
+
+    pub fn form(&mut self, path: &str, body: &str) -> Response {
+        self.with(&format!("POST {path}"), "Content-Type: application/x-www-form-urlencoded\r\n", body)
+    }
+
+    /// Whether the server has closed, and nothing more came.
+    pub fn closed(&mut self) -> bool {
+        while self.more() {}
+        self.received.is_empty()
+    }
+}
+
+pub fn client(handle: &Handle) -> Client {
+    Client::new(handle.local_addr())
+}
