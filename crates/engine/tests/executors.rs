@@ -168,7 +168,8 @@ impl Maker {
             13 => Op::Truth { to: b, from: x },
             14 => {
                 let (conversion, to, from) = match self.dice.below(20) {
-                    5..=1                    11.. => (Conversion::ToText, t, x),
+                    0 | 5..=10 => (Conversion::IntToFloat, f, i),
+                    11.. => (Conversion::ToText, t, x),
                     0 => (Conversion::IntToFloat, f, i),
                     1 => (Conversion::FloatToInt, i, f),
                     2 => (Conversion::BoolToInt, i, b),
