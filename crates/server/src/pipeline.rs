@@ -467,7 +467,11 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.drain_until.is_some() && self.clients.open() == 0 && self.requests.len() == 0
+        self.drain_until.is_some_and(|until| {
+            // Past the limit nothing is waited for: a backend may take longer than that.
+            let over = self.requests.len() == 0 || until <= self.clients.now;
+            over && self.clients.open() == 0
+        })
     }
 }
 

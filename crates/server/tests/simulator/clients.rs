@@ -56,9 +56,10 @@ pub(crate) struct Shared<'a> {
     pub(crate) reference: &'a mut Reference,
     /// The service's version that is served now.
     pub(crate) version: usize,
-    /// The server is draining, or past the end of it.
+    /// The server is draining.
     pub(crate) draining: bool,
-    pub(crate) drain_over: bool,
+    /// When it gives up on what is left.
+    pub(crate) drain_until: u64,
     pub(crate) explains: Explains,
     pub(crate) books: Books,
 }
@@ -148,6 +149,8 @@ pub(crate) struct Client {
     /// The server said that it ends.
     end_announced: bool,
     stopped_reading: bool,
+    /// What may follow the last answer is its body, though it should have none.
+    ignores_rest: bool,
     sent: u64,
     pending: VecDeque<Pending>,
     input: Vec<u8>,
@@ -175,6 +178,7 @@ impl Client {
             last_sent: false,
             end_announced: false,
             stopped_reading: false,
+            ignores_rest: false,
             sent: 0,
             pending: VecDeque::new(),
             input: Vec::new(),
@@ -215,7 +219,7 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
-                    || shared.drain_over
+                    || world.now >= shared.drain_until
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
                     let state = self.state();
@@ -285,6 +289,7 @@ impl Client {
             self.last_sent = false;
             self.end_announced = false;
             self.stopped_reading = false;
+            self.ignores_rest = false;
             self.sent = 0;
             self.input.clear();
             let link = world.connect_from(self.id);
@@ -509,7 +514,7 @@ impl Client {
     /// The server closed the connection.
     fn finished(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) {
         let handed = world.handed(link);
-        if !self.input.is_empty() {
+        if !self.input.is_empty() && !self.ignores_rest {
             let state = self.state();
             world.fail(format!("the connection ended within an answer: {state}"));
         }
@@ -526,7 +531,7 @@ impl Client {
 
     fn received(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) {
         world.take(link, &mut self.input);
-        while !self.input.is_empty() {
+        while !self.input.is_empty() && !self.ignores_rest {
             let to_head = self.pending.front().is_some_and(|pending| pending.head);
             let response = match answers::read(&mut self.input, to_head) {
                 Ok(Some(response)) => response,
@@ -571,6 +576,10 @@ impl Client {
             return Err(format!("a {} that nobody asked for", response.status));
         };
         self.end_announced = response.closes();
+        if self.end_announced && pending.head && response.status >= 400 {
+            // Of a request that it could not read, the server does not know that it was HEAD.
+            self.ignores_rest = true;
+        }
         if pending.close && !self.end_announced && pending.complete {
             return Err(format!("a last answer that does not say so: {pending:?}"));
         }

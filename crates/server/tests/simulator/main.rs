@@ -40,14 +40,16 @@ fn seeds() {
     }
     let first = number("SIMULATOR_FIRST").unwrap_or(0);
     let count = number("SIMULATOR_SEEDS").unwrap_or(50);
-    let (mut pages, mut others, mut errors, mut dropped) = (0, 0, 0, 0);
+    let (mut pages, mut others, mut errors, mut dropped, mut failures) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
         let outcome = run(seed, Sabotages::default(), &mut reference, false);
         if let Some(why) = outcome.failure {
-            panic!(
-                "{why}\nTo see it again:\n\
-                 SIMULATOR_SEED={seed} cargo test --test simulator -- seeds --nocapture"
+            failures += 1;
+            println!(
+                "{why}\nTo see it happen:\n\
+                 SIMULATOR_SEED={seed} cargo test --test simulator -- seeds --nocapture\n"
             );
+            assert!(failures < 10, "that is enough");
         }
         pages += outcome.pages;
         others += outcome.others;
@@ -57,7 +59,8 @@ fn seeds() {
     println!(
         "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} dropped"
     );
-    assert!(pages > 0 && others > 0);
+    assert_eq!(failures, 0, "seeds failed");
+    assert!(count < 10 || pages > 0 && others > 0);
 }
 
 #[test]
@@ -75,7 +78,8 @@ fn is_found(sabotages: Sabotages) {
     let mut reference = Reference::load();
     for seed in 0..200 {
         let outcome = run(seed, sabotages, &mut reference, false);
-        if outcome.failure.is_some() {
+        let without = || run(seed, Sabotages::default(), &mut Reference::load(), false).failure;
+        if outcome.failure.is_some() && without().is_none() {
             let again = run(seed, sabotages, &mut reference, false);
             assert_eq!(outcome, again, "seed {seed} does not replay");
             return;

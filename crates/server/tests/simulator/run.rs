@@ -287,7 +287,7 @@ pub(crate) fn run(
             reference,
             version: 0,
             draining: false,
-            drain_over: false,
+            drain_until: u64::MAX,
             explains: config.explains(),
             books: Books::default(),
         },
@@ -297,6 +297,7 @@ pub(crate) fn run(
         sites,
         config,
         turns: 0,
+        idle_turns: 0,
     };
     run.go();
     let books = run.shared.books;
@@ -321,17 +322,18 @@ struct Run<'a> {
     sites: [Arc<Site>; 2],
     config: Config,
     turns: usize,
+    idle_turns: usize,
 }
 
 /// More turns than any run takes.
 const TURNS_MAX: usize = 400_000;
-/// Turns at one moment.
-const TURNS_AT_ONCE_MAX: usize = 20_000;
+/// Turns one after the other for which the server asks at once.
+const IDLE_TURNS_MAX: usize = 200;
 
 impl Run<'_> {
     fn go(&mut self) {
         let start = self.world.now;
-        let drain_at = match self.config.drain_at {
+        let mut drain_at = match self.config.drain_at {
             0 => u64::MAX,
             after => start + after,
         };
@@ -348,7 +350,7 @@ impl Run<'_> {
             if self.world.now >= limit {
                 return self.stuck("it takes too long");
             }
-            if self.world.now >= reload_at && !self.shared.draining {
+            if self.world.now >= reload_at {
                 self.shared.version = (self.shared.version + 1).min(1);
                 self.world.note("reload", self.shared.version as u64, 0);
                 self.pipeline
@@ -358,8 +360,9 @@ impl Run<'_> {
                     _ => u64::MAX,
                 };
             }
-            if self.world.now >= drain_at && !self.shared.draining {
+            if self.world.now >= drain_at {
                 self.drain();
+                (drain_at, reload_at) = (u64::MAX, u64::MAX);
             }
         }
         if self.ok() && !self.shared.draining {
@@ -390,6 +393,7 @@ impl Run<'_> {
 
     fn drain(&mut self) {
         self.shared.draining = true;
+        self.shared.drain_until = self.world.now + self.config.drain_limit;
         self.world.note("drain", 0, 0);
         let limit = Duration::from_nanos(self.config.drain_limit);
         let now = self.world.time();
@@ -399,7 +403,9 @@ impl Run<'_> {
     /// One turn of the event loop, at the next time at which something happens, and not beyond `limit`. Whether there
     /// was anything to wait for.
     fn turn(&mut self, limit: u64, other: u64) -> bool {
+        let ended = self.pipeline.finished();
         let wake_at = self.pipeline.wake_at().map(|time| time.as_nanos());
+        let wake_at = wake_at.filter(|_| !ended);
         let next = [
             self.world.next_time(),
             wake_at,
@@ -414,23 +420,26 @@ impl Run<'_> {
         else {
             return false;
         };
+        // A server that asks to be woken at once, again and again, without anything happening.
+        self.idle_turns = match wake_at.is_some_and(|at| at <= self.world.now) {
+            true => self.idle_turns + 1,
+            false => 0,
+        };
+        self.turns += 1;
+        if self.idle_turns > IDLE_TURNS_MAX || self.turns > TURNS_MAX {
+            self.stuck("the server does not come to rest");
+            return true;
+        }
         // Loops are late now and then.
         if self.world.dice.once_in(4) {
             next = next.max(self.world.now) + self.world.dice.below(MILLISECOND as usize) as u64;
         }
-        self.turns += 1;
-        let at_once = if next <= self.world.now {
-            self.turns
-        } else {
-            0
-        };
-        if at_once > TURNS_MAX + TURNS_AT_ONCE_MAX || self.turns > TURNS_MAX {
-            self.stuck("the server does not come to rest");
-            return true;
-        }
         self.world.go_to(next.min(limit));
         self.clock.set(self.world.now);
         self.tell_clients();
+        if ended {
+            return true;
+        }
         if self
             .device_due
             .get()
@@ -447,9 +456,6 @@ impl Run<'_> {
         self.pipeline.idle(&mut self.world, now);
         if let Err(why) = self.pipeline.check() {
             self.world.fail(why);
-        }
-        if self.shared.draining {
-            self.shared.drain_over |= self.pipeline.wake_at().is_none();
         }
         self.tell_clients();
         true
@@ -513,7 +519,8 @@ impl Run<'_> {
             }
             self.turn(until, u64::MAX);
         }
-        if self.ok() {
+        // What is left past the limit is left.
+        if self.ok() && self.world.now < self.shared.drain_until {
             self.check_empty();
         }
     }
