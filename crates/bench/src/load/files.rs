@@ -3,8 +3,10 @@
 //! The first answer for a file is checked by itself (a PNG down to its checksums) and kept; every later one must have the same bytes, or be
 //! a 304 where it was asked for with a condition. A check's image must equal the file that BeSim names.
 
-use super::visit::STATIC;
+use super::rng::Rng;
+use super::visit::{STATIC, Side, Visit};
 use memchr::memmem::Finder;
+use rhythm_besim::Bank;
 
 /// More files than this are not asked for; a visit has a bit for each.
 const FILES_MAX: usize = 64;
@@ -60,6 +62,31 @@ impl Files {
             self.files.len() - 1
         });
         u16::try_from(index).ok()
+    }
+
+    /// A header line that asks for a file only if it has changed, as a browser that has it sends it; nothing if this one has not.
+    pub(crate) fn condition(&self, file: u16, has_cache: bool, rng: &mut Rng) -> Vec<u8> {
+        let file = self.get(file);
+        let (name, value) = if rng.one_in(2) && !file.etag.is_empty() {
+            ("If-None-Match", &file.etag)
+        } else {
+            ("If-Modified-Since", &file.modified)
+        };
+        if !has_cache || file.bytes.is_none() || value.is_empty() {
+            return Vec::new();
+        }
+        [name.as_bytes(), b": ", value, b"\r\n"].concat()
+    }
+
+    /// The file that the image of a check must equal; `None` if the user has no such check.
+    pub(crate) fn of_check(&mut self, bank: &Bank, visit: &Visit) -> Option<u16> {
+        let check = bank.check(visit.user, visit.check.into())?;
+        let mut path = STATIC.as_bytes().to_vec();
+        match visit.side {
+            Side::Front => check.write_front(&mut path),
+            Side::Back => check.write_back(&mut path),
+        }
+        self.number(std::str::from_utf8(&path).ok()?)
     }
 
     /// The files a page refers to. Its markup is searched once: they are the same for all users.

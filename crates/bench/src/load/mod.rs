@@ -2,7 +2,7 @@
 //!
 //! An independent witness: it speaks HTTP over real sockets, knows from [`rhythm_besim`] what each user's pages must show, and shares no
 //! code with what renders them. Sessions follow SPECweb's chain (`chain`); a page is requested and foretold by `visit` and
-//! `expect`, and compared by `validate`; `files` does the same for static files and check images; each thread runs a
+//! `expect`, and compared by `judge` and `validate`; `files` does the same for static files and check images; each thread runs a
 //! `worker`; what all found out becomes a [`Report`].
 //!
 //! ```text
@@ -21,6 +21,7 @@ mod client;
 mod expect;
 mod files;
 mod inbox;
+mod judge;
 mod report;
 mod rng;
 mod target;

@@ -9,24 +9,22 @@
 //!     +-------------- leave <-------------------+
 //! ```
 
+mod events;
+
 use super::chain::Page;
 use super::client::{Client, Pending, Phase};
 use super::expect::Expected;
-use super::files::{Files, fault};
 use super::inbox::Inbox;
+use super::judge::{Answer, Fault, Judge};
 use super::report::Counts;
 use super::rng::Rng;
 use super::target::Target;
-use super::validate::{Validator, clip};
-use super::visit::{Ask, Probe, STATIC, Side, Visit};
+use super::validate::clip;
+use super::visit::{Ask, Probe, Side, Visit};
 use super::{Live, LoadOptions};
 use rhythm_besim::Bank;
 use rhythm_net::clock::monotonic;
-use rhythm_net::{
-    Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, Port, Sent, Time, TimerWheel,
-};
-use rhythm_protocol::http::client::ResponseHead;
-use rhythm_protocol::http::head::Known;
+use rhythm_net::{ConnectionId, Driver, DriverOptions, Port, Sent, Time, TimerWheel};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -51,50 +49,11 @@ pub(crate) struct Setup<'a> {
     pub(crate) target: &'a Target,
 }
 
-/// What is wrong with an answer.
-enum Fault {
-    /// No useful answer; the visit ends.
-    Error(String),
-    /// An answer, but not the right one.
-    Invalid {
-        kind: String,
-        reason: String,
-        offset: usize,
-    },
-}
-
-impl Fault {
-    fn invalid(kind: &str) -> Fault {
-        Fault::Invalid {
-            kind: kind.to_owned(),
-            reason: kind.to_owned(),
-            offset: 0,
-        }
-    }
-}
-
-/// An answer as it came.
-struct Answer<'a> {
-    head: &'a ResponseHead,
-    /// The bytes the head was parsed from.
-    bytes: &'a [u8],
-    body: &'a [u8],
-}
-
-impl Answer<'_> {
-    fn known(&self, known: Known) -> &[u8] {
-        self.head
-            .known(known)
-            .map_or(b"", |span| span.of(self.bytes))
-    }
-}
-
 /// A thread's users.
 pub(crate) struct Worker<'a> {
     setup: Setup<'a>,
     bank: Bank,
-    validator: Validator,
-    files: Files,
+    judge: Judge,
     counts: Counts,
     live: &'a Live,
     clients: Vec<Client>,
@@ -145,8 +104,7 @@ impl<'a> Worker<'a> {
         let mut worker = Worker {
             setup,
             bank: Bank::new(options.users),
-            validator: Validator::default(),
-            files: Files::default(),
+            judge: Judge::new(options.validate),
             counts: Counts::new(),
             live,
             idle: if arrival_mean.is_some() {
@@ -320,12 +278,13 @@ impl<'a> Worker<'a> {
         let client = &mut self.clients[index];
         let reference = match ask {
             Ask::Page(Page::CheckDetailImage) if options.validate => {
-                image_file(&mut self.files, &self.bank, &mut client.visit)
+                client.visit.check = client.visit.check.max(1);
+                self.judge.files.of_check(&self.bank, &client.visit)
             }
             _ => None,
         };
         // An image is compared with the file, so that must be known.
-        if let Some(file) = reference.filter(|file| self.files.get(*file).bytes.is_none()) {
+        if let Some(file) = reference.filter(|file| self.judge.files.get(*file).bytes.is_none()) {
             client.queue.push_front(ask);
             return self.ask(index, Ask::Static(file), due);
         }
@@ -349,12 +308,12 @@ impl<'a> Worker<'a> {
                 client.visit.last = page;
             }
             Ask::Static(file) => {
-                let file = self.files.get(file);
-                let condition = condition(file, &client.visit, &mut client.rng);
+                let files = &self.judge.files;
+                let condition = files.condition(file, !client.visit.fresh, &mut client.rng);
                 is_conditional = !condition.is_empty();
                 client
                     .visit
-                    .static_file(&file.path, &condition, host, &mut client.out);
+                    .static_file(&files.get(file).path, &condition, host, &mut client.out);
             }
             Ask::Probe(probe) => {
                 client
@@ -531,7 +490,9 @@ impl<'a> Worker<'a> {
             self.counts.requests += 1;
             self.counts.bytes += total as u64;
         }
-        let verdict = self.judge(index, &pending, answer);
+        let verdict = self
+            .judge
+            .judge(&pending, answer, &mut self.clients[index].visit);
         let is_right = verdict.is_ok();
         match verdict {
             Ok(()) => self.right(index, &pending, answer, measuring),
@@ -548,7 +509,7 @@ impl<'a> Worker<'a> {
                 let start = offset.saturating_sub(100);
                 let excerpt = clip(answer.body.get(start..).unwrap_or_default(), 300);
                 self.counts
-                    .invalid(&self.describe(&pending), &kind, &reason, excerpt);
+                    .invalid(&self.judge.describe(&pending), &kind, &reason, excerpt);
             }
         }
         if let (Ask::Page(page), 200) = (pending.ask, answer.head.status()) {
@@ -571,102 +532,6 @@ impl<'a> Worker<'a> {
         } else if client.pending.is_empty() {
             client.queue.clear();
             self.wait(index, None, now + PAUSE);
-        }
-    }
-
-    /// What was asked for, in words.
-    fn describe(&self, pending: &Pending) -> String {
-        match pending.ask {
-            Ask::Page(page) => page.name().to_owned(),
-            Ask::Static(file) => self.files.get(file).path.clone(),
-            Ask::Probe(Probe::OldCookie) => {
-                "account_summary with the cookie of a session logged out".to_owned()
-            }
-            Ask::Probe(Probe::WrongPassword) => "login with a wrong password".to_owned(),
-            Ask::Probe(Probe::UnknownCheck) => "check_detail_html of an unknown check".to_owned(),
-            Ask::SignOut => "HEAD logout".to_owned(),
-        }
-    }
-
-    /// Whether an answer is the right one.
-    fn judge(&mut self, index: usize, pending: &Pending, answer: &Answer<'_>) -> Result<(), Fault> {
-        let status = answer.head.status();
-        let validate = self.setup.options.validate;
-        if let (Ask::Static(_), 304, true) = (pending.ask, status, pending.is_conditional) {
-            return Ok(());
-        }
-        if status != 200 {
-            return Err(Fault::Error(format!(
-                "status {status} for {}",
-                self.describe(pending)
-            )));
-        }
-        match pending.ask {
-            Ask::SignOut => return Ok(()),
-            Ask::Static(file) => return self.judge_file(file, pending.is_conditional, answer),
-            Ask::Page(Page::CheckDetailImage) => {
-                let known = pending
-                    .file
-                    .and_then(|file| self.files.get(file).bytes.as_deref());
-                return match known {
-                    _ if !validate => Ok(()),
-                    _ if answer.known(Known::ContentType) != b"image/png" => {
-                        Err(Fault::invalid("wrong Content-Type of an image"))
-                    }
-                    Some(bytes) if bytes != answer.body => Err(Fault::invalid(
-                        "an image other than the file that BeSim names",
-                    )),
-                    _ => Ok(()),
-                };
-            }
-            Ask::Page(_) | Ask::Probe(_) if !validate => {}
-            Ask::Page(_) | Ask::Probe(_) => {
-                if !answer.known(Known::ContentType).starts_with(b"text/html") {
-                    return Err(Fault::invalid("wrong Content-Type of a page"));
-                }
-                self.validator
-                    .check(answer.body, &pending.expected)
-                    .map_err(|mismatch| Fault::Invalid {
-                        kind: mismatch.kind.to_string(),
-                        reason: mismatch.to_string(),
-                        offset: mismatch.offset,
-                    })?;
-            }
-        }
-        if pending.ask == Ask::Page(Page::Login) {
-            let visit = &mut self.clients[index].visit;
-            let cookie = session_cookie(answer).map_err(Fault::invalid)?;
-            visit.cookie.clear();
-            visit.cookie.extend_from_slice(cookie);
-            visit.signed_in = true;
-        }
-        Ok(())
-    }
-
-    fn judge_file(
-        &mut self,
-        file: u16,
-        is_conditional: bool,
-        answer: &Answer<'_>,
-    ) -> Result<(), Fault> {
-        let file = self.files.get_mut(file);
-        match &file.bytes {
-            Some(bytes) if **bytes != *answer.body => {
-                Err(Fault::invalid("a static file that differs from before"))
-            }
-            Some(_) if is_conditional => {
-                Err(Fault::invalid("a whole static file where 304 was due"))
-            }
-            Some(_) => Ok(()),
-            None => match fault(&file.path, answer.known(Known::ContentType), answer.body) {
-                Some(fault) => Err(Fault::invalid(fault)),
-                None => {
-                    file.etag = answer.known(Known::ETag).to_vec();
-                    file.modified = answer.known(Known::LastModified).to_vec();
-                    file.bytes = Some(answer.body.into());
-                    Ok(())
-                }
-            },
         }
     }
 
@@ -696,7 +561,7 @@ impl<'a> Worker<'a> {
             return;
         }
         if options.files && page != Page::CheckDetailImage {
-            for file in self.files.of_page(pending.expected.page, answer.body) {
+            for file in self.judge.files.of_page(pending.expected.page, answer.body) {
                 let bit = 1 << file;
                 if client.visit.seen & bit == 0 {
                     client.visit.seen |= bit;
@@ -713,184 +578,4 @@ impl<'a> Worker<'a> {
             client.queue.push_back(Ask::Probe(probe));
         }
     }
-
-    // ----- time -----
-
-    /// The end has come: no user arrives any more, and those who think or have not begun are done.
-    fn stop(&mut self, port: &mut dyn Port) {
-        self.is_stopping = true;
-        self.waiting.clear();
-        for index in 0..self.clients.len() {
-            if matches!(self.clients[index].phase, Phase::Idle | Phase::Waiting(_)) {
-                self.timers.clear(index as u32);
-                self.leave(port, index, self.end);
-                self.flush(port, index);
-            }
-        }
-    }
-
-    /// Gives up requests that take too long.
-    fn scan(&mut self, port: &mut dyn Port, now: Time) {
-        let timeout = self.setup.options.timeout;
-        for index in 0..self.clients.len() {
-            let first = self.clients[index].pending.front();
-            if first.is_some_and(|pending| now.since(pending.sent) > timeout) {
-                self.give_up(port, index, "timeout");
-            }
-        }
-    }
-}
-
-impl Handler for Worker<'_> {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
-        // There is no listener.
-        port.abort(accepted.connection);
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
-        if let Some(index) = self.session(connection) {
-            self.clients[index].is_connected = true;
-            self.flush(port, index);
-        }
-    }
-
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], _: Time) {
-        if let Some(index) = self.session(connection) {
-            self.take_in(port, index, bytes, false);
-        }
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
-        if let Some(index) = self.session(connection) {
-            self.flush(port, index);
-        }
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, _: Time) {
-        let Some(index) = self.session(connection) else {
-            return;
-        };
-        let reason = match how {
-            Ended::PeerFinished => "connection closed before the answer".to_owned(),
-            Ended::Failed(kind) => format!("connection failed: {kind}"),
-        };
-        if how == Ended::PeerFinished {
-            // An answer without a length ends here.
-            self.take_in(port, index, b"", true);
-        }
-        let client = &mut self.clients[index];
-        if client.connection != Some(connection) {
-            return;
-        }
-        if client.pending.is_empty() {
-            if let Some(connection) = client.disconnected() {
-                port.close(connection);
-            }
-        } else {
-            self.lost(port, index, &reason);
-        }
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        if !self.is_stopping && now >= self.end {
-            self.stop(port);
-        }
-        if !self.is_stopping && now >= self.next_start {
-            let until = self.clients.len().min(self.started + STARTS);
-            for index in self.started..until {
-                self.arrive(port, index, now);
-                self.flush(port, index);
-            }
-            self.started = until;
-            let all = self.started == self.clients.len();
-            self.next_start = if all { Time::NEVER } else { now + START_EVERY };
-        }
-        while !self.is_stopping && now >= self.next_arrival {
-            let due = self.next_arrival;
-            if let Some(mean) = self.arrival_mean {
-                self.next_arrival = due + self.rng.exponential(mean);
-            }
-            match self.idle.pop() {
-                Some(index) => {
-                    self.arrive(port, index as usize, due);
-                    self.flush(port, index as usize);
-                }
-                None => self.waiting.push_back(due),
-            }
-        }
-        let mut due = Vec::new();
-        self.timers.expire(now, |index| due.push(index as usize));
-        for index in due {
-            match self.clients[index].phase {
-                Phase::Waiting(_) if self.is_stopping => self.leave(port, index, now),
-                Phase::Waiting(Some(page)) => self.ask(index, Ask::Page(page), now),
-                Phase::Waiting(None) if self.arrival_mean.is_none() => {
-                    self.arrive(port, index, now)
-                }
-                Phase::Waiting(None) => self.leave(port, index, now),
-                _ => continue,
-            }
-            self.flush(port, index);
-        }
-        if now >= self.next_scan {
-            self.next_scan = now + SCAN;
-            self.scan(port, now);
-        }
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        let own = self.next_scan.min(self.next_start);
-        if self.is_stopping {
-            return Some(own);
-        }
-        let timers = self.timers.wake_at().unwrap_or(Time::NEVER);
-        Some(own.min(self.next_arrival).min(timers).min(self.end))
-    }
-
-    fn finished(&self) -> bool {
-        self.done == self.clients.len()
-    }
-}
-
-/// The file that the image about to be asked for must equal.
-fn image_file(files: &mut Files, bank: &Bank, visit: &mut Visit) -> Option<u16> {
-    visit.check = visit.check.max(1);
-    let check = bank.check(visit.user, visit.check.into())?;
-    let mut path = STATIC.as_bytes().to_vec();
-    match visit.side {
-        Side::Front => check.write_front(&mut path),
-        Side::Back => check.write_back(&mut path),
-    }
-    files.number(std::str::from_utf8(&path).ok()?)
-}
-
-/// A header line that asks for a file only if it has changed, as a browser with a cache sends it.
-fn condition(file: &super::files::StaticFile, visit: &Visit, rng: &mut Rng) -> Vec<u8> {
-    let (name, value) = if rng.one_in(2) && !file.etag.is_empty() {
-        ("If-None-Match", &file.etag)
-    } else {
-        ("If-Modified-Since", &file.modified)
-    };
-    if visit.fresh || file.bytes.is_none() || value.is_empty() {
-        return Vec::new();
-    }
-    [name.as_bytes(), b": ", value, b"\r\n"].concat()
-}
-
-/// The session's cookie of a login, as it is sent back, if it is set as it should be.
-fn session_cookie<'a>(answer: &'a Answer<'_>) -> Result<&'a [u8], &'static str> {
-    let mut cookies = answer.head.values(answer.bytes, "set-cookie");
-    let cookie = cookies.find(|value| value.starts_with(b"rhythm_session="));
-    let cookie = cookie.ok_or("no session cookie after a login")?;
-    let end = memchr::memchr(b';', cookie).unwrap_or(cookie.len());
-    let has = |attribute: &[u8]| {
-        let mut attributes = cookie[end..]
-            .split(|byte| *byte == b';')
-            .map(<[u8]>::trim_ascii);
-        attributes.any(|found| found.eq_ignore_ascii_case(attribute))
-    };
-    if !has(b"HttpOnly") || !has(b"SameSite=Lax") {
-        return Err("a session cookie without HttpOnly and SameSite=Lax");
-    }
-    Ok(&cookie[..end])
 }

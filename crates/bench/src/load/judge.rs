@@ -1,0 +1,186 @@
+//! Whether an answer is the right one.
+
+use super::chain::Page;
+use super::client::Pending;
+use super::files::{Files, fault};
+use super::validate::Validator;
+use super::visit::{Ask, Probe, Visit};
+use rhythm_protocol::http::client::ResponseHead;
+use rhythm_protocol::http::head::Known;
+
+/// What is wrong with an answer.
+pub(crate) enum Fault {
+    /// No useful answer; the visit ends.
+    Error(String),
+    /// An answer, but not the right one.
+    Invalid {
+        kind: String,
+        reason: String,
+        offset: usize,
+    },
+}
+
+impl Fault {
+    fn invalid(kind: &str) -> Fault {
+        Fault::Invalid {
+            kind: kind.to_owned(),
+            reason: kind.to_owned(),
+            offset: 0,
+        }
+    }
+}
+
+/// An answer as it came.
+pub(crate) struct Answer<'a> {
+    pub(crate) head: &'a ResponseHead,
+    /// The bytes the head was parsed from.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl Answer<'_> {
+    fn known(&self, known: Known) -> &[u8] {
+        self.head
+            .known(known)
+            .map_or(b"", |span| span.of(self.bytes))
+    }
+}
+
+/// Judges answers; what it must know of files it learns from the first of each.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    validator: Validator,
+    pub(crate) files: Files,
+    /// Whether more than statuses is looked at.
+    validate: bool,
+}
+
+impl Judge {
+    pub(crate) fn new(validate: bool) -> Judge {
+        Judge {
+            validator: Validator::default(),
+            files: Files::default(),
+            validate,
+        }
+    }
+
+    /// What was asked for, in words.
+    pub(crate) fn describe(&self, pending: &Pending) -> String {
+        match pending.ask {
+            Ask::Page(page) => page.name().to_owned(),
+            Ask::Static(file) => self.files.get(file).path.clone(),
+            Ask::Probe(Probe::OldCookie) => {
+                "account_summary with the cookie of a session logged out".to_owned()
+            }
+            Ask::Probe(Probe::WrongPassword) => "login with a wrong password".to_owned(),
+            Ask::Probe(Probe::UnknownCheck) => "check_detail_html of an unknown check".to_owned(),
+            Ask::SignOut => "HEAD logout".to_owned(),
+        }
+    }
+
+    /// Whether an answer is the right one; after a right login the visit is signed in.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn judge(
+        &mut self,
+        pending: &Pending,
+        answer: &Answer<'_>,
+        visit: &mut Visit,
+    ) -> Result<(), Fault> {
+        let status = answer.head.status();
+        if let (Ask::Static(_), 304, true) = (pending.ask, status, pending.is_conditional) {
+            return Ok(());
+        }
+        if status != 200 {
+            return Err(Fault::Error(format!(
+                "status {status} for {}",
+                self.describe(pending)
+            )));
+        }
+        match pending.ask {
+            Ask::SignOut => return Ok(()),
+            Ask::Static(file) => return self.judge_file(file, pending.is_conditional, answer),
+            Ask::Page(Page::CheckDetailImage) => {
+                let known = pending
+                    .file
+                    .and_then(|file| self.files.get(file).bytes.as_deref());
+                return match known {
+                    _ if !self.validate => Ok(()),
+                    _ if answer.known(Known::ContentType) != b"image/png" => {
+                        Err(Fault::invalid("wrong Content-Type of an image"))
+                    }
+                    Some(bytes) if bytes != answer.body => Err(Fault::invalid(
+                        "an image other than the file that BeSim names",
+                    )),
+                    _ => Ok(()),
+                };
+            }
+            Ask::Page(_) | Ask::Probe(_) if !self.validate => {}
+            Ask::Page(_) | Ask::Probe(_) => {
+                if !answer.known(Known::ContentType).starts_with(b"text/html") {
+                    return Err(Fault::invalid("wrong Content-Type of a page"));
+                }
+                self.validator
+                    .check(answer.body, &pending.expected)
+                    .map_err(|mismatch| Fault::Invalid {
+                        kind: mismatch.kind.to_string(),
+                        reason: mismatch.to_string(),
+                        offset: mismatch.offset,
+                    })?;
+            }
+        }
+        if pending.ask == Ask::Page(Page::Login) {
+            let cookie = session_cookie(answer).map_err(Fault::invalid)?;
+            visit.cookie.clear();
+            visit.cookie.extend_from_slice(cookie);
+            visit.signed_in = true;
+        }
+        Ok(())
+    }
+
+    fn judge_file(
+        &mut self,
+        file: u16,
+        is_conditional: bool,
+        answer: &Answer<'_>,
+    ) -> Result<(), Fault> {
+        let file = self.files.get_mut(file);
+        match &file.bytes {
+            Some(bytes) if **bytes != *answer.body => {
+                Err(Fault::invalid("a static file that differs from before"))
+            }
+            Some(_) if is_conditional => {
+                Err(Fault::invalid("a whole static file where 304 was due"))
+            }
+            Some(_) => Ok(()),
+            None => match fault(&file.path, answer.known(Known::ContentType), answer.body) {
+                Some(fault) => Err(Fault::invalid(fault)),
+                None => {
+                    file.etag = answer.known(Known::ETag).to_vec();
+                    file.modified = answer.known(Known::LastModified).to_vec();
+                    file.bytes = Some(answer.body.into());
+                    Ok(())
+                }
+            },
+        }
+    }
+}
+
+/// The session's cookie of a login, as it is sent back, if it is set as it should be.
+fn session_cookie<'a>(answer: &'a Answer<'_>) -> Result<&'a [u8], &'static str> {
+    let mut cookies = answer.head.values(answer.bytes, "set-cookie");
+    let cookie = cookies.find(|value| value.starts_with(b"rhythm_session="));
+    let cookie = cookie.ok_or("no session cookie after a login")?;
+    let end = memchr::memchr(b';', cookie).unwrap_or(cookie.len());
+    let has = |attribute: &[u8]| {
+        let mut attributes = cookie[end..]
+            .split(|byte| *byte == b';')
+            .map(<[u8]>::trim_ascii);
+        attributes.any(|found| found.eq_ignore_ascii_case(attribute))
+    };
+    if !has(b"HttpOnly") || !has(b"SameSite=Lax") {
+        return Err("a session cookie without HttpOnly and SameSite=Lax");
+    }
+    Ok(&cookie[..end])
+}

@@ -1,0 +1,143 @@
+//! What a worker does when something happens: the driver's events, and time.
+
+use super::super::client::Phase;
+use super::super::visit::Ask;
+use super::{SCAN, START_EVERY, STARTS, Worker};
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time};
+
+impl Worker<'_> {
+    /// The end has come: no user arrives any more, and those who think or have not begun are done.
+    fn stop(&mut self, port: &mut dyn Port) {
+        self.is_stopping = true;
+        self.waiting.clear();
+        for index in 0..self.clients.len() {
+            if matches!(self.clients[index].phase, Phase::Idle | Phase::Waiting(_)) {
+                self.timers.clear(index as u32);
+                self.leave(port, index, self.end);
+                self.flush(port, index);
+            }
+        }
+    }
+
+    /// Gives up requests that take too long.
+    fn scan(&mut self, port: &mut dyn Port, now: Time) {
+        let timeout = self.setup.options.timeout;
+        for index in 0..self.clients.len() {
+            let first = self.clients[index].pending.front();
+            if first.is_some_and(|pending| now.since(pending.sent) > timeout) {
+                self.give_up(port, index, "timeout");
+            }
+        }
+    }
+}
+
+impl Handler for Worker<'_> {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
+        // There is no listener.
+        port.abort(accepted.connection);
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.clients[index].is_connected = true;
+            self.flush(port, index);
+        }
+    }
+
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.take_in(port, index, bytes, false);
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
+        if let Some(index) = self.session(connection) {
+            self.flush(port, index);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, _: Time) {
+        let Some(index) = self.session(connection) else {
+            return;
+        };
+        let reason = match how {
+            Ended::PeerFinished => "connection closed before the answer".to_owned(),
+            Ended::Failed(kind) => format!("connection failed: {kind}"),
+        };
+        if how == Ended::PeerFinished {
+            // An answer without a length ends here.
+            self.take_in(port, index, b"", true);
+        }
+        let client = &mut self.clients[index];
+        if client.connection != Some(connection) {
+            return;
+        }
+        if client.pending.is_empty() {
+            if let Some(connection) = client.disconnected() {
+                port.close(connection);
+            }
+        } else {
+            self.lost(port, index, &reason);
+        }
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if !self.is_stopping && now >= self.end {
+            self.stop(port);
+        }
+        if !self.is_stopping && now >= self.next_start {
+            let until = self.clients.len().min(self.started + STARTS);
+            for index in self.started..until {
+                self.arrive(port, index, now);
+                self.flush(port, index);
+            }
+            self.started = until;
+            let all = self.started == self.clients.len();
+            self.next_start = if all { Time::NEVER } else { now + START_EVERY };
+        }
+        while !self.is_stopping && now >= self.next_arrival {
+            let due = self.next_arrival;
+            if let Some(mean) = self.arrival_mean {
+                self.next_arrival = due + self.rng.exponential(mean);
+            }
+            match self.idle.pop() {
+                Some(index) => {
+                    self.arrive(port, index as usize, due);
+                    self.flush(port, index as usize);
+                }
+                None => self.waiting.push_back(due),
+            }
+        }
+        let mut due = Vec::new();
+        self.timers.expire(now, |index| due.push(index as usize));
+        for index in due {
+            match self.clients[index].phase {
+                Phase::Waiting(_) if self.is_stopping => self.leave(port, index, now),
+                Phase::Waiting(Some(page)) => self.ask(index, Ask::Page(page), now),
+                Phase::Waiting(None) if self.arrival_mean.is_none() => {
+                    self.arrive(port, index, now)
+                }
+                Phase::Waiting(None) => self.leave(port, index, now),
+                _ => continue,
+            }
+            self.flush(port, index);
+        }
+        if now >= self.next_scan {
+            self.next_scan = now + SCAN;
+            self.scan(port, now);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let own = self.next_scan.min(self.next_start);
+        if self.is_stopping {
+            return Some(own);
+        }
+        let timers = self.timers.wake_at().unwrap_or(Time::NEVER);
+        Some(own.min(self.next_arrival).min(timers).min(self.end))
+    }
+
+    fn finished(&self) -> bool {
+        self.done == self.clients.len()
+    }
+}
