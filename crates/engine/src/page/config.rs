@@ -1,8 +1,9 @@
 //! The configuration of a service: `service.toml`.
 
 use super::diagnostic::{Place, Report, did_you_mean};
-use super::header::{AnswerDecl, read_answer};
+use super::header::AnswerDecl;
 use super::keys::{Keys, TomlText, text_of};
+use super::step::read_answer;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 

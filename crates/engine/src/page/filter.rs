@@ -1,11 +1,11 @@
 //! Filters and tests.
 
 use super::build::OpenBlock;
+use super::compiler::{Compiler, Result};
 use super::diagnostic::{Place, did_you_mean};
 use super::program::{
     Arithmetic, Comparison, Conversion, Escape, Op, TextFunction, TextTest, Type,
 };
-use super::statement::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
@@ -68,7 +68,7 @@ const TESTS: [&str; 27] = [
 ];
 
 impl<'a> Compiler<'_, 'a> {
-    pub(crate) fn filter(&mut self, node: &Spanned<ast::Filter<'_>>) -> Result<Operand> {
+    pub(super) fn filter(&mut self, node: &Spanned<ast::Filter<'_>>) -> Result<Operand> {
         let place = self.origin.at(node.span());
         let Some(expression) = &node.expr else {
             return Err(self.error(place, "this filter has no value", ""));
@@ -128,7 +128,7 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    fn default_filter(
+    pub(super) fn default_filter(
         &mut self,
         expression: &Expr<'_>,
         arguments: &[Option<&Expr<'_>>],
@@ -177,7 +177,7 @@ impl<'a> Compiler<'_, 'a> {
             .map_err(|reason| self.error(place, format!("this has no single type: {reason}"), ""))
     }
 
-    fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
+    pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
         Ok(match &value {
             Operand::List(list) => self.length_of(list),
             Operand::Literal(Literal::Text { text, .. }) => {
@@ -212,7 +212,12 @@ impl<'a> Compiler<'_, 'a> {
         })
     }
 
-    fn number_filter(&mut self, name: &str, value: Operand, place: Place<'a>) -> Result<Operand> {
+    pub(super) fn number_filter(
+        &mut self,
+        name: &str,
+        value: Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
         if value == Operand::Undefined {
             return Ok(if name == "float" {
                 Operand::Literal(Literal::Float(0.0))
@@ -255,7 +260,12 @@ impl<'a> Compiler<'_, 'a> {
         Ok(Operand::register(register, kind))
     }
 
-    fn text_filter(&mut self, name: &str, value: Operand, place: Place<'a>) -> Result<Operand> {
+    pub(super) fn text_filter(
+        &mut self,
+        name: &str,
+        value: Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
         let value = self.printable(value, place)?;
         let safe = value.is_safe();
         let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
@@ -301,7 +311,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     /// A value's text, safe to print.
-    fn escaped(&mut self, value: Operand) -> Operand {
+    pub(super) fn escaped(&mut self, value: Operand) -> Operand {
         if value.is_safe() {
             return value;
         }
@@ -323,7 +333,7 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    fn replace_filter(
+    pub(super) fn replace_filter(
         &mut self,
         value: Operand,
         old: Operand,
@@ -355,7 +365,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     /// `list|join(", ")`, of plain values or of one column.
-    fn join_filter(
+    pub(super) fn join_filter(
         &mut self,
         value: Operand,
         arguments: &[Option<&Expr<'_>>],
@@ -400,7 +410,13 @@ impl<'a> Compiler<'_, 'a> {
         Ok(self.joined(list.clone(), column as u16, &separator, safe))
     }
 
-    fn joined(&mut self, list: Rc<List>, column: u16, separator: &Operand, safe: bool) -> Operand {
+    pub(super) fn joined(
+        &mut self,
+        list: Rc<List>,
+        column: u16,
+        separator: &Operand,
+        safe: bool,
+    ) -> Operand {
         let count = self.length_of(&list);
         let count = self.register(&count);
         let separator = self.text_register(separator);
@@ -454,7 +470,7 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    pub(crate) fn test(&mut self, node: &Spanned<ast::Test<'_>>) -> Result<Operand> {
+    pub(super) fn test(&mut self, node: &Spanned<ast::Test<'_>>) -> Result<Operand> {
         let place = self.origin.at(node.span());
         let name = node.name;
         let takes_argument = matches!(
@@ -548,7 +564,7 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    fn divisible(
+    pub(super) fn divisible(
         &mut self,
         value: Operand,
         by: Operand,

@@ -3,27 +3,36 @@
 //! `service.toml` and the page files of a folder become a [`Service`]: one [`program::PageProgram`] a page, the
 //! fragments they share and the configuration that comes with them. In the order of the work:
 //!
-//! - `keys`, `config`, `header`: TOML, with the place of each mistake;
+//! - `keys`, `config`, `header`, `param`, `step`: TOML, with the place of each mistake;
 //! - `template`: MiniJinja's parser;
-//! - `statement`, `expression`, `filter`, with `scope` and `value`: from syntax trees to operations;
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`, `expression`, `operator`, `access`
+//!   and `filter` walk the syntax tree;
 //! - `build`: registers, blocks and fragments of a stage;
-//! - `assemble`: steps, stages and pages;
+//! - `assemble`, `answer`: stages, steps and pages;
 //! - [`mod@print`]: programs, to be read.
 
+mod access;
+mod answer;
 mod assemble;
+mod branch;
 mod build;
+mod compiler;
 mod config;
 mod diagnostic;
 mod expression;
 mod filter;
 mod header;
+mod inherit;
 mod keys;
+mod operator;
+mod param;
 pub mod print;
 pub mod program;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
 mod scope;
 mod statement;
+mod step;
 mod template;
 mod value;
 

@@ -1,216 +1,20 @@
 //! Statements of templates: from MiniJinja's syntax tree to operations.
 //!
-//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in place of values:
-//! what is known at load is done at load, so includes, blocks and macros are expanded where they are used, and a branch
-//! on a constant leaves nothing behind.
+//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in place of values.
 
-use super::build::{Fragments, OpenBlock, PageParts, Sink, Stage};
-use super::diagnostic::{Place, Report, Reported, did_you_mean};
+use super::build::OpenBlock;
+use super::compiler::{Compiler, MacroDefinition, Result};
+use super::diagnostic::{Place, Reported};
 use super::program::{Escape, LoopFilter, Op, Register, Type};
-use super::scope::{Frame, Scope, Snapshot};
-use super::template::{Library, Origin, Template};
+use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Spanned, Stmt};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub(crate) type Result<T> = std::result::Result<T, Reported>;
-
-/// A macro's definition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MacroDefinition<'a> {
-    pub(crate) definition: &'a ast::Macro<'a>,
-    pub(crate) origin: Origin<'a>,
-    pub(crate) closure: usize,
-}
-
-/// A block's versions, the one that counts first, and which of them is being compiled.
-#[derive(Debug, Default)]
-struct BlockVersions<'a> {
-    versions: Vec<(&'a ast::Block<'a>, Origin<'a>)>,
-    current: usize,
-}
-
-/// Compiles templates into a stage.
-pub(crate) struct Compiler<'r, 'a> {
-    pub(crate) library: &'a Library<'a>,
-    pub(crate) report: &'r mut Report,
-    pub(crate) fragments: &'r mut Fragments,
-    pub(crate) page: &'r mut PageParts,
-    pub(crate) stage: Stage,
-    pub(crate) scope: Scope,
-    pub(crate) origin: Origin<'a>,
-    pub(crate) macros: Vec<MacroDefinition<'a>>,
-    /// Macros under way, to find those that call themselves.
-    expanding: Vec<&'a ast::Macro<'a>>,
-    blocks: BTreeMap<&'a str, BlockVersions<'a>>,
-    current_block: Option<&'a str>,
-    /// Templates under way, to find those that include themselves.
-    including: Vec<&'a str>,
-    /// Whether the template under way has met an `extends`.
-    extended: Option<&'a str>,
-    depth: usize,
-    /// The depth of statements that are within no other in their template.
-    top_depth: usize,
-    /// Nodes of syntax trees compiled; shared by the stages of a page.
-    pub(crate) nodes: usize,
-    /// Whether the page has been refused for its size.
-    exhausted: bool,
-}
-
-/// Deepest nesting, includes and macros counted.
-const DEPTH_MAX: usize = 100;
-/// Most nodes compiled for a page.
-const NODES_MAX: usize = 200_000;
-
-impl<'r, 'a> Compiler<'r, 'a> {
-    pub(crate) fn new(
-        library: &'a Library<'a>,
-        report: &'r mut Report,
-        fragments: &'r mut Fragments,
-        page: &'r mut PageParts,
-        names: BTreeMap<String, Operand>,
-        origin: Origin<'a>,
-    ) -> Compiler<'r, 'a> {
-        Compiler {
-            library,
-            report,
-            fragments,
-            page,
-            stage: Stage::new(),
-            scope: Scope::new(names),
-            origin,
-            macros: Vec::new(),
-            expanding: Vec::new(),
-            blocks: BTreeMap::new(),
-            current_block: None,
-            including: Vec::new(),
-            extended: None,
-            depth: 0,
-            top_depth: 0,
-            nodes: 0,
-            exhausted: false,
-        }
-    }
-
-    pub(crate) fn error(
-        &mut self,
-        place: Place<'a>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Reported {
-        self.report.error(place, message, hint)
-    }
-
-    pub(crate) fn at<T>(&self, node: &Spanned<T>) -> Place<'a> {
-        self.origin.at(node.span())
-    }
-
-    /// Goes one level deeper, unless the page has become too deep or too large.
-    pub(crate) fn nested<T>(
-        &mut self,
-        place: Place<'a>,
-        inside: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        if self.exhausted {
-            return Err(Reported);
-        }
-        self.nodes += 1;
-        if self.nodes > NODES_MAX || self.stage.is_too_large() {
-            self.exhausted = true;
-            let hint = "do templates or macros use each other more often than needed?";
-            return Err(self.error(place, "the page becomes too large here", hint));
-        }
-        if self.depth >= DEPTH_MAX {
-            return Err(self.error(place, "templates and macros nest too deep here", ""));
-        }
-        self.depth += 1;
-        let result = inside(self);
-        self.depth -= 1;
-        result
-    }
-
-    /// Runs with another origin.
-    fn with_origin<T>(&mut self, origin: Origin<'a>, inside: impl FnOnce(&mut Self) -> T) -> T {
-        let around = std::mem::replace(&mut self.origin, origin);
-        let result = inside(self);
-        self.origin = around;
-        result
-    }
-
-    /// Compiles a page's or an else page's template.
-    pub(crate) fn page_template(&mut self, name: &'a str, template: &'a Template<'a>) {
-        let _ = self.template(name, template, self.origin.place(0));
-    }
-
-    /// What MiniJinja does with a template: its statements, then those of the one it extends.
-    fn template(
-        &mut self,
-        name: &'a str,
-        template: &'a Template<'a>,
-        place: Place<'a>,
-    ) -> Result<()> {
-        let around_blocks = std::mem::take(&mut self.blocks);
-        let around_extended = self.extended.take();
-        let around_top_depth = std::mem::replace(&mut self.top_depth, self.depth + 1);
-        let around_including = self.including.len();
-        let mut result = Ok(());
-        let mut next = Some((name, template));
-        while let Some((name, template)) = next.take() {
-            if self.including.contains(&name) {
-                let chain = self.including.join(" -> ");
-                let message =
-                    format!("this template includes or extends itself: {chain} -> {name}");
-                result = Err(self.error(place, message, ""));
-                break;
-            }
-            self.including.push(name);
-            result = self.with_origin(template.origin, |this| {
-                this.collect_blocks(template.statements());
-                this.statements(template.statements());
-                Ok(())
-            });
-            if let Some(parent) = self.extended.take() {
-                self.stage.end_sink();
-                next = match self.library.get(parent) {
-                    Some(Some(template)) => Some((parent, template)),
-                    _ => None,
-                };
-            }
-        }
-        self.including.truncate(around_including);
-        self.top_depth = around_top_depth;
-        self.extended = around_extended;
-        self.blocks = around_blocks;
-        result
-    }
-
-    /// Adds the blocks of a template behind those of the templates that extend it.
-    fn collect_blocks(&mut self, statements: &'a [Stmt<'a>]) {
-        for statement in statements {
-            match statement {
-                Stmt::Block(block) => {
-                    let versions = &mut self.blocks.entry(block.name).or_default().versions;
-                    versions.push((block, self.origin));
-                    self.collect_blocks(&block.body);
-                }
-                Stmt::ForLoop(node) => {
-                    self.collect_blocks(&node.body);
-                    self.collect_blocks(&node.else_body);
-                }
-                Stmt::IfCond(node) => {
-                    self.collect_blocks(&node.true_body);
-                    self.collect_blocks(&node.false_body);
-                }
-                Stmt::WithBlock(node) => self.collect_blocks(&node.body),
-                _ => {}
-            }
-        }
-    }
-
+impl<'a> Compiler<'_, 'a> {
     /// Compiles statements. A mistake in one does not hide those of the next.
-    pub(crate) fn statements(&mut self, statements: &'a [Stmt<'a>]) {
+    pub(super) fn statements(&mut self, statements: &'a [Stmt<'a>]) {
         for statement in statements {
             if self.exhausted {
                 return;
@@ -220,7 +24,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         }
     }
 
-    fn statement(&mut self, statement: &'a Stmt<'a>) -> Result<()> {
+    pub(super) fn statement(&mut self, statement: &'a Stmt<'a>) -> Result<()> {
         match statement {
             Stmt::Template(node) => self.statements(&node.children),
             Stmt::EmitRaw(node) => self.stage.write_text(node.raw),
@@ -314,17 +118,8 @@ impl<'r, 'a> Compiler<'r, 'a> {
         Ok(())
     }
 
-    pub(crate) fn unsupported(
-        &mut self,
-        place: Place<'a>,
-        what: &str,
-        hint: impl Into<String>,
-    ) -> Reported {
-        self.error(place, format!("{what} is not supported"), hint)
-    }
-
     /// `{{ expression }}`
-    fn emit(&mut self, expression: &'a ast::Expr<'a>) -> Result<()> {
+    pub(super) fn emit(&mut self, expression: &'a ast::Expr<'a>) -> Result<()> {
         match expression {
             // The branches of a printed condition need not be of one type.
             ast::Expr::IfExpr(node) => {
@@ -368,7 +163,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
     }
 
     /// Prints a value.
-    pub(crate) fn print(
+    pub(super) fn print(
         &mut self,
         operand: &Operand,
         escape: Escape,
@@ -408,7 +203,11 @@ impl<'r, 'a> Compiler<'r, 'a> {
         Ok(())
     }
 
-    fn set_statement(&mut self, target: &'a ast::Expr<'a>, value: &'a ast::Expr<'a>) -> Result<()> {
+    pub(super) fn set_statement(
+        &mut self,
+        target: &'a ast::Expr<'a>,
+        value: &'a ast::Expr<'a>,
+    ) -> Result<()> {
         let ast::Expr::Var(target) = target else {
             let place = self.place_of(target);
             let hint = "set one name at a time; there are no namespaces";
@@ -422,7 +221,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         operand.map(|_| ())
     }
 
-    fn if_statement(&mut self, node: &'a ast::IfCond<'a>) -> Result<()> {
+    pub(super) fn if_statement(&mut self, node: &'a ast::IfCond<'a>) -> Result<()> {
         let condition = self.condition(&node.expr);
         let condition = match condition {
             Ok(condition) => condition,
@@ -446,111 +245,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         )
     }
 
-    /// Compiles two branches, of which each lane takes one, and joins what they set.
-    fn branch(
-        &mut self,
-        condition: Operand,
-        then: impl FnOnce(&mut Self) -> Result<()>,
-        otherwise: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<()> {
-        if let Operand::Literal(literal) = &condition {
-            return if literal.truth() {
-                then(self)
-            } else {
-                otherwise(self)
-            };
-        }
-        let Some(register) = self.stage.register(&condition, self.page) else {
-            return Err(Reported);
-        };
-        self.stage.fork(self.page);
-        let before = self.scope.snapshot();
-        let (mut then_block, then_result) = self.in_branch(then);
-        let after_then = self.scope.restore(before);
-        let (mut else_block, else_result) = self.in_branch(otherwise);
-        let after_else = self.scope.snapshot();
-        self.merge(&after_then, &mut then_block, &after_else, &mut else_block);
-        self.stage
-            .push_if(register, then_block, else_block, self.fragments);
-        then_result.and(else_result)
-    }
-
-    fn in_branch<T>(&mut self, inside: impl FnOnce(&mut Self) -> T) -> (OpenBlock, T) {
-        self.stage.open();
-        let result = inside(self);
-        self.stage.join(self.page);
-        (self.stage.close(self.fragments), result)
-    }
-
-    /// Gives names that two branches set differently a register that both write.
-    fn merge(
-        &mut self,
-        a: &Snapshot,
-        a_block: &mut OpenBlock,
-        b: &Snapshot,
-        b_block: &mut OpenBlock,
-    ) {
-        let differences = self.scope.differences(a, b);
-        self.scope.adopt(a, b);
-        for (name, in_a, in_b) in differences {
-            let operand = match (in_a, in_b) {
-                (Some(Operand::Poison), _) | (_, Some(Operand::Poison)) => Operand::Poison,
-                (Some(Operand::Conflict(reason)), _) | (_, Some(Operand::Conflict(reason))) => {
-                    Operand::Conflict(reason)
-                }
-                (None | Some(Operand::Maybe), _) | (_, None | Some(Operand::Maybe)) => {
-                    Operand::Maybe
-                }
-                (Some(in_a), Some(in_b)) => match unify(&in_a, &in_b) {
-                    Err(reason) => Operand::Conflict(reason.into()),
-                    Ok((kind, safe)) => {
-                        let register = self.stage.new_register(kind);
-                        for (block, operand) in [(&mut *a_block, in_a), (&mut *b_block, in_b)] {
-                            self.copy_in(block, register, &operand);
-                        }
-                        Operand::Register {
-                            register,
-                            kind,
-                            safe,
-                        }
-                    }
-                },
-            };
-            self.scope.set(&name, operand);
-        }
-    }
-
-    /// Appends `to = operand` to a block that was closed.
-    fn copy_in(&mut self, block: &mut OpenBlock, to: Register, operand: &Operand) {
-        self.stage.reopen(std::mem::take(block));
-        if let Some(from) = self.stage.register(operand, self.page) {
-            self.stage.push(Op::Copy { to, from });
-        }
-        *block = self.stage.close(self.fragments);
-    }
-
-    /// Copies one of two values of one type into a register.
-    pub(crate) fn select(
-        &mut self,
-        condition: Register,
-        then: (OpenBlock, Operand),
-        otherwise: (OpenBlock, Operand),
-    ) -> std::result::Result<Operand, String> {
-        let (kind, safe) = unify(&then.1, &otherwise.1)?;
-        let register = self.stage.new_register(kind);
-        let (mut then_block, mut else_block) = (then.0, otherwise.0);
-        self.copy_in(&mut then_block, register, &then.1);
-        self.copy_in(&mut else_block, register, &otherwise.1);
-        self.stage
-            .push_if(condition, then_block, else_block, self.fragments);
-        Ok(Operand::Register {
-            register,
-            kind,
-            safe,
-        })
-    }
-
-    fn for_statement(&mut self, node: &'a Spanned<ast::ForLoop<'a>>) -> Result<()> {
+    pub(super) fn for_statement(&mut self, node: &'a Spanned<ast::ForLoop<'a>>) -> Result<()> {
         if node.recursive {
             let _ = self.unsupported(self.at(node), "a recursive loop", "");
         }
@@ -655,7 +350,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
     }
 
     /// What `for` goes through, or a mistake.
-    fn iterable(&mut self, items: Operand, place: Place<'a>) -> Result<Operand> {
+    pub(super) fn iterable(&mut self, items: Operand, place: Place<'a>) -> Result<Operand> {
         match items {
             Operand::List(_) | Operand::Range { .. } => Ok(items),
             Operand::Undefined => Ok(Operand::Range {
@@ -673,7 +368,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         }
     }
 
-    pub(crate) fn length_of(&mut self, list: &List) -> Operand {
+    pub(super) fn length_of(&mut self, list: &List) -> Operand {
         match &list.items {
             Items::Field(field) => Operand::register(self.stage.length(*field), Type::Int),
             Items::Tables { length, .. } => Operand::int(*length as i64),
@@ -681,7 +376,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
     }
 
     /// The item at a position.
-    pub(crate) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
+    pub(super) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
         Ok(match items {
             Operand::List(list) if list.columns.len() == 1 && list.columns[0].0.is_empty() => {
                 Operand::Column {
@@ -717,7 +412,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
     }
 
     /// Gives a loop's names their values.
-    fn bind_item(
+    pub(super) fn bind_item(
         &mut self,
         target: &'a ast::Expr<'a>,
         items: &Operand,
@@ -776,276 +471,12 @@ impl<'r, 'a> Compiler<'r, 'a> {
     }
 
     /// Gives names a value whose uses are not reported again.
-    fn poison(&mut self, target: &'a ast::Expr<'a>) {
+    pub(super) fn poison(&mut self, target: &'a ast::Expr<'a>) {
         match target {
             ast::Expr::Var(name) => self.scope.set(name.id, Operand::Poison),
             ast::Expr::List(names) => names.items.iter().for_each(|name| self.poison(name)),
             _ => {}
         }
-    }
-
-    fn extends_statement(&mut self, node: &'a Spanned<ast::Extends<'a>>) -> Result<()> {
-        let place = self.at(node);
-        if self.depth != self.top_depth {
-            let hint = "put it at the top of the template";
-            return Err(self.error(place, "`extends` stands within no other statement", hint));
-        }
-        if self.extended.is_some() {
-            return Err(self.error(place, "a template extends one other", ""));
-        }
-        let (name, template) = self.find_template(&node.name)?;
-        if template.is_none() {
-            return Err(Reported);
-        }
-        self.extended = Some(name);
-        self.stage.begin_sink(Sink::Discard);
-        Ok(())
-    }
-
-    fn include_statement(&mut self, node: &'a Spanned<ast::Include<'a>>) -> Result<()> {
-        let found = self.template_name(&node.name);
-        if node.ignore_missing {
-            // Known at load: what is not there is left out.
-            if let Ok(name) = &found
-                && self.library.get(name).is_none()
-            {
-                return Ok(());
-            }
-        }
-        let (name, template) = self.find_template(&node.name)?;
-        let Some(template) = template else {
-            return Err(Reported);
-        };
-        // Macros of this file do not follow what the other sets.
-        let closure = self.scope.top().closure.take();
-        let block = self.current_block;
-        let place = self.at(node);
-        let result = self.nested(place, |this| this.template(name, template, place));
-        self.current_block = block;
-        self.scope.top().closure = closure;
-        result
-    }
-
-    /// Runs a file for the names it defines.
-    fn import(&mut self, name: &'a ast::Expr<'a>, place: Place<'a>) -> Result<Frame> {
-        let (name, template) = self.find_template(name)?;
-        let Some(template) = template else {
-            return Err(Reported);
-        };
-        self.stage.begin_sink(Sink::Discard);
-        self.scope.frames.push(Frame::default());
-        let block = self.current_block;
-        let result = self.nested(place, |this| this.template(name, template, place));
-        self.current_block = block;
-        let frame = self.scope.frames.pop();
-        self.stage.end_sink();
-        result.map(|()| frame.unwrap_or_default())
-    }
-
-    fn names_import_statement(&mut self, node: &'a Spanned<ast::FromImport<'a>>) -> Result<()> {
-        let place = self.at(node);
-        let imported = self.import(&node.expr, place);
-        for (name, alias) in &node.names {
-            let (ast::Expr::Var(name), ast::Expr::Var(target)) =
-                (name, alias.as_ref().unwrap_or(name))
-            else {
-                continue;
-            };
-            let operand = match &imported {
-                Err(Reported) => Operand::Poison,
-                Ok(frame) => frame.locals.get(name.id).cloned().unwrap_or_else(|| {
-                    let hint = did_you_mean(name.id, frame.locals.keys().map(String::as_str));
-                    let place = self.at(name);
-                    self.error(
-                        place,
-                        format!("the file does not define `{}`", name.id),
-                        hint,
-                    );
-                    Operand::Poison
-                }),
-            };
-            self.scope.set(target.id, operand);
-        }
-        imported.map(|_| ())
-    }
-
-    /// The name of a template, which must be known at load.
-    fn template_name(&mut self, name: &ast::Expr<'_>) -> Result<String> {
-        let place = self.place_of(name);
-        match self.expression(name)? {
-            Operand::Literal(Literal::Text { text, .. }) => Ok(text.to_string()),
-            _ => {
-                let hint = "{% include \"name.html\" %}; choose between several with `if`";
-                Err(self.error(place, "the name of a template must be constant", hint))
-            }
-        }
-    }
-
-    #[allow(clippy::type_complexity)]
-    fn find_template(
-        &mut self,
-        name: &ast::Expr<'_>,
-    ) -> Result<(&'a str, Option<&'a Template<'a>>)> {
-        let place = self.place_of(name);
-        let name = self.template_name(name)?;
-        let library = self.library;
-        // Pages are not for including: they are not there for MiniJinja's loader either.
-        let known = || library.names().filter(|name| !name.starts_with("pages/"));
-        match known().find(|known| *known == name) {
-            Some(known) => Ok((known, library.get(known).flatten())),
-            None => {
-                let hint = did_you_mean(&name, known());
-                Err(self.error(place, format!("there is no templates/{name}"), hint))
-            }
-        }
-    }
-
-    fn unknown_block(&mut self, name: &str, place: Place<'a>) -> Reported {
-        let hint = did_you_mean(name, self.blocks.keys().copied());
-        self.error(place, format!("there is no block `{name}`"), hint)
-    }
-
-    /// Writes the version of a block that counts.
-    fn call_block(&mut self, name: &'a str, place: Place<'a>) -> Result<()> {
-        let Some(block) = self.blocks.get(name) else {
-            return Err(self.unknown_block(name, place));
-        };
-        let (version, origin) = block.versions[block.current];
-        if block.versions.len() == 1 && version.required {
-            return Err(self.error(
-                place,
-                format!("the block `{name}` is required"),
-                "define it in the page",
-            ));
-        }
-        self.block_version(name, version, origin, place)
-    }
-
-    fn super_block(&mut self, place: Place<'a>) -> Result<()> {
-        let Some(name) = self.current_block else {
-            return Err(self.error(place, "`super()` is for blocks", ""));
-        };
-        let Some(block) = self.blocks.get_mut(name) else {
-            return Err(self.error(place, "`super()` is for blocks", ""));
-        };
-        let Some(&(version, origin)) = block.versions.get(block.current + 1) else {
-            return Err(self.error(
-                place,
-                format!("no template that is extended has a block `{name}`"),
-                "",
-            ));
-        };
-        block.current += 1;
-        let result = self.block_version(name, version, origin, place);
-        if let Some(block) = self.blocks.get_mut(name) {
-            block.current -= 1;
-        }
-        result
-    }
-
-    fn block_version(
-        &mut self,
-        name: &'a str,
-        version: &'a ast::Block<'a>,
-        origin: Origin<'a>,
-        place: Place<'a>,
-    ) -> Result<()> {
-        let around = self.current_block.replace(name);
-        let extended = self.extended.take();
-        self.scope.frames.push(Frame::default());
-        let result = self.nested(place, |this| {
-            this.with_origin(origin, |this| this.statements(&version.body));
-            Ok(())
-        });
-        self.scope.frames.pop();
-        self.extended = extended;
-        self.current_block = around;
-        result
-    }
-
-    /// Output of what `inside` writes, as a text.
-    pub(crate) fn capture(
-        &mut self,
-        inside: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<Operand> {
-        self.stage.begin_sink(Sink::Capture {
-            joined: None,
-            parts: Vec::new(),
-        });
-        let result = inside(self);
-        let captured = self.stage.captured(true, self.page);
-        result.map(|()| captured)
-    }
-
-    /// `super()` and `self.block()` as values.
-    pub(crate) fn captured_block(
-        &mut self,
-        name: Option<&str>,
-        place: Place<'a>,
-    ) -> Result<Operand> {
-        self.capture(|this| match name {
-            None => this.super_block(place),
-            Some(name) => match this.blocks.get_key_value(name).map(|(name, _)| *name) {
-                Some(name) => this.call_block(name, place),
-                None => Err(this.unknown_block(name, place)),
-            },
-        })
-    }
-
-    /// Writes what a macro writes.
-    pub(crate) fn expand_macro(
-        &mut self,
-        definition: MacroDefinition<'a>,
-        mut arguments: Vec<Operand>,
-        place: Place<'a>,
-    ) -> Result<()> {
-        if (self.expanding.iter()).any(|known| std::ptr::eq(*known, definition.definition)) {
-            let message = format!("the macro `{}` calls itself", definition.definition.name);
-            return Err(self.error(
-                place,
-                message,
-                "macros are expanded when the page is compiled",
-            ));
-        }
-        let base = Frame {
-            is_base: true,
-            ..Frame::default()
-        };
-        let body = Frame {
-            enclosed: Some(definition.closure),
-            ..Frame::default()
-        };
-        let frames = std::mem::replace(&mut self.scope.frames, vec![base, body]);
-        let block = self.current_block.take();
-        let extended = self.extended.take();
-        self.expanding.push(definition.definition);
-        let MacroDefinition {
-            definition, origin, ..
-        } = definition;
-        let result = self.nested(place, |this| {
-            this.with_origin(origin, |this| {
-                // From the last to the first, as MiniJinja takes them: a default sees the parameters after it.
-                let first_default = definition.args.len() - definition.defaults.len();
-                for (index, name) in definition.args.iter().enumerate().rev() {
-                    let mut operand = arguments.pop().unwrap_or(Operand::Undefined);
-                    if operand == Operand::Undefined && index >= first_default {
-                        operand = this
-                            .expression(&definition.defaults[index - first_default])
-                            .unwrap_or(Operand::Poison);
-                    }
-                    if let ast::Expr::Var(name) = name {
-                        this.scope.set(name.id, operand);
-                    }
-                }
-                this.statements(&definition.body);
-            });
-            Ok(())
-        });
-        self.expanding.pop();
-        self.extended = extended;
-        self.current_block = block;
-        self.scope.frames = frames;
-        result
     }
 }
 
@@ -1077,28 +508,4 @@ fn span_of(statement: &Stmt<'_>) -> Span {
 
 fn join<'n>(names: impl Iterator<Item = &'n String>) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-/// The type and safety that two values share, or why they do not.
-fn unify(a: &Operand, b: &Operand) -> std::result::Result<(Type, bool), String> {
-    let (Some((a_kind, a_safe)), Some((b_kind, b_safe))) = (a.scalar(), b.scalar()) else {
-        return Err(format!(
-            "it is {} on one path and {} on another",
-            a.describe(),
-            b.describe()
-        ));
-    };
-    if a_kind != b_kind {
-        return Err(format!(
-            "it is {} on one path and {} on another",
-            a.describe(),
-            b.describe()
-        ));
-    }
-    if a_safe != b_safe {
-        return Err(
-            "it is safe to print on one path only; apply `|safe` or `|escape` on both".to_owned(),
-        );
-    }
-    Ok((a_kind, a_safe))
 }
