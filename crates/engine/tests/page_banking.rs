@@ -50,4 +50,16 @@ fn banking_compiles() {
     assert_eq!(calls("add_payee"), 0);
     assert_eq!(calls("quick_pay"), 1);
     assert!(service.warnings.is_empty());
+
+    let config = &service.config;
+    assert_eq!(config.name, "banking");
+    assert_eq!(config.static_mount, "/bank/static/");
+    assert_eq!(config.redirects["/"], "/bank/login.php");
+    assert_eq!(config.session.cookie, "rhythm_session");
+    assert_eq!(config.session.idle_timeout_ns, 30 * 60 * 1_000_000_000);
+    assert_eq!(config.cohort.delay_ns, 2_000_000);
+    assert_eq!(config.limits.head_bytes, 16_384);
+    assert_eq!(service.backends[0].name, "besim");
+    assert_eq!(service.backends[0].url, None, "embedded");
+    assert_eq!(service.backends[0].users, 100_000);
 }
