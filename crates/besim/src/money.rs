@@ -46,9 +46,15 @@ impl Cents {
     /// Appends the amount as text, such as `1234.56` or `-0.07`.
     #[inline]
     pub fn write(self, out: &mut Vec<u8>) {
-        use std::io::Write;
-        // Writing to a vector does not fail.
-        let _ = write!(out, "{self}");
+        let Ok(cents) = u32::try_from(self.0) else {
+            // Rare, and not worth a formatter of its own.
+            return out.extend_from_slice(self.to_string().as_bytes());
+        };
+        let (whole, cents) = (eight_digits(cents / 100), cents % 100);
+        // Leading zeros are the lowest zero bytes; the last digit stays.
+        let skipped = (whole.trailing_zeros() / 8).min(7) as usize;
+        out.extend_from_slice(&(whole | ASCII_ZEROS).to_le_bytes()[skipped..]);
+        out.extend_from_slice(&[b'.', b'0' + (cents / 10) as u8, b'0' + (cents % 10) as u8]);
     }
 }
 
@@ -82,6 +88,16 @@ mod tests {
         {
             let digits = (eight_digits(value) | ASCII_ZEROS).to_le_bytes();
             assert_eq!(digits, format!("{value:08}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn large_amounts() {
+        let large = [u32::MAX, u32::MAX - 1, 100_000].map(i64::from);
+        for cents in large.into_iter().chain([1 << 32, i64::MAX, i64::MIN]) {
+            let mut out = Vec::new();
+            Cents(cents).write(&mut out);
+            assert_eq!(out, Cents(cents).to_string().as_bytes());
         }
     }
 
