@@ -8,11 +8,13 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (columns, body) = input;
     let columns = u32::from(columns % 9);
     let mut values = Vec::new();
-    let answer = besim::decode(body, columns, 32, |row, column, place| {
-        assert_eq!(values.len() as u32, row * columns + column);
-        values.push(body[place].to_vec());
+    let answer = besim::decode(body, columns, 32, &mut values, |start, len| {
+        body[start..start + len].to_vec()
     });
-    let Ok(answer) = answer else { return };
+    let Ok(answer) = answer else {
+        assert!(values.is_empty());
+        return;
+    };
     assert_eq!(values.len() as u32, answer.rows * columns);
 
     // Written again and decoded again, it is the same.
@@ -24,9 +26,10 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
     }
     besim::end_answer(&mut again);
-    let mut values = values.into_iter();
-    let decoded = besim::decode(&again, columns, 32, |_, _, place| {
-        assert_eq!(values.next().as_deref(), Some(&again[place]));
+    let mut values_again = Vec::new();
+    let decoded = besim::decode(&again, columns, 32, &mut values_again, |start, len| {
+        again[start..start + len].to_vec()
     });
     assert_eq!(decoded, Ok(answer));
+    assert_eq!(values_again, values);
 });

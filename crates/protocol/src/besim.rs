@@ -8,7 +8,6 @@
 
 use crate::http::uri;
 use crate::scan::{Level, Separators, Simd, Task, separators};
-use core::ops::Range;
 
 pub use crate::http::uri::{decode_form as decode_argument, encode as encode_argument};
 
@@ -142,17 +141,19 @@ pub struct Answer {
     pub rows: u32,
 }
 
-/// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of them. For
-/// each value in order, `value` gets its row, its column and where in `body` it is. All of the answer's
-/// block is UTF-8, and so is each value. Where the status is not 0, what follows it is not looked at.
+/// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of them. What
+/// `cell` makes of each value's offset in `body` and its length is appended to `cells`, row by row; where the answer is refused,
+/// nothing is. All of the answer's block is UTF-8, and so is each value. Where the status is not 0, what
+/// follows it is not looked at.
 ///
 /// # Errors
-/// For anything that does not follow the protocol; values before the error have then been given out.
-pub fn decode(
+/// For anything that does not follow the protocol.
+pub fn decode<T>(
     body: &[u8],
     columns: u32,
     rows_max: u32,
-    value: impl FnMut(u32, u32, Range<usize>),
+    cells: &mut Vec<T>,
+    cell: impl Fn(usize, usize) -> T,
 ) -> Result<Answer, BesimError> {
     let start = find_start(body).ok_or(BesimError::NoPre)?;
     let (status, rows_start) = match &body[start..] {
@@ -163,18 +164,22 @@ pub fn decode(
         // What follows a bad status is for people, in no particular form.
         return Ok(Answer { status, rows: 0 });
     }
-    let (rows, end) = Level::active().run(Rows {
+    let before = cells.len();
+    let rows = Level::active().run(Rows {
         body,
         start: rows_start,
-        columns,
-        rows_max,
-        value,
-    })?;
-    // One check for all values: separators are ASCII, so each value is whole characters.
-    if core::str::from_utf8(&body[start..end]).is_err() {
-        return Err(BesimError::NotUtf8);
+        columns: columns as usize,
+        rows_max: rows_max as usize,
+        cells,
+        cell,
+    });
+    if rows.is_err() {
+        cells.truncate(before);
     }
-    Ok(Answer { status, rows })
+    Ok(Answer {
+        status,
+        rows: rows?,
+    })
 }
 
 /// The offset after the line `<pre>`.
@@ -188,67 +193,102 @@ fn find_start(body: &[u8]) -> Option<usize> {
         .map(|line| line + START.len())
 }
 
-/// The rows from `start` to the line that ends the block; gives their number and where that line starts.
-struct Rows<'a, F> {
+/// The rows from `start` to the line that ends the block; gives their number.
+///
+/// Of each 64 bytes first the line ends are judged, by how many separators came before them, then all
+/// separators become cells at once: so neither walk has more than one question to ask.
+struct Rows<'a, T, F> {
     body: &'a [u8],
     start: usize,
-    columns: u32,
-    rows_max: u32,
-    value: F,
+    columns: usize,
+    rows_max: usize,
+    cells: &'a mut Vec<T>,
+    cell: F,
 }
 
-impl<F: FnMut(u32, u32, Range<usize>)> Task for Rows<'_, F> {
-    type Output = Result<(u32, usize), BesimError>;
+impl<T, F: Fn(usize, usize) -> T> Task for Rows<'_, T, F> {
+    type Output = Result<u32, BesimError>;
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, s: S) -> Self::Output {
-        let body = self.body;
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let Rows {
+            body,
+            columns,
+            rows_max,
+            cells,
+            cell,
+            ..
+        } = self;
         let mut at = self.start;
-        let mut value_start = at;
-        let (mut row, mut column) = (0, 0);
+        let (mut line_start, mut cell_start) = (at, at);
+        // Cells in whole rows, cells found before `at`, and how many rows there are.
+        let (mut in_rows, mut found, mut rows) = (0, 0, 0);
+        let mut all_ascii = true;
+        let utf8 = |all_ascii: bool, end: usize| {
+            // One check for all values: separators are ASCII, so each value is whole characters.
+            if all_ascii || core::str::from_utf8(&body[self.start..end]).is_ok() {
+                Ok(())
+            } else {
+                Err(BesimError::NotUtf8)
+            }
+        };
         while at < body.len() {
             let Separators {
                 mut ends,
                 lines,
                 controls,
-            } = separators(s, &body[at..]);
+                non_ascii,
+            } = separators(s, body, at);
+            all_ascii &= non_ascii == 0;
             // Bits below the first control character.
-            let sound = if controls == 0 {
-                !0
-            } else {
-                (controls & controls.wrapping_neg()) - 1
-            };
+            let sound = controls.wrapping_sub(1) & !controls;
             ends &= sound;
-            while ends != 0 {
-                let bit = ends & ends.wrapping_neg();
-                let end = at + ends.trailing_zeros() as usize;
-                ends ^= bit;
-                let is_line = lines & bit != 0;
-                if column == 0 && is_line && &body[value_start..end] == END {
-                    return Ok((row, value_start));
+            let mut lines_left = lines & sound;
+            let mut block_end = None;
+            while lines_left != 0 {
+                let below = lines_left.wrapping_sub(1) & !lines_left;
+                let line_end = at + lines_left.trailing_zeros() as usize;
+                lines_left &= lines_left - 1;
+                let cells_before = found + (ends & below).count_ones() as usize;
+                if cells_before == in_rows && &body[line_start..line_end] == END {
+                    block_end = Some(line_start);
+                    ends &= below;
+                    break;
                 }
-                if column >= self.columns || is_line != (column + 1 == self.columns) {
+                in_rows += columns;
+                if cells_before + 1 != in_rows {
                     return Err(BesimError::Columns);
                 }
-                if row >= self.rows_max {
+                if rows >= rows_max {
                     return Err(BesimError::TooManyRows);
                 }
-                (self.value)(row, column, value_start..end);
-                value_start = end + 1;
-                column += 1;
-                if is_line {
-                    row += 1;
-                    column = 0;
-                }
+                rows += 1;
+                line_start = line_end + 1;
+            }
+            let count = ends.count_ones() as usize;
+            found += count;
+            // A range of known length lets `extend` ask for memory once.
+            cells.extend((0..count).map(|_| {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends.wrapping_sub(1);
+                let start = core::mem::replace(&mut cell_start, end + 1);
+                cell(start, end - start)
+            }));
+            if let Some(end) = block_end {
+                return utf8(all_ascii, end).map(|()| rows as u32);
             }
             if controls != 0 {
                 return Err(BesimError::Control);
             }
+            // A row too long is refused before its end, so that cells are bounded by the limits too.
+            if found > in_rows + columns {
+                return Err(BesimError::Columns);
+            }
             at += 64;
         }
         // A last line without its LF still ends the block.
-        if column == 0 && &body[value_start..] == END {
-            return Ok((row, value_start));
+        if found == in_rows && &body[line_start..] == END {
+            return utf8(all_ascii, line_start).map(|()| rows as u32);
         }
         Err(BesimError::NotClosed)
     }
@@ -263,10 +303,12 @@ mod tests {
 
     fn decoded(body: &[u8], columns: u32) -> Result<(Answer, Values), BesimError> {
         let mut values = Vec::new();
-        let answer = decode(body, columns, 8, |row, column, place| {
-            values.push((row, column, body[place].to_vec()));
+        let answer = decode(body, columns, 8, &mut values, |start, len| {
+            body[start..start + len].to_vec()
         })?;
-        Ok((answer, values))
+        let values = values.into_iter().zip(0..);
+        let placed = values.map(|(value, i)| (i / columns, i % columns, value));
+        Ok((answer, placed.collect()))
     }
 
     #[test]

@@ -230,8 +230,10 @@ impl Lines for ResponseLines<'_> {
             head.finish(self.to_head)?;
             return Ok(true);
         }
-        if let Some(known) = head.headers.push(s, window, start, end, HEADERS_CAPACITY)? {
-            let (value, is_first) = head.headers.last(known);
+        if let Some((known, value, is_first)) =
+            head.headers
+                .push(s, window, start, end, HEADERS_CAPACITY)?
+        {
             let value = value.of(window);
             match known {
                 Known::ContentLength => {

@@ -51,25 +51,40 @@ pub struct Separators {
     pub lines: u64,
     /// Control characters other than LF; rows have none.
     pub controls: u64,
+    /// Bytes from 0x80 up.
+    pub non_ascii: u64,
 }
 
-/// Finds the separators of the first 64 of `bytes`; bits past its end are zero.
+/// Finds the separators of the 64 bytes from `at`, which must be below the length of `bytes`; bits past the
+/// end are zero.
 #[inline(always)]
-pub fn separators<S: Simd>(s: S, bytes: &[u8]) -> Separators {
-    let block = s.load(bytes);
-    let valid = valid(bytes.len());
-    let lines = s.eq(block, b'\n') & valid;
+pub fn separators<S: Simd>(s: S, bytes: &[u8], at: usize) -> Separators {
+    let (block, skip) = block_at(s, bytes, at);
+    let lines = s.eq(block, b'\n');
     Separators {
-        ends: s.eq(block, b'&') | lines,
-        lines,
-        controls: ((s.at_most(block, 0x1f) | s.eq(block, 0x7f)) & valid) & !lines,
+        ends: (s.eq(block, b'&') | lines) >> skip,
+        lines: lines >> skip,
+        controls: ((s.at_most(block, 0x1f) | s.eq(block, 0x7f)) & !lines) >> skip,
+        non_ascii: s.non_ascii(block) >> skip,
     }
 }
 
-/// The bits that speak of bytes, not of padding, where `len` bytes are left.
+/// The block from `at`, which must be below the length of `bytes`, and 0; or, where fewer than 64 bytes are left,
+/// the last 64 bytes, with zeros before them where there are fewer, and how far to shift masks of the block to
+/// the right. After that bit 0 speaks of the byte at `at`, and bits past the end are zero: so the end of the
+/// bytes needs neither a copy nor a mask of its own.
 #[inline(always)]
-pub(crate) fn valid(len: usize) -> u64 {
-    if len >= 64 { !0 } else { (1 << len) - 1 }
+pub(crate) fn block_at<S: Simd>(s: S, bytes: &[u8], at: usize) -> (S::Block, u32) {
+    if let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<64>) {
+        return (s.load(block), 0);
+    }
+    if let Some(block) = bytes.last_chunk::<64>() {
+        return (s.load(block), (at + 64 - bytes.len()) as u32);
+    }
+    let mut block = [0; 64];
+    let before = 64 - bytes.len();
+    block[before..].copy_from_slice(bytes);
+    (s.load(&block), (before + at) as u32)
 }
 
 /// The first byte with a bit in `mask`, which must not count zero bytes.

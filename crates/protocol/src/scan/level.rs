@@ -112,10 +112,10 @@ impl Level {
             Kind::Portable => task.run(Portable),
             #[cfg(target_arch = "x86_64")]
             Kind::Sse2 => task.run(Sse2::new()),
-            // SAFETY: a level of this kind is only made where the CPU has AVX2, BMI1 and BMI2.
+            // SAFETY: a level of this kind is only made where the CPU has AVX2, BMI1, BMI2 and POPCNT.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { run_avx2(task) },
-            // SAFETY: a level of this kind is only made where the CPU has AVX-512F and BW, BMI1 and BMI2.
+            // SAFETY: a level of this kind is only made where the CPU has AVX-512F and BW, BMI1, BMI2 and POPCNT.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { run_avx512(task) },
             #[cfg(not(target_arch = "x86_64"))]
@@ -125,14 +125,14 @@ impl Level {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn run_avx2<T: Task>(task: T) -> T::Output {
     // SAFETY: this function only runs on a CPU with these features.
     task.run(unsafe { Avx2::new() })
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
+#[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     // SAFETY: this function only runs on a CPU with these features.
     task.run(unsafe { Avx512::new() })
@@ -140,7 +140,9 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 
 #[cfg(target_arch = "x86_64")]
 fn supported(kind: Kind) -> bool {
-    let bits = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+    let bits = is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt");
     match kind {
         Kind::Portable | Kind::Sse2 => true,
         Kind::Avx2 => bits && is_x86_feature_detected!("avx2"),

@@ -20,7 +20,7 @@ mod set;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use find::valid;
+pub(crate) use find::block_at;
 pub use find::{Separators, html_special, percent_or_plus, separators};
 pub use level::{Level, LevelError};
 pub(crate) use set::ALPHANUMERIC;
@@ -41,6 +41,9 @@ pub trait Simd: Copy + sealed::Sealed {
 
     /// The bytes at most `byte`, compared without sign; `byte` must be below 0x7f.
     fn at_most(self, block: Self::Block, byte: u8) -> u64;
+
+    /// The bytes from 0x80 up.
+    fn non_ascii(self, block: Self::Block) -> u64;
 
     /// The bytes that are members of `set`.
     fn in_set(self, block: Self::Block, set: &ByteSet) -> u64;

@@ -61,6 +61,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn non_ascii(self, block: [u64; 8]) -> u64 {
+        gather(&block, |word| word)
+    }
+
+    #[inline(always)]
     fn in_set(self, block: [u64; 8], set: &ByteSet) -> u64 {
         let mut mask = 0;
         for (i, word) in block.iter().enumerate() {

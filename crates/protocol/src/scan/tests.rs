@@ -9,15 +9,16 @@ const SET: ByteSet = ByteSet::new(b"<>&\"'/");
 struct Masks<'a>(&'a [u8]);
 
 impl Task for Masks<'_> {
-    type Output = [u64; 4];
+    type Output = [u64; 5];
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> [u64; 4] {
+    fn run<S: Simd>(self, s: S) -> [u64; 5] {
         let block = s.load(self.0);
         [
             s.eq(block, b'&'),
             s.at_most(block, 0x1f),
             s.eq(block, 0xff),
             s.in_set(block, &SET),
+            s.non_ascii(block),
         ]
     }
 }
@@ -25,14 +26,14 @@ impl Task for Masks<'_> {
 struct Ends<'a>(&'a [u8], usize);
 
 impl Task for Ends<'_> {
-    type Output = (usize, usize, Separators);
+    type Output = (usize, usize, Option<Separators>);
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let set = ByteSet::range(0x20, 0x7e);
         (
             s.run_end(self.0, self.1, self.0.len(), &set),
             find_byte(s, self.0, self.1, self.0.len(), b'&'),
-            separators(s, &self.0[self.1..]),
+            (self.1 < self.0.len()).then(|| separators(s, self.0, self.1)),
         )
     }
 }
@@ -52,22 +53,35 @@ fn check(bytes: &[u8]) {
         naive(bytes, |b| b <= 0x1f),
         naive(bytes, |b| b == 0xff),
         naive(bytes, |b| b"<>&\"'/".contains(&b)),
+        naive(bytes, |b| !b.is_ascii()),
     ];
     let run = bytes
         .iter()
         .position(|b| !(0x20..=0x7e).contains(b))
         .unwrap_or(bytes.len());
     let byte = bytes.iter().position(|b| *b == b'&').unwrap_or(bytes.len());
-    let valid = valid(bytes.len());
-    let lines = naive(bytes, |b| b == b'\n') & valid;
-    let found = Separators {
-        ends: naive(bytes, |b| b == b'&') | lines,
-        lines,
-        controls: naive(bytes, |b| b.is_ascii_control() && b != b'\n') & valid,
-    };
     for level in Level::all() {
         assert_eq!(level.run(Masks(bytes)), masks, "{level:?}");
-        assert_eq!(level.run(Ends(bytes, 0)), (run, byte, found), "{level:?}");
+        let (run_found, byte_found, _) = level.run(Ends(bytes, 0));
+        assert_eq!((run_found, byte_found), (run, byte), "{level:?}");
+        // From several places, since the end is read differently from the rest.
+        for start in [0, 1, 63, 64, bytes.len().saturating_sub(3)] {
+            let part = bytes.get(start..).unwrap_or_default();
+            let mask = |test: &dyn Fn(u8) -> bool| {
+                let bits = part.iter().take(64).enumerate();
+                bits.fold(0, |mask, (i, b)| mask | u64::from(test(*b)) << i)
+            };
+            let found = Separators {
+                ends: mask(&|b| b == b'&' || b == b'\n'),
+                lines: mask(&|b| b == b'\n'),
+                controls: mask(&|b| b.is_ascii_control() && b != b'\n'),
+                non_ascii: mask(&|b| !b.is_ascii()),
+            };
+            let expected = (!part.is_empty()).then_some(found);
+            if start <= bytes.len() {
+                assert_eq!(level.run(Ends(bytes, start)).2, expected, "{level:?}");
+            }
+        }
     }
     assert_eq!(
         html_special(bytes),

@@ -11,11 +11,11 @@ use core::arch::x86_64::*;
 #[derive(Clone, Copy)]
 pub(super) struct Sse2(());
 
-/// AVX2 with BMI1 and BMI2.
+/// AVX2 with BMI1, BMI2 and POPCNT.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
-/// AVX-512F and BW with BMI1 and BMI2.
+/// AVX-512F and BW with BMI1, BMI2 and POPCNT.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
@@ -27,7 +27,7 @@ impl Sse2 {
 }
 
 impl Avx2 {
-    /// The proof that the CPU has AVX2, BMI1 and BMI2.
+    /// The proof that the CPU has AVX2, BMI1, BMI2 and POPCNT.
     ///
     /// # Safety
     /// It must have them.
@@ -38,7 +38,7 @@ impl Avx2 {
 }
 
 impl Avx512 {
-    /// The proof that the CPU has AVX-512F, AVX-512BW, BMI1 and BMI2.
+    /// The proof that the CPU has AVX-512F, AVX-512BW, BMI1, BMI2 and POPCNT.
     ///
     /// # Safety
     /// It must have them.
@@ -109,6 +109,11 @@ impl Simd for Sse2 {
         Sse2::mask(block, |x| unsafe {
             _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(byte as i8)), x)
         })
+    }
+
+    #[inline(always)]
+    fn non_ascii(self, block: [__m128i; 4]) -> u64 {
+        Sse2::mask(block, |x| x)
     }
 
     #[inline(always)]
@@ -206,6 +211,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn non_ascii(self, [low, high]: [__m256i; 2]) -> u64 {
+        mask_avx2(self, low, high)
+    }
+
+    #[inline(always)]
     fn in_set(self, [low, high]: [__m256i; 2], set: &ByteSet) -> u64 {
         // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no alignment.
         unsafe {
@@ -218,6 +228,36 @@ impl Simd for Avx2 {
                 others_avx2(self, high, members, bits),
             )
         }
+    }
+
+    /// 32 bytes at a time, since most runs are shorter.
+    #[inline(always)]
+    fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
+        let mut at = start;
+        while at < end {
+            // Near the end of `bytes` the last 32 are loaded, and what lies before `at` shifted out.
+            let (chunk, skip) = if let Some(chunk) = bytes[at..].first_chunk::<32>() {
+                (chunk, 0)
+            } else if let Some(chunk) = bytes.last_chunk::<32>() {
+                (chunk, at + 32 - bytes.len())
+            } else {
+                return super::run_end_by_byte(bytes, at, end, set);
+            };
+            // SAFETY: `self` proves AVX2; all are as many readable bytes as loaded, and the loads need no
+            // alignment.
+            let others = unsafe {
+                let members =
+                    _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
+                let bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));
+                let x = _mm256_loadu_si256(chunk.as_ptr().cast());
+                _mm256_movemask_epi8(others_avx2(self, x, members, bits)) as u32 >> skip
+            };
+            if others != 0 {
+                return (at + others.trailing_zeros() as usize).min(end);
+            }
+            at += 32;
+        }
+        end
     }
 }
 
@@ -247,6 +287,12 @@ impl Simd for Avx512 {
     fn at_most(self, block: __m512i, byte: u8) -> u64 {
         // SAFETY: `self` proves AVX-512BW.
         unsafe { _mm512_cmple_epu8_mask(block, _mm512_set1_epi8(byte as i8)) }
+    }
+
+    #[inline(always)]
+    fn non_ascii(self, block: __m512i) -> u64 {
+        // SAFETY: `self` proves AVX-512BW.
+        unsafe { _mm512_movepi8_mask(block) }
     }
 
     #[inline(always)]

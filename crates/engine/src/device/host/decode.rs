@@ -117,11 +117,10 @@ fn decode_lane(
             arena.get(answer),
             call.columns.into(),
             ROWS_MAX,
-            |_, _, cell| {
-                cells.push(View {
-                    offset: answer.offset + cell.start as u32,
-                    length: cell.len() as u32,
-                });
+            cells,
+            |start, length| View {
+                offset: answer.offset + start as u32,
+                length: length as u32,
             },
         );
         let decoded = decoded.ok()?;

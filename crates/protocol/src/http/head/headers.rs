@@ -171,8 +171,8 @@ impl Headers {
             .map(move |header| header.value.of(bytes))
     }
 
-    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known header
-    /// it is.
+    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. If it is a known header,
+    /// gives that, its value and whether it is the first line of it.
     #[inline(always)]
     pub(crate) fn push<S: Simd>(
         &mut self,
@@ -181,44 +181,59 @@ impl Headers {
         start: usize,
         end: usize,
         count_max: usize,
-    ) -> Result<Option<Known>, HeadFault> {
+    ) -> Result<Option<(Known, Span, bool)>, HeadFault> {
         let colon = s.run_end(window, start, end, &TOKEN);
-        if colon == start || colon == end || window[colon] != b':' {
-            return Err(bad_name(&window[start..end], colon - start));
-        }
-        if self.count >= count_max.min(HEADERS_CAPACITY) {
+        // With this the compiler knows that what is below `end` is in bounds.
+        let text = &window[..end];
+        let name = match text.get(colon) {
+            Some(b':') if colon > start => &text[start..colon],
+            _ => return Err(bad_name(&text[start..], colon - start)),
+        };
+        let count = self.count;
+        if count >= count_max {
             return Err(HeadFault::TooManyHeaders);
         }
-        let (mut from, mut to) = (colon + 1, end);
-        while from < to && is_space(window[from]) {
-            from += 1;
-        }
-        while from < to && is_space(window[to - 1]) {
-            to -= 1;
-        }
-        let known = Known::recognize(&window[start..colon]);
-        self.list[self.count] = Header {
+        let Some(header) = self.list.get_mut(count) else {
+            return Err(HeadFault::TooManyHeaders);
+        };
+        let value = match &text[colon + 1..] {
+            // One space before and none after is what nearly all clients send.
+            [b' ', value @ ..]
+                if value.first().is_some_and(|byte| !is_space(*byte))
+                    && value.last().is_some_and(|byte| !is_space(*byte)) =>
+            {
+                Span::new(colon + 2, end)
+            }
+            _ => trimmed(text, colon + 1),
+        };
+        let known = Known::recognize(name);
+        *header = Header {
             name: Span::new(start, colon),
-            value: Span::new(from, to),
+            value,
             known,
         };
-        self.count += 1;
-        if let Some(known) = known {
+        self.count = count + 1;
+        Ok(known.map(|known| {
             let first = &mut self.first[known as usize];
-            if *first == 0 {
-                *first = self.count as u8;
+            let is_first = *first == 0;
+            if is_first {
+                *first = count as u8 + 1;
             }
-        }
-        Ok(known)
+            (known, value, is_first)
+        }))
     }
+}
 
-    /// The value of the line added last, and whether it is the first of the known header it is.
-    #[inline(always)]
-    pub(crate) fn last(&self, known: Known) -> (Span, bool) {
-        let index = self.count.saturating_sub(1);
-        let is_first = usize::from(self.first[known as usize]) == self.count;
-        (self.list[index].value, is_first)
+/// The end of `text` from `start` without the white space around it.
+fn trimmed(text: &[u8], start: usize) -> Span {
+    let (mut from, mut to) = (start, text.len());
+    while from < to && is_space(text[from]) {
+        from += 1;
     }
+    while from < to && is_space(text[to - 1]) {
+        to -= 1;
+    }
+    Span::new(from, to)
 }
 
 /// Why a line does not start with a name and a colon.

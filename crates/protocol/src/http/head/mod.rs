@@ -156,19 +156,14 @@ pub(crate) fn scan_head<S: Simd, L: Lines>(
     let mut at = cursor.scanned;
     let mut after_cr = 0;
     while at < window.len() {
-        let rest = &window[at..];
-        let block = s.load(rest);
-        let valid = scan::valid(rest.len());
+        let (block, skip) = scan::block_at(s, window, at);
         let cr = s.eq(block, b'\r');
         let lf = s.eq(block, b'\n');
         let controls = (s.at_most(block, 0x1f) & !s.eq(block, b'\t')) | s.eq(block, 0x7f);
         let lf_due = cr << 1 | after_cr;
-        let bad = ((controls & !(cr | lf)) | (lf ^ lf_due)) & valid;
-        let mut ends = lf & valid;
-        if bad != 0 {
-            // Only lines before the first bad byte.
-            ends &= (bad & bad.wrapping_neg()) - 1;
-        }
+        let bad = ((controls & !(cr | lf)) | (lf ^ lf_due)) >> skip;
+        // Only lines before the first bad byte.
+        let mut ends = lf >> skip & bad.wrapping_sub(1) & !bad;
         while ends != 0 {
             let end = at + ends.trailing_zeros() as usize;
             ends &= ends - 1;
