@@ -6,11 +6,11 @@
 use crate::response::Answered;
 use rhythm_protocol::http::request::RequestHead;
 use std::io::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// How lines look.
@@ -83,7 +83,10 @@ impl LogWriter {
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub(crate) fn start(format: LogFormat, to: Box<dyn Write + Send>) -> std::io::Result<LogWriter> {
+    pub(crate) fn start(
+        format: LogFormat,
+        to: Box<dyn Write + Send>,
+    ) -> std::io::Result<LogWriter> {
         let (channel, buffers) = sync_channel(BUFFERS_MAX);
         let thread = std::thread::Builder::new()
             .name("access-log".into())
@@ -136,7 +139,12 @@ fn write_all(buffers: Receiver<Vec<u8>>, mut to: Box<dyn Write + Send>) {
 impl LogSink {
     /// Adds a line.
     pub(crate) fn entry(&mut self, entry: &LogEntry, answered: Answered, took: Duration, at: u64) {
-        let line = Line { entry, answered, took, at };
+        let line = Line {
+            entry,
+            answered,
+            took,
+            at,
+        };
         match self.format {
             LogFormat::Common => write_common(&line, &mut self.buffer),
             LogFormat::Json => write_json(&line, &mut self.buffer),
@@ -190,7 +198,11 @@ fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
             _ => drop(write!(to, "\\x{byte:02x}")),
         }
     }
-    let _ = writeln!(to, "\" {} {}", line.answered.status, line.answered.body_length);
+    let _ = writeln!(
+        to,
+        "\" {} {}",
+        line.answered.status, line.answered.body_length
+    );
 }
 
 fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
@@ -229,7 +241,11 @@ fn civil(seconds: u64) -> (i64, u32, u32, u32, u32, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = (if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 }) as u32;
+    let month = (if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    }) as u32;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
 }
@@ -239,12 +255,23 @@ mod tests {
     use super::*;
 
     fn entry(request: &str) -> LogEntry {
-        LogEntry { peer: [192, 0, 2, 1].into(), request: request.into() }
+        LogEntry {
+            peer: [192, 0, 2, 1].into(),
+            request: request.into(),
+        }
     }
 
     fn line(entry: &LogEntry) -> Line<'_> {
-        let answered = Answered { status: 200, body_length: 5 };
-        Line { entry, answered, took: Duration::from_millis(2), at: 1_709_164_801 }
+        let answered = Answered {
+            status: 200,
+            body_length: 5,
+        };
+        Line {
+            entry,
+            answered,
+            took: Duration::from_millis(2),
+            at: 1_709_164_801,
+        }
     }
 
     #[test]
@@ -273,7 +300,10 @@ mod tests {
         };
         for _ in 0..3 {
             for _ in 0..2 {
-                let answered = Answered { status: 200, body_length: 5 };
+                let answered = Answered {
+                    status: 200,
+                    body_length: 5,
+                };
                 sink.entry(&entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
             }
             sink.flush();

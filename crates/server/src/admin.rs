@@ -48,14 +48,19 @@ pub(crate) fn start(
 ) -> Result<(SocketAddr, Waker, JoinHandle<()>), StartError> {
     let listener = Listener::bind(address, &ListenOptions::default())?;
     let local = listener.local_address();
-    let mut driver = Driver::new(&DriverOptions { connections_max: 64, ..DriverOptions::default() })?;
+    let mut driver = Driver::new(&DriverOptions {
+        connections_max: 64,
+        ..DriverOptions::default()
+    })?;
     driver.add_listener(listener)?;
     let waker = driver.waker(Token(0))?;
-    let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
-        if let Err(error) = driver.run(&mut admin) {
-            tracing::error!(%error, "the admin listener cannot go on");
-        }
-    })?;
+    let thread = std::thread::Builder::new()
+        .name("admin".into())
+        .spawn(move || {
+            if let Err(error) = driver.run(&mut admin) {
+                tracing::error!(%error, "the admin listener cannot go on");
+            }
+        })?;
     Ok((local, waker, thread))
 }
 
@@ -82,7 +87,11 @@ impl Admin {
             b"/healthz" if self.control.is_draining() => (503, TEXT, "draining\n".to_owned()),
             b"/healthz" => (200, TEXT, "ok\n".to_owned()),
             b"/metrics" => match self.metrics.encode() {
-                Ok(text) => (200, "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
+                Ok(text) => (
+                    200,
+                    "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                    text,
+                ),
                 Err(_) => (500, TEXT, String::new()),
             },
             b"/config" => (200, "application/json", self.config()),
@@ -95,7 +104,12 @@ impl Admin {
         let options = &self.options;
         let formation = options.pipeline.formation;
         let site = self.control.site();
-        let pages: Vec<&str> = site.service().pages.iter().map(|page| page.name.as_str()).collect();
+        let pages: Vec<&str> = site
+            .service()
+            .pages
+            .iter()
+            .map(|page| page.name.as_str())
+            .collect();
         let config = serde_json::json!({
             "listen": options.listen.to_string(),
             "admin": options.admin.map(|address| address.to_string()),
@@ -121,7 +135,10 @@ impl Admin {
     }
 
     fn send(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let Some((output, sent)) = self.clients.get_mut(&id).and_then(|client| client.output.as_mut())
+        let Some((output, sent)) = self
+            .clients
+            .get_mut(&id)
+            .and_then(|client| client.output.as_mut())
         else {
             return;
         };
@@ -153,7 +170,11 @@ impl Handler for Admin {
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], _: Time) {
-        let Some(client) = self.clients.get_mut(&id).filter(|client| client.output.is_none()) else {
+        let Some(client) = self
+            .clients
+            .get_mut(&id)
+            .filter(|client| client.output.is_none())
+        else {
             return;
         };
         client.input.extend_from_slice(bytes);
@@ -165,22 +186,30 @@ impl Handler for Admin {
                     client.input = input;
                     return;
                 }
-                Ok(Progress::Complete { .. }) => {
-                    (head.method(), self.respond(head.method(), head.path(&input)))
-                }
-                Err(error) => {
-                    (Method::Get, (error.status(), "text/plain; charset=utf-8", format!("{error}\n")))
-                }
+                Ok(Progress::Complete { .. }) => (
+                    head.method(),
+                    self.respond(head.method(), head.path(&input)),
+                ),
+                Err(error) => (
+                    Method::Get,
+                    (
+                        error.status(),
+                        "text/plain; charset=utf-8",
+                        format!("{error}\n"),
+                    ),
+                ),
             };
         let mut output = Vec::new();
         let mut writer = ResponseWriter::new(&mut output, status);
         if status == 405 {
             writer.allow(["GET", "HEAD"]);
         }
-        (writer.content_type(content_type).content_length(body.len() as u64))
-            .connection(false, false)
-            .date(&DateCache::new(port.wall_clock().unix_seconds))
-            .end();
+        (writer
+            .content_type(content_type)
+            .content_length(body.len() as u64))
+        .connection(false, false)
+        .date(&DateCache::new(port.wall_clock().unix_seconds))
+        .end();
         if method != Method::Head {
             output.extend_from_slice(body.as_bytes());
         }
@@ -191,7 +220,10 @@ impl Handler for Admin {
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) {
-        let answering = self.clients.get(&id).is_some_and(|client| client.output.is_some());
+        let answering = self
+            .clients
+            .get(&id)
+            .is_some_and(|client| client.output.is_some());
         if how != Ended::PeerFinished {
             self.forget(id);
         } else if !answering {

@@ -102,7 +102,10 @@ enum Unsent {
     /// Bytes of its own, from `sent` on.
     Own { bytes: Vec<u8>, sent: usize },
     /// A part of a file.
-    File { bytes: Arc<[u8]>, range: Range<usize> },
+    File {
+        bytes: Arc<[u8]>,
+        range: Range<usize>,
+    },
 }
 
 impl Unsent {
@@ -123,6 +126,16 @@ impl Unsent {
             Unsent::File { range, .. } => range.start += taken,
         }
     }
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) connection: ConnectionId,
+    /// Its place in the order of the connection's answers.
+    pub(crate) sequence: u32,
+    /// It is the connection's last.
+    pub(crate) close: bool,
 }
 
 /// An answer that is ready before its turn.
@@ -179,6 +192,8 @@ impl Connection {
     }
 }
 
+/// A connection without a request is closed this long after draining has begun.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// The shared buffer is sent when it holds this much: what stays in the second-level cache.
 const OUTBOX_BYTES: usize = 64 * 1024;
 /// A file of at least this size is not copied into the outbox.
@@ -248,7 +263,18 @@ impl Clients {
         if self.connections[slot].replace(connection).is_none() {
             self.open += 1;
         }
-        (self.timers).set(id.slot(), self.now + self.limits.header_timeout);
+        let limit = self.first_limit();
+        self.timers.set(id.slot(), self.now + limit);
+    }
+
+    /// How long a connection may be silent before its first request.
+    fn first_limit(&self) -> Duration {
+        let limit = self.limits.header_timeout;
+        if self.draining {
+            limit.min(DRAIN_GRACE)
+        } else {
+            limit
+        }
     }
 
     /// A connection, if it is open and a client's.
@@ -283,24 +309,30 @@ impl Clients {
         Some(ends)
     }
 
-    /// Writes an answer, or `100 Continue`, in its turn. `write` appends it; where the client is gone it is not
-    /// called. `close`: it is the connection's last.
+    /// Writes an answer in its turn. `write` appends it; where the client is gone it is not called.
     #[inline]
     pub(crate) fn answer(
         &mut self,
         port: &mut dyn Port,
-        to: ConnectionId,
-        sequence: u32,
-        close: bool,
+        turn: Turn,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
+        let Turn {
+            connection: to,
+            sequence,
+            close,
+        } = turn;
         let Some(connection) = self.get(to) else {
             return;
         };
         if connection.next_answer != sequence {
             let mut bytes = Vec::new();
             write(&mut bytes);
-            connection.early.push(Early { sequence, bytes, close });
+            connection.early.push(Early {
+                sequence,
+                bytes,
+                close,
+            });
             return;
         }
         connection.next_answer = sequence.wrapping_add(1);
@@ -324,16 +356,21 @@ impl Clients {
     pub(crate) fn answer_file(
         &mut self,
         port: &mut dyn Port,
-        to: ConnectionId,
-        sequence: u32,
-        close: bool,
+        turn: Turn,
         head: impl FnOnce(&mut Vec<u8>),
         file: &Arc<[u8]>,
         range: Range<usize>,
     ) {
-        let early = self.get(to).is_some_and(|connection| connection.next_answer != sequence);
+        let Turn {
+            connection: to,
+            sequence,
+            close,
+        } = turn;
+        let early = self
+            .get(to)
+            .is_some_and(|connection| connection.next_answer != sequence);
         if range.len() < FILE_SHARED_BYTES || early {
-            return self.answer(port, to, sequence, close, |out| {
+            return self.answer(port, turn, |out| {
                 head(out);
                 out.extend_from_slice(&file[range]);
             });
@@ -369,7 +406,11 @@ impl Clients {
         let Some(connection) = self.get(id) else {
             return;
         };
-        let next = |c: &Connection| c.early.iter().position(|early| early.sequence == c.next_answer);
+        let next = |c: &Connection| {
+            c.early
+                .iter()
+                .position(|early| early.sequence == c.next_answer)
+        };
         while let Some(index) = next(connection) {
             let early = connection.early.swap_remove(index);
             connection.next_answer = connection.next_answer.wrapping_add(1);
@@ -503,6 +544,7 @@ impl Clients {
         }
         connection.waiting = waiting;
         let limit = match waiting {
+            Waiting::First if draining => limits.header_timeout.min(DRAIN_GRACE),
             Waiting::First | Waiting::Head => limits.header_timeout,
             Waiting::Body => limits.body_timeout,
             Waiting::Idle | Waiting::Answer => limits.idle_timeout,
@@ -562,12 +604,23 @@ impl Clients {
             port.close(id);
             self.remove(id);
         }
+        // Their first request may be on its way.
+        let limit = self.now + self.first_limit();
+        for connection in self.connections.iter().flatten() {
+            if connection.waiting == Waiting::First {
+                self.timers.set(connection.id.slot(), limit);
+            }
+        }
     }
 
     /// Drops all connections.
     pub(crate) fn abort_all(&mut self, port: &mut dyn Port) {
-        let all: Vec<ConnectionId> =
-            self.connections.iter().flatten().map(|connection| connection.id).collect();
+        let all: Vec<ConnectionId> = self
+            .connections
+            .iter()
+            .flatten()
+            .map(|connection| connection.id)
+            .collect();
         for id in all {
             port.abort(id);
             self.remove(id);

@@ -2,11 +2,12 @@
 //! static files, redirects and errors. Lanes of cohorts go the other way, in [`crate::process`].
 
 use crate::access_log::LogEntry;
+use crate::connection::Turn;
 use crate::params::BadParameter;
 use crate::pipeline::Pipeline;
 use crate::request::AnswerForm;
 use crate::response::{Answered, write_error};
-use crate::statics::{Destination, Wanted};
+use crate::statics::Wanted;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
@@ -43,7 +44,9 @@ impl Pipeline {
             return Reply::Error(404);
         };
         let mut relative = Vec::new();
-        let found = uri::file_path(below, &mut relative).ok().and_then(|()| statics.find(&relative));
+        let found = uri::file_path(below, &mut relative)
+            .ok()
+            .and_then(|()| statics.find(&relative));
         match (found, head.method()) {
             (Some(file), Method::Get | Method::Head) => Reply::File(file),
             (Some(_), Method::Options) => Reply::Options("GET, HEAD, OPTIONS".to_owned()),
@@ -65,10 +68,17 @@ impl Pipeline {
         let Some(connection) = self.clients.get(id) else {
             return;
         };
-        let sequence = connection.take_request(form.close);
+        let turn = Turn {
+            connection: id,
+            sequence: connection.take_request(form.close),
+            close: form.close,
+        };
         let peer = connection.peer.ip();
         let (date, clients) = (&self.date, &mut self.clients);
-        let error = |status| Answered { status, body_length: 0 };
+        let error = |status| Answered {
+            status,
+            body_length: 0,
+        };
         let allow = |methods: String| {
             move |head: &mut ResponseWriter<'_>| {
                 head.allow([methods.as_str()]);
@@ -76,16 +86,18 @@ impl Pipeline {
         };
         let answered = match reply {
             Reply::File(file) => {
-                let wanted = Wanted::of(head, bytes, form);
-                let to = Destination { connection: id, sequence };
+                let wanted = Wanted::of(head, bytes, form, turn);
                 let statics = &self.epoch.site.statics;
                 let (status, body_length) =
-                    statics.answer(file, wanted, to, date, clients, port, |_| {});
-                Answered { status, body_length }
+                    statics.answer(file, wanted, date, clients, port, |_| {});
+                Answered {
+                    status,
+                    body_length,
+                }
             }
             Reply::Redirect(redirect) => {
                 let location = &self.epoch.site.redirects[redirect as usize].location;
-                clients.answer(port, id, sequence, form.close, |out| {
+                clients.answer(port, turn, |out| {
                     write_error(out, 303, form, date, "", |head| {
                         if let Some(name) = HeaderName::new("Location") {
                             head.header(name, location.as_bytes());
@@ -95,7 +107,7 @@ impl Pipeline {
                 error(303)
             }
             Reply::Options(methods) => {
-                clients.answer(port, id, sequence, form.close, |out| {
+                clients.answer(port, turn, |out| {
                     let mut head = ResponseWriter::new(out, 204);
                     allow(methods)(&mut head);
                     head.connection(!form.close, form.http10).date(date).end();
@@ -103,7 +115,7 @@ impl Pipeline {
                 error(204)
             }
             Reply::OtherMethod(methods) => {
-                clients.answer(port, id, sequence, form.close, |out| {
+                clients.answer(port, turn, |out| {
                     write_error(out, 405, form, date, "", allow(methods));
                 });
                 error(405)
@@ -113,13 +125,13 @@ impl Pipeline {
                     "" => format!("A parameter {}.", bad.problem),
                     name => format!("The parameter {name} {}.", bad.problem),
                 };
-                clients.answer(port, id, sequence, form.close, |out| {
+                clients.answer(port, turn, |out| {
                     write_error(out, 400, form, date, &detail, |_| {});
                 });
                 error(400)
             }
             Reply::Error(status) => {
-                clients.answer(port, id, sequence, form.close, |out| {
+                clients.answer(port, turn, |out| {
                     write_error(out, status, form, date, "", |_| {});
                 });
                 error(status)
@@ -135,21 +147,34 @@ impl Pipeline {
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the connection: where the next
     /// one begins is not known.
     pub(crate) fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16) {
-        let form = AnswerForm { close: true, ..AnswerForm::default() };
+        let form = AnswerForm {
+            close: true,
+            ..AnswerForm::default()
+        };
         let Some(connection) = self.clients.get(id) else {
             return;
         };
-        let sequence = connection.take_request(true);
+        let turn = Turn {
+            connection: id,
+            sequence: connection.take_request(true),
+            close: true,
+        };
         let peer = connection.peer.ip();
         port.pause(id);
         let date = &self.date;
-        self.clients.answer(port, id, sequence, true, |out| {
+        self.clients.answer(port, turn, |out| {
             write_error(out, status, form, date, "", |_| {});
         });
         self.metrics.host_answered(status);
         if let Some(log) = &mut self.log {
-            let entry = LogEntry { peer, request: "-".to_owned() };
-            let answered = Answered { status, body_length: 0 };
+            let entry = LogEntry {
+                peer,
+                request: "-".to_owned(),
+            };
+            let answered = Answered {
+                status,
+                body_length: 0,
+            };
             log.entry(&entry, answered, Duration::ZERO, self.date.seconds());
         }
     }

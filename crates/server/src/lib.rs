@@ -24,8 +24,8 @@ pub use connection::ClientLimits;
 pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
 pub use response::Random;
 pub use server::{
-    Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts, SharedBackendFactory,
-    StartError,
+    Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
+    SharedBackendFactory, StartError,
 };
 pub use site::{BackendSettings, Site, SiteSettings};
 pub use statics::{StaticFile, Statics};

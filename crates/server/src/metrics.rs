@@ -21,8 +21,10 @@ impl Count {
     /// Adds to it. Not for two threads at once: one of them would be lost.
     #[inline]
     pub fn add(&self, more: u64) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(more),
+            Ordering::Relaxed,
+        );
     }
 
     /// Sets it.
@@ -74,7 +76,7 @@ impl<const SHIFT: u32, const BUCKETS: usize> Histogram<SHIFT, BUCKETS> {
         into.buckets.resize(BUCKETS, (0.0, 0));
         for (index, (count, to)) in self.buckets.iter().zip(&mut into.buckets).enumerate() {
             to.0 = if index + 1 == BUCKETS {
-                f64::MAX
+                f64::INFINITY
             } else {
                 (1u64 << (SHIFT as usize + index)) as f64 * scale
             };
@@ -256,8 +258,6 @@ impl Metrics {
     }
 }
 
-
-
 /// The figures of the workers for one page, or one backend, by its name.
 type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
 
@@ -285,7 +285,11 @@ fn gather<T>(
 }
 
 /// One figure of each name, added up over the workers.
-fn sums<T>(all: &ByName<T>, label: &'static str, figure: impl Fn(&T) -> &Count) -> Vec<Sample<u64>> {
+fn sums<T>(
+    all: &ByName<T>,
+    label: &'static str,
+    figure: impl Fn(&T) -> &Count,
+) -> Vec<Sample<u64>> {
     all.iter()
         .map(|(name, metrics)| {
             let sum = metrics.iter().map(|metrics| figure(metrics).get()).sum();
@@ -333,7 +337,9 @@ struct Writer<'a>(DescriptorEncoder<'a>);
 
 impl Writer<'_> {
     fn counters(&mut self, name: &str, help: &str, samples: Vec<Sample<u64>>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in samples {
             (family.encode_family(&labels)?).encode_counter::<NoLabelSet, _, u64>(&value, None)?;
         }
@@ -341,23 +347,29 @@ impl Writer<'_> {
     }
 
     fn gauges(&mut self, name: &str, help: &str, samples: Vec<Sample<f64>>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in samples {
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
         Ok(())
     }
 
-    fn histograms(&mut self, name: &str, help: &str, samples: Vec<Sample<HistogramSum>>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: Vec<Sample<HistogramSum>>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, sum) in samples {
             let count = sum.buckets.iter().map(|(_, count)| count).sum();
-            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-                sum.sum,
-                count,
-                &sum.buckets,
-                None,
-            )?;
+            family
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(sum.sum, count, &sum.buckets, None)?;
         }
         Ok(())
     }
@@ -386,11 +398,23 @@ impl Collector for Scrape {
         let accepted = sums(w, "worker", |m| &m.accepted);
         to.counters("connections_accepted", "Connections accepted", accepted)?;
         let stalls = sums(w, "worker", |m| &m.stalls);
-        to.counters("stalls", "Requests that waited for a free cohort context", stalls)?;
+        to.counters(
+            "stalls",
+            "Requests that waited for a free cohort context",
+            stalls,
+        )?;
         let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
-        to.counters("host_answers", "Answers given without a cohort: files and errors", host)?;
+        to.counters(
+            "host_answers",
+            "Answers given without a cohort: files and errors",
+            host,
+        )?;
         let contexts = sums_by(w, "worker", ("state", STATES), |m| &m.contexts);
-        to.gauges("contexts", "Cohort contexts by state", gauges(contexts, 1.0))?;
+        to.gauges(
+            "contexts",
+            "Cohort contexts by state",
+            gauges(contexts, 1.0),
+        )?;
         let busy = gauges(sums(w, "worker", |m| &m.busy_ns), NANOSECOND);
         to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
         let total = gauges(sums(w, "worker", |m| &m.total_ns), NANOSECOND);
@@ -401,15 +425,35 @@ impl Collector for Scrape {
                 (vec![("worker", index.to_string())], busy / total)
             })
             .collect();
-        to.gauges("loop_utilisation", "Share of its time the event loop has worked", utilisation)?;
+        to.gauges(
+            "loop_utilisation",
+            "Share of its time the event loop has worked",
+            utilisation,
+        )?;
         let restarts = sums(w, "worker", |m| &m.restarts);
-        to.counters("worker_restarts", "Workers started again after a panic", restarts)?;
+        to.counters(
+            "worker_restarts",
+            "Workers started again after a panic",
+            restarts,
+        )?;
         let (live, capacity) = self.0.sessions.sessions();
-        to.gauges("sessions", "Sessions in use", vec![(Vec::new(), live as f64)])?;
-        to.gauges("sessions_max", "Sessions at most", vec![(Vec::new(), capacity as f64)])?;
+        to.gauges(
+            "sessions",
+            "Sessions in use",
+            vec![(Vec::new(), live as f64)],
+        )?;
+        to.gauges(
+            "sessions_max",
+            "Sessions at most",
+            vec![(Vec::new(), capacity as f64)],
+        )?;
         let dropped = self.0.log_lines_dropped.load(Ordering::Relaxed);
         let dropped = vec![(Vec::new(), dropped)];
-        to.counters("access_log_lines_dropped", "Access log lines that could not be written", dropped)
+        to.counters(
+            "access_log_lines_dropped",
+            "Access log lines that could not be written",
+            dropped,
+        )
     }
 }
 
@@ -422,19 +466,33 @@ impl Scrape {
         let answers = sums_by(p, "page", ("class", CLASSES), |m| &m.answers);
         to.counters("answers", "Answers of pages by class of status", answers)?;
         let wait = histogram_sums(p, "page", NANOSECOND, |m| &m.queue_wait);
-        to.histograms("queue_wait_seconds", "From a request's arrival to its cohort's launch", wait)?;
+        to.histograms(
+            "queue_wait_seconds",
+            "From a request's arrival to its cohort's launch",
+            wait,
+        )?;
         let service = histogram_sums(p, "page", NANOSECOND, |m| &m.service_time);
-        to.histograms("service_time_seconds", "From a cohort's launch to its answers", service)?;
+        to.histograms(
+            "service_time_seconds",
+            "From a cohort's launch to its answers",
+            service,
+        )?;
         let sizes = histogram_sums(p, "page", 1.0, |m| &m.cohort_size);
         to.histograms("cohort_size", "Lanes of the cohorts launched", sizes)?;
         let reasons = LaunchReason::ALL.map(LaunchReason::name);
         let launches = sums_by(p, "page", ("reason", reasons), |m| &m.launches);
         to.counters("launches", "Cohorts launched, by reason", launches)?;
         let queued = sums(p, "page", |m| &m.queued).into_iter();
-        let queued = queued.map(|(labels, value)| (labels, value as f64)).collect();
+        let queued = queued
+            .map(|(labels, value)| (labels, value as f64))
+            .collect();
         to.gauges("queued", "Lanes in formation", queued)?;
         let stragglers = sums(p, "page", |m| &m.stragglers);
-        to.counters("stragglers", "Lanes that left their cohort to wait on for a backend", stragglers)?;
+        to.counters(
+            "stragglers",
+            "Lanes that left their cohort to wait on for a backend",
+            stragglers,
+        )?;
         let errors = sums_by(p, "page", ("kind", LANE_ERROR_NAMES), |m| &m.lane_errors);
         let errors = errors.into_iter().filter(|(_, count)| *count > 0).collect();
         to.counters("lane_errors", "Lanes that failed, by kind", errors)
@@ -446,14 +504,30 @@ impl Scrape {
         let requests = sums(b, "backend", |m| &m.requests);
         to.counters("backend_requests", "Requests to backends", requests)?;
         let failures = sums(b, "backend", |m| &m.failures);
-        to.counters("backend_failures", "Requests to backends that failed", failures)?;
+        to.counters(
+            "backend_failures",
+            "Requests to backends that failed",
+            failures,
+        )?;
         let retries = sums(b, "backend", |m| &m.retries);
-        to.counters("backend_retries", "Requests sent to backends again", retries)?;
+        to.counters(
+            "backend_retries",
+            "Requests sent to backends again",
+            retries,
+        )?;
         let open = sums(b, "backend", |m| &m.circuit_open).into_iter();
         let open = open.map(|(labels, value)| (labels, value as f64)).collect();
-        to.gauges("backend_circuit_open", "Workers that refuse requests to the backend", open)?;
+        to.gauges(
+            "backend_circuit_open",
+            "Workers that refuse requests to the backend",
+            open,
+        )?;
         let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
-        to.histograms("backend_latency_seconds", "From a batch to each of its answers", latency)
+        to.histograms(
+            "backend_latency_seconds",
+            "From a batch to each of its answers",
+            latency,
+        )
     }
 }
 
@@ -490,6 +564,7 @@ mod tests {
             "rhythm_launches_total{page=\"home\",reason=\"idle\"} 2",
             "rhythm_lane_errors_total{page=\"home\",kind=\"backend_timeout\"} 2",
             "rhythm_queue_wait_seconds_count{page=\"home\"} 2",
+            "rhythm_queue_wait_seconds_bucket{le=\"+Inf\",page=\"home\"} 2",
             "rhythm_contexts{worker=\"1\",state=\"busy\"} 0",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");

@@ -33,7 +33,10 @@ pub(crate) struct BadParameter {
 
 impl BadParameter {
     fn new(name: &str, problem: &'static str) -> BadParameter {
-        BadParameter { name: name.to_owned(), problem }
+        BadParameter {
+            name: name.to_owned(),
+            problem,
+        }
     }
 }
 
@@ -92,7 +95,8 @@ impl ParamReader {
         for (param, found) in page.params.iter().zip(&self.found) {
             if *found == 0 {
                 let default = param.default.as_ref();
-                let default = default.ok_or_else(|| BadParameter::new(&param.wire_name, "is missing"))?;
+                let default =
+                    default.ok_or_else(|| BadParameter::new(&param.wire_name, "is missing"))?;
                 store(param, default.as_bytes(), cohort, lane)?;
             }
         }
@@ -122,13 +126,23 @@ impl ParamReader {
             self.value.clear();
             (uri::decode_form(raw_value, &mut self.value))
                 .map_err(|_| BadParameter::new(&param.wire_name, "cannot be decoded"))?;
-            return found(&mut self.found[index], rank, param, &self.value, cohort, lane);
+            return found(
+                &mut self.found[index],
+                rank,
+                param,
+                &self.value,
+                cohort,
+                lane,
+            );
         }
         let Some((base, item)) = item_name(&self.name) else {
             return Ok(());
         };
         for (list_index, list) in page.list_params.iter().enumerate() {
-            let column = list.columns.iter().position(|(name, _)| name.as_bytes() == base);
+            let column = list
+                .columns
+                .iter()
+                .position(|(name, _)| name.as_bytes() == base);
             let Some(column) = column.filter(|_| list.places.contains(&place)) else {
                 continue;
             };
@@ -136,7 +150,8 @@ impl ParamReader {
             let index = item.filter(|index| *index < list.max_items);
             let index = index.ok_or_else(|| bad("has too many items"))?;
             let start = self.values.len();
-            (uri::decode_form(raw_value, &mut self.values)).map_err(|_| bad("cannot be decoded"))?;
+            (uri::decode_form(raw_value, &mut self.values))
+                .map_err(|_| bad("cannot be decoded"))?;
             self.items.push(Item {
                 list: list_index as u16,
                 column: column as u16,
@@ -165,8 +180,9 @@ impl ParamReader {
                     Place::Query | Place::Form => None,
                     Place::Path => (sources.path_names.iter().position(|known| known == name))
                         .and_then(|index| sources.captures.get(index)),
-                    Place::Cookie => (sources.head.known(Known::Cookie))
-                        .and_then(|cookies| uri::cookie(cookies.of(sources.bytes), name.as_bytes())),
+                    Place::Cookie => (sources.head.known(Known::Cookie)).and_then(|cookies| {
+                        uri::cookie(cookies.of(sources.bytes), name.as_bytes())
+                    }),
                     Place::Header => sources.head.values(sources.bytes, name).next(),
                 };
                 if let Some(value) = value {
@@ -188,7 +204,8 @@ impl ParamReader {
         if page.list_params.is_empty() {
             return Ok(());
         }
-        self.items.sort_unstable_by_key(|item| (item.list, item.column, item.index));
+        self.items
+            .sort_unstable_by_key(|item| (item.list, item.column, item.index));
         let mut rest = self.items.as_slice();
         for (list_index, list) in page.list_params.iter().enumerate() {
             let mut length = None;
@@ -198,7 +215,9 @@ impl ParamReader {
             // All of it is checked before any of it is stored: the columns must keep one length.
             for (column, (name, kind)) in list.columns.iter().enumerate() {
                 let bad = |problem| BadParameter::new(name, problem);
-                let of_column = items.iter().filter(|item| usize::from(item.column) == column);
+                let of_column = items
+                    .iter()
+                    .filter(|item| usize::from(item.column) == column);
                 let mut count = 0;
                 for item in of_column {
                     if item.index != count {
@@ -220,9 +239,17 @@ impl ParamReader {
             for item in items {
                 let column = usize::from(item.column);
                 let kind = &list.columns[column].1;
-                push(kind, &self.values[item.start..item.end], &mut to.columns[column], arena);
+                push(
+                    kind,
+                    &self.values[item.start..item.end],
+                    &mut to.columns[column],
+                    arena,
+                );
             }
-            to.spans[lane] = Span { start, length: length.unwrap_or(0) };
+            to.spans[lane] = Span {
+                start,
+                length: length.unwrap_or(0),
+            };
         }
         Ok(())
     }
@@ -254,7 +281,12 @@ fn found(
 }
 
 /// Checks a value and stores it in the lane's field.
-fn store(param: &Param, value: &[u8], cohort: &mut Cohort, lane: usize) -> Result<(), BadParameter> {
+fn store(
+    param: &Param,
+    value: &[u8],
+    cohort: &mut Cohort,
+    lane: usize,
+) -> Result<(), BadParameter> {
     let number = check(&param.kind, value)
         .map_err(|problem| BadParameter::new(&param.wire_name, problem))?;
     let field = &mut cohort.fields[usize::from(param.field)];
@@ -283,14 +315,19 @@ fn item_name(name: &[u8]) -> Option<(&[u8], Option<u32>)> {
         && digits.len() <= 9
         && digits.iter().all(u8::is_ascii_digit)
         && (digits.len() == 1 || digits[0] != b'0');
-    let index = plain.then(|| (digits.iter()).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
+    let index =
+        plain.then(|| (digits.iter()).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
     Some((&inner[..open], index))
 }
 
 /// Whether a value is what its type says; an integer's value, else 0.
 fn check(kind: &ParamType, value: &[u8]) -> Result<i64, &'static str> {
     match kind {
-        ParamType::Text { min_length, max_length, one_of } => {
+        ParamType::Text {
+            min_length,
+            max_length,
+            one_of,
+        } => {
             let text = uri::utf8(value).map_err(|_| "is not UTF-8")?;
             let length = text.chars().count();
             if length < *min_length as usize {
@@ -309,10 +346,14 @@ fn check(kind: &ParamType, value: &[u8]) -> Result<i64, &'static str> {
             if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
                 return Err("is not an integer");
             }
-            let number: Option<i64> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            let number: Option<i64> = std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok());
             (number.filter(|number| (*min..=*max).contains(number))).ok_or("is out of bounds")
         }
-        ParamType::Decimal => is_decimal(value).then_some(0).ok_or("is not a decimal number"),
+        ParamType::Decimal => is_decimal(value)
+            .then_some(0)
+            .ok_or("is not a decimal number"),
         ParamType::Date => is_date(value).then_some(0).ok_or("is not a date"),
     }
 }
@@ -326,9 +367,8 @@ fn is_decimal(value: &[u8]) -> bool {
     };
     (1..=12).contains(&whole.len())
         && whole.iter().all(u8::is_ascii_digit)
-        && part.is_none_or(|part| {
-            (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit)
-        })
+        && part
+            .is_none_or(|part| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit))
 }
 
 /// `YYYY-MM-DD`, a day of the Gregorian calendar.
@@ -338,12 +378,16 @@ fn is_date(value: &[u8]) -> bool {
     };
     let number = |digits: &[u8]| -> Option<u32> {
         digits.iter().try_fold(0, |sum, digit| {
-            digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0'))
+            digit
+                .is_ascii_digit()
+                .then(|| sum * 10 + u32::from(digit - b'0'))
         })
     };
-    let (Some(year), Some(month), Some(day)) =
-        (number(&[y0, y1, y2, y3]), number(&[m0, m1]), number(&[d0, d1]))
-    else {
+    let (Some(year), Some(month), Some(day)) = (
+        number(&[y0, y1, y2, y3]),
+        number(&[m0, m1]),
+        number(&[d0, d1]),
+    ) else {
         return false;
     };
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -365,7 +409,16 @@ mod tests {
         let int = ParamType::Int { min: -5, max: 99 };
         assert_eq!(check(&int, b"-5"), Ok(-5));
         assert_eq!(check(&int, b"007"), Ok(7));
-        for bad in ["", "-", "+1", "1.0", " 1", "100", "-6", "99999999999999999999"] {
+        for bad in [
+            "",
+            "-",
+            "+1",
+            "1.0",
+            " 1",
+            "100",
+            "-6",
+            "99999999999999999999",
+        ] {
             assert!(check(&int, bad.as_bytes()).is_err(), "{bad}");
         }
         for (text, good) in [
@@ -393,11 +446,19 @@ mod tests {
         ] {
             assert_eq!(is_date(text.as_bytes()), good, "{text}");
         }
-        let text = ParamType::Text { min_length: 1, max_length: 2, one_of: Vec::new() };
+        let text = ParamType::Text {
+            min_length: 1,
+            max_length: 2,
+            one_of: Vec::new(),
+        };
         assert_eq!(check(&text, "éé".as_bytes()), Ok(0));
         assert!(check(&text, b"").is_err() && check(&text, b"abc").is_err());
         assert!(check(&text, b"\xff").is_err());
-        let one = ParamType::Text { min_length: 0, max_length: 9, one_of: vec!["on".into()] };
+        let one = ParamType::Text {
+            min_length: 0,
+            max_length: 9,
+            one_of: vec!["on".into()],
+        };
         assert!(check(&one, b"on").is_ok() && check(&one, b"off").is_err());
     }
 

@@ -77,7 +77,11 @@ impl Pipeline {
         let program = &site.service.pages[page as usize];
         let info = &site.pages[page as usize];
         let now = self.clients.now;
-        let place = Place { epoch: self.epoch.number, page, stage: 0 };
+        let place = Place {
+            epoch: self.epoch.number,
+            page,
+            stage: 0,
+        };
         let Some(context) = self.pool.open(place, program, now.as_nanos()) else {
             return Ok(Taken::Later);
         };
@@ -85,7 +89,10 @@ impl Pipeline {
         let cohort = self.pool.cohort_mut(context);
         if cohort.is_empty() {
             run.begin(&self.epoch, now);
-        } else if !cohort.arena.has_room(2 * (bytes.len().min(usize::from(u16::MAX)) + content.len())) {
+        } else if !cohort
+            .arena
+            .has_room(2 * (bytes.len().min(usize::from(u16::MAX)) + content.len()))
+        {
             // The cohort holds as much as it can; the next one takes the lane.
             self.pool.close(context);
             return Ok(Taken::Later);
@@ -99,7 +106,10 @@ impl Pipeline {
             path_names: site.routes.names(pattern),
             captures: &self.captures,
         };
-        if let Err(bad) = self.params.read(program, &sources, info.has_others, cohort, lane) {
+        if let Err(bad) = self
+            .params
+            .read(program, &sources, info.has_others, cohort, lane)
+        {
             cohort.pop_lane();
             if cohort.is_empty() {
                 self.pool.release(context);
@@ -120,7 +130,10 @@ impl Pipeline {
         let Some(connection) = self.clients.get(id) else {
             unreachable!("the connection whose bytes are being parsed");
         };
-        let line = self.log.is_some().then(|| LogEntry::new(connection.peer.ip(), head, bytes));
+        let line = self
+            .log
+            .is_some()
+            .then(|| LogEntry::new(connection.peer.ip(), head, bytes));
         let sequence = connection.take_request(form.close);
         let kept = if info.has_files {
             KeptConditions::new(&Conditions::of(head, bytes))
@@ -144,7 +157,10 @@ impl Pipeline {
     /// Why content that the client only announced is not wanted, if it is not.
     pub(crate) fn early_refusal(&mut self, head: &RequestHead, bytes: &[u8]) -> Option<u16> {
         let site = &*self.epoch.site;
-        match site.routes.find(head.method(), head.path(bytes), &mut self.captures) {
+        match site
+            .routes
+            .find(head.method(), head.path(bytes), &mut self.captures)
+        {
             Found::Target(Target::Page(page), _) => {
                 let form = site.pages[page as usize].has_form;
                 (form && !form_fits(head, bytes)).then_some(415)
@@ -174,9 +190,9 @@ impl crate::connection::Clients {
     #[inline]
     pub(crate) fn form(&mut self, id: ConnectionId, head: &RequestHead) -> AnswerForm {
         let (draining, requests_max) = (self.draining, self.limits.requests_max);
-        let last = self.get(id).is_some_and(|connection| {
-            requests_max != 0 && connection.requests + 1 >= requests_max
-        });
+        let last = self
+            .get(id)
+            .is_some_and(|connection| requests_max != 0 && connection.requests + 1 >= requests_max);
         AnswerForm {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),

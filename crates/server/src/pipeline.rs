@@ -237,10 +237,16 @@ impl Pipeline {
         self.pool.check()?;
         let [free, .., busy] = self.pool.counts();
         if self.requests.len() > 0 && free == self.pool.len() {
-            return Err(format!("{} requests are in no context", self.requests.len()));
+            return Err(format!(
+                "{} requests are in no context",
+                self.requests.len()
+            ));
         }
         if self.asked.len() > 0 && free == self.pool.len() {
-            return Err(format!("{} backend requests are of no context", self.asked.len()));
+            return Err(format!(
+                "{} backend requests are of no context",
+                self.asked.len()
+            ));
         }
         if self.executor.in_flight() > busy {
             return Err("the device has cohorts of contexts that are not busy".to_owned());
@@ -318,8 +324,12 @@ impl Pipeline {
 
     /// A cohort to be launched, full ones first, then the oldest.
     fn next_launch(&self) -> Option<(ContextId, LaunchReason)> {
+        if !self.ready.is_empty() {
+            // The device has no slot: until it has one, what is forming may as well grow.
+            return None;
+        }
         let now = self.clients.now;
-        let idle = self.executor.in_flight() == 0 && self.ready.is_empty();
+        let idle = self.executor.in_flight() == 0;
         // Cohorts of stragglers go on when they have their answers.
         let new = |id: &ContextId| self.pool.place(*id).stage == 0;
         if let Some(id) = self.pool.full().find(new) {
@@ -347,15 +357,22 @@ impl Pipeline {
             gauge.set(count as u64);
         }
         for (index, page) in self.epoch.pages.iter().enumerate() {
-            let queued = self.pool.forming().filter(|&id| self.pool.place(id).page as usize == index);
-            page.queued.set(queued.map(|id| self.pool.cohort(id).len() as u64).sum());
+            let queued = self
+                .pool
+                .forming()
+                .filter(|&id| self.pool.place(id).page as usize == index);
+            page.queued
+                .set(queued.map(|id| self.pool.cohort(id).len() as u64).sum());
         }
         for slot in &self.backends {
             let counts = slot.backend.counts();
             slot.metrics.retries.set(counts.retries);
-            slot.metrics.circuit_open.set(u64::from(counts.circuit_open));
+            slot.metrics
+                .circuit_open
+                .set(u64::from(counts.circuit_open));
         }
-        self.sessions.sweep(crate::response::milliseconds(now), SWEEP_SLOTS);
+        self.sessions
+            .sweep(crate::response::milliseconds(now), SWEEP_SLOTS);
         if let Some(log) = &mut self.log {
             log.flush();
         }
@@ -363,7 +380,10 @@ impl Pipeline {
 
     /// The backend that a connection belongs to.
     fn backend_of(&mut self, id: ConnectionId) -> Option<&mut Box<dyn Backend>> {
-        let slot = self.backends.iter_mut().find(|slot| slot.backend.owns(id))?;
+        let slot = self
+            .backends
+            .iter_mut()
+            .find(|slot| slot.backend.owns(id))?;
         Some(&mut slot.backend)
     }
 }
@@ -456,14 +476,24 @@ impl Handler for Pipeline {
 
     fn wake_at(&self) -> Option<Time> {
         let forming = (self.pool.forming())
-            .filter(|&id| self.pool.place(id).stage == 0)
+            .filter(|&id| self.pool.place(id).stage == 0 && self.ready.is_empty())
             .map(|id| Time::from_nanos(self.pool.since_ns(id)) + self.formation.delay)
             .min();
-        let backends = self.backends.iter().filter_map(|slot| slot.backend.wake_at()).min();
-        [self.clients.wake_at(), forming, backends, self.waiting_until(), self.drain_until]
-            .into_iter()
-            .flatten()
-            .min()
+        let backends = self
+            .backends
+            .iter()
+            .filter_map(|slot| slot.backend.wake_at())
+            .min();
+        [
+            self.clients.wake_at(),
+            forming,
+            backends,
+            self.waiting_until(),
+            self.drain_until,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn finished(&self) -> bool {

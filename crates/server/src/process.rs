@@ -62,7 +62,11 @@ impl Run {
     /// Begins with a new cohort.
     pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, now: Time) {
         self.phase = Phase::Forming;
-        if !self.epoch.as_ref().is_some_and(|known| Arc::ptr_eq(known, epoch)) {
+        if !self
+            .epoch
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, epoch))
+        {
             self.epoch = Some(epoch.clone());
         }
         self.sessions.clear();
@@ -103,7 +107,9 @@ impl Asked {
 
     fn get_mut(&mut self, key: u64) -> Option<&mut Pending> {
         let (generation, pending) = self.entries.get_mut(key as u32 as usize)?;
-        (*generation == (key >> 32) as u32).then_some(pending.as_mut()).flatten()
+        (*generation == (key >> 32) as u32)
+            .then_some(pending.as_mut())
+            .flatten()
     }
 
     fn take(&mut self, key: u64) -> Option<Pending> {
@@ -129,7 +135,10 @@ impl Pipeline {
         let cohort = self.pool.cohort_mut(id);
         let run = &mut self.runs[id as usize];
         run.launched = now;
-        let epoch = run.epoch.as_ref().expect("a cohort that is formed has its service");
+        let epoch = run
+            .epoch
+            .as_ref()
+            .expect("a cohort that is formed has its service");
         let metrics = &epoch.pages[place.page as usize];
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
@@ -238,7 +247,9 @@ impl Pipeline {
         let run = &self.runs[id as usize];
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
         let program = &epoch.site.service.pages[place.page as usize];
-        let stage = (place.stage as usize).checked_sub(1).and_then(|done| program.stages.get(done));
+        let stage = (place.stage as usize)
+            .checked_sub(1)
+            .and_then(|done| program.stages.get(done));
         match stage.and_then(|stage| stage.call) {
             Some(call) => self.ask(port, id, call),
             // The last stage finishes all lanes; one that is left is the executor's mistake.
@@ -258,7 +269,9 @@ impl Pipeline {
         let cohort = self.pool.cohort_mut(id);
         slot.metrics.requests.add(cohort.requests.len() as u64);
         if cohort.requests.is_empty()
-            || slot.backend.answer_into(&mut cohort.requests, &mut cohort.arena)
+            || slot
+                .backend
+                .answer_into(&mut cohort.requests, &mut cohort.arena)
         {
             return self.submit(port, id);
         }
@@ -277,7 +290,10 @@ impl Pipeline {
                 deadline: run.deadline,
             });
             run.keys.push(key);
-            self.batch.push(Ask { key, text: request.text });
+            self.batch.push(Ask {
+                key,
+                text: request.text,
+            });
         }
         let batch = Batch {
             asks: &self.batch,
@@ -290,13 +306,16 @@ impl Pipeline {
 
     /// Takes what the backends have answered. Whether there was anything.
     pub(crate) fn collect_answers(&mut self, port: &mut dyn Port) -> bool {
-        if self.asked.len() == 0 {
-            return false;
-        }
         let now = self.clients.now;
         let mut complete = std::mem::take(&mut self.complete);
         let mut any = false;
-        let Pipeline { backends, asked, pool, runs, .. } = self;
+        let Pipeline {
+            backends,
+            asked,
+            pool,
+            runs,
+            ..
+        } = self;
         for slot in backends.iter_mut() {
             let metrics = &slot.metrics;
             slot.backend.poll(&mut |key, answer| {
@@ -304,7 +323,9 @@ impl Pipeline {
                 let Some(pending) = asked.take(key) else {
                     return;
                 };
-                metrics.latency.record(now.since(pending.asked).as_nanos() as u64, 1);
+                metrics
+                    .latency
+                    .record(now.since(pending.asked).as_nanos() as u64, 1);
                 let cohort = pool.cohort_mut(pending.context);
                 let request = pending.request as usize;
                 let lane = cohort.requests[request].lane as usize;
@@ -374,12 +395,17 @@ impl Pipeline {
         let place = self.pool.place(id);
         let delay = run.epoch.as_ref().and_then(|epoch| {
             let program = epoch.site.service.pages.get(place.page as usize)?;
-            let call = program.stages.get((place.stage as usize).checked_sub(1)?)?.call?;
+            let call = program
+                .stages
+                .get((place.stage as usize).checked_sub(1)?)?
+                .call?;
             let backend = program.calls.get(call)?.backend;
             Some(epoch.site.settings.backends.get(backend)?.straggler_delay)
         });
         // Never at once: going round would not be waiting.
-        delay.unwrap_or_default().max(std::time::Duration::from_micros(100))
+        delay
+            .unwrap_or_default()
+            .max(std::time::Duration::from_micros(100))
     }
 
     /// Fails the lanes whose requests are past their deadline.
@@ -396,9 +422,15 @@ impl Pipeline {
                 next = next.min(pending.deadline);
                 continue;
             }
-            self.backends[pending.backend as usize].metrics.failures.add(1);
+            self.backends[pending.backend as usize]
+                .metrics
+                .failures
+                .add(1);
             self.asked.take(*key);
-            cohort.fail(cohort.requests[index].lane as usize, LaneError::BackendTimeout);
+            cohort.fail(
+                cohort.requests[index].lane as usize,
+                LaneError::BackendTimeout,
+            );
             run.unanswered -= 1;
         }
         run.deadline = next;
@@ -470,7 +502,9 @@ impl Pipeline {
         }
         run.keys.clear();
         run.unanswered = 0;
-        epoch.pages[place.page as usize].stragglers.add(stragglers.len() as u64);
+        epoch.pages[place.page as usize]
+            .stragglers
+            .add(stragglers.len() as u64);
         self.pool.filled(into);
         true
     }
@@ -481,7 +515,8 @@ impl Pipeline {
             .filter(|&id| self.runs[id as usize].phase == Phase::Backend)
             .map(|id| {
                 let run = &self.runs[id as usize];
-                run.deadline.min(run.waiting_since + self.straggler_delay(id))
+                run.deadline
+                    .min(run.waiting_since + self.straggler_delay(id))
             })
             .min()
     }

@@ -115,7 +115,11 @@ impl Pipeline {
     ) -> Parsed {
         let mut used = 0;
         loop {
-            let over = Parsed { used, body: None, over: true };
+            let over = Parsed {
+                used,
+                body: None,
+                over: true,
+            };
             let pipelined_max = self.clients.limits.pipelined_max;
             let Some(connection) = self.clients.get(id) else {
                 return over;
@@ -124,14 +128,22 @@ impl Pipeline {
                 return over;
             }
             if used == bytes.len() {
-                return Parsed { used, body: None, over: false };
+                return Parsed {
+                    used,
+                    body: None,
+                    over: false,
+                };
             }
             if connection.under_way() >= pipelined_max && connection.stall.is_none() {
                 connection.stall = Some(Stall::Pipelined);
                 port.pause(id);
             }
             if connection.stall.is_some() {
-                return Parsed { used, body, over: false };
+                return Parsed {
+                    used,
+                    body,
+                    over: false,
+                };
             }
             let rest = &bytes[used..];
             let mut begun = match body.take() {
@@ -144,7 +156,11 @@ impl Pipeline {
                             return over;
                         }
                         Ok(Progress::Partial) => {
-                            return Parsed { used, body: None, over: false };
+                            return Parsed {
+                                used,
+                                body: None,
+                                over: false,
+                            };
                         }
                         Ok(Progress::Complete { head_len }) => Body {
                             head_length: head_len,
@@ -157,7 +173,8 @@ impl Pipeline {
                 match self.frame(head, rest, &mut begun) {
                     Ok(true) => {}
                     Ok(false) => {
-                        if head.expect_continue() && !std::mem::replace(&mut begun.continued, true) {
+                        if head.expect_continue() && !std::mem::replace(&mut begun.continued, true)
+                        {
                             // The content is asked for only where it would be of use.
                             if let Some(status) = self.early_refusal(head, rest) {
                                 self.refuse(port, id, status);
@@ -165,7 +182,11 @@ impl Pipeline {
                             }
                             self.clients.send_continue(port, id);
                         }
-                        return Parsed { used, body: Some(begun), over: false };
+                        return Parsed {
+                            used,
+                            body: Some(begun),
+                            over: false,
+                        };
                     }
                     Err(status) => {
                         self.refuse(port, id, status);
@@ -187,7 +208,11 @@ impl Pipeline {
                         self.waiters.push_back(id);
                         self.metrics.stalls.add(1);
                     }
-                    return Parsed { used, body: Some(begun), over: false };
+                    return Parsed {
+                        used,
+                        body: Some(begun),
+                        over: false,
+                    };
                 }
             }
         }
@@ -200,14 +225,23 @@ impl Pipeline {
         match head.framing() {
             Framing::None => body.complete = Some(0),
             Framing::Length(length) => {
-                let length = usize::try_from(length).ok().filter(|length| *length <= body_max);
+                let length = usize::try_from(length)
+                    .ok()
+                    .filter(|length| *length <= body_max);
                 let length = length.ok_or(413u16)?;
                 body.complete = (after.len() >= length).then_some(length);
             }
             Framing::Chunked => {
-                let limits = ChunkLimits { body_max: body_max as u64, ..ChunkLimits::default() };
-                let decoder = body.chunked.get_or_insert_with(|| ChunkedDecoder::new(&limits));
-                let decoded = decoder.decode(after, &mut body.decoded).map_err(|e| e.status())?;
+                let limits = ChunkLimits {
+                    body_max: body_max as u64,
+                    ..ChunkLimits::default()
+                };
+                let decoder = body
+                    .chunked
+                    .get_or_insert_with(|| ChunkedDecoder::new(&limits));
+                let decoded = decoder
+                    .decode(after, &mut body.decoded)
+                    .map_err(|e| e.status())?;
                 body.complete = decoded.done.then_some(decoded.consumed);
             }
         }

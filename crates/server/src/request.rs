@@ -65,9 +65,22 @@ impl KeptConditions {
 
     /// The conditions.
     pub(crate) fn get(&self) -> Conditions<'_> {
-        let [if_match, if_unmodified_since, if_none_match, if_modified_since, if_range, range] =
-            self.0.each_ref().map(|value| value.as_deref());
-        Conditions { if_match, if_unmodified_since, if_none_match, if_modified_since, if_range, range }
+        let [
+            if_match,
+            if_unmodified_since,
+            if_none_match,
+            if_modified_since,
+            if_range,
+            range,
+        ] = self.0.each_ref().map(|value| value.as_deref());
+        Conditions {
+            if_match,
+            if_unmodified_since,
+            if_none_match,
+            if_modified_since,
+            if_range,
+            range,
+        }
     }
 }
 

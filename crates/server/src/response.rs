@@ -4,11 +4,11 @@
 //! [`Clients`], which is sent before the next client's answer is begun.
 
 use crate::access_log::LogSink;
-use crate::connection::Clients;
+use crate::connection::{Clients, Turn};
 use crate::metrics::PageMetrics;
 use crate::request::{AnswerForm, NO_TICKET, Request, Requests};
 use crate::site::{HeaderKind, Site, SiteSettings};
-use crate::statics::{Destination, Wanted};
+use crate::statics::Wanted;
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{LaneOutput, SessionChange};
 use rhythm_engine::page::program::SessionUse;
@@ -62,7 +62,10 @@ impl Responder<'_> {
             };
             // Headers are in order of lanes.
             let all = &cohort.output.headers;
-            while all.get(headers).is_some_and(|&(of, ..)| (of as usize) < lane) {
+            while all
+                .get(headers)
+                .is_some_and(|&(of, ..)| (of as usize) < lane)
+            {
                 headers += 1;
             }
             let answered = match state {
@@ -76,17 +79,32 @@ impl Responder<'_> {
             self.metrics.service_time.record(service, 1);
             self.metrics.answered(answered.status);
             if let (Some(log), Some(line)) = (&mut self.log, &request.line) {
-                log.entry(line, answered, now.since(request.arrived), self.date.seconds());
+                log.entry(
+                    line,
+                    answered,
+                    now.since(request.arrived),
+                    self.date.seconds(),
+                );
             }
         }
         left
     }
 
-    /// The form of an answer, its connection's end included; `None` where the client is gone.
-    fn form(&mut self, request: &Request) -> Option<AnswerForm> {
-        let ends = self.clients.ends_with(request.connection, request.sequence)?;
+    /// How an answer is to look and where it goes; `None` where the client is gone.
+    fn turn(&mut self, request: &Request) -> Option<(AnswerForm, Turn)> {
+        let (connection, sequence) = (request.connection, request.sequence);
+        let ends = self.clients.ends_with(connection, sequence)?;
         let close = request.form.close || ends;
-        Some(AnswerForm { close, ..request.form })
+        let form = AnswerForm {
+            close,
+            ..request.form
+        };
+        let turn = Turn {
+            connection,
+            sequence,
+            close,
+        };
+        Some((form, turn))
     }
 
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
@@ -96,13 +114,15 @@ impl Responder<'_> {
     }
 
     fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
-        if let Some(form) = self.form(request) {
-            let (to, sequence) = (request.connection, request.sequence);
-            self.clients.answer(port, to, sequence, form.close, |out| {
+        if let Some((form, turn)) = self.turn(request) {
+            self.clients.answer(port, turn, |out| {
                 write_error(out, status, form, self.date, "", |_| {});
             });
         }
-        Answered { status, body_length: 0 }
+        Answered {
+            status,
+            body_length: 0,
+        }
     }
 
     fn finished(
@@ -116,14 +136,21 @@ impl Responder<'_> {
         let output = &cohort.output.lanes[lane];
         let program = &self.site.service.pages[self.page];
         let info = &self.site.pages[self.page];
-        let status = if output.status == 0 { 200 } else { output.status };
+        let status = if output.status == 0 {
+            200
+        } else {
+            output.status
+        };
         if output.session == SessionChange::Destroy
             && let Some(session) = &request.session
         {
             self.sessions.destroy(session);
         }
-        let Some(form) = self.form(request) else {
-            return Answered { status, body_length: 0 };
+        let Some((form, turn)) = self.turn(request) else {
+            return Answered {
+                status,
+                body_length: 0,
+            };
         };
         let cookie = match self.change_session(output, milliseconds(self.clients.now)) {
             Ok(cookie) => cookie,
@@ -146,15 +173,23 @@ impl Responder<'_> {
                 write_cookie(head, settings, text);
             }
         };
-        let (to, sequence) = (request.connection, request.sequence);
         if let Some(path) = output.file {
             let Some(file) = self.site.statics.find(cohort.arena.get(path)) else {
                 return self.error(port, request, 404);
             };
             let wanted = Wanted {
                 form,
-                conditions: request.kept.as_ref().map(|kept| kept.get()).unwrap_or_default(),
-                method: if form.head_only { Method::Head } else { Method::Get },
+                turn,
+                conditions: request
+                    .kept
+                    .as_ref()
+                    .map(|kept| kept.get())
+                    .unwrap_or_default(),
+                method: if form.head_only {
+                    Method::Head
+                } else {
+                    Method::Get
+                },
             };
             let private = program.session != SessionUse::None && !sets(HeaderKind::CacheControl);
             let added = |head: &mut ResponseWriter<'_>| {
@@ -163,15 +198,17 @@ impl Responder<'_> {
                 }
                 added(head);
             };
-            let to = Destination { connection: to, sequence };
             let statics = &self.site.statics;
             let (status, body_length) =
-                statics.answer(file, wanted, to, self.date, self.clients, port, added);
-            return Answered { status, body_length };
+                statics.answer(file, wanted, self.date, self.clients, port, added);
+            return Answered {
+                status,
+                body_length,
+            };
         }
         let has_body = !has_no_content(status) && !form.head_only;
         let (clients, date, site) = (&mut *self.clients, self.date, self.site);
-        clients.answer(port, to, sequence, form.close, |out| {
+        clients.answer(port, turn, |out| {
             let mut head = ResponseWriter::new(out, status);
             added(&mut head);
             head.connection(!form.close, form.http10).date(date);
@@ -197,8 +234,15 @@ impl Responder<'_> {
                 cohort.output.stitch(lane, &site.service.fragments, out);
             }
         });
-        let body_length = if has_body { u64::from(output.body_length) } else { 0 };
-        Answered { status, body_length }
+        let body_length = if has_body {
+            u64::from(output.body_length)
+        } else {
+            0
+        };
+        Answered {
+            status,
+            body_length,
+        }
     }
 
     /// Does what the lane asks for with its session, and gives the cookie's new value.
@@ -268,7 +312,11 @@ pub(crate) fn write_error(
             c => escaped.push(c),
         }
     }
-    let sentence = if escaped.is_empty() { String::new() } else { format!("<p>{escaped}</p>\n") };
+    let sentence = if escaped.is_empty() {
+        String::new()
+    } else {
+        format!("<p>{escaped}</p>\n")
+    };
     let body = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
          <title>{status} {reason}</title></head>\n<body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"

@@ -323,13 +323,18 @@ mod tests {
                 None => Segment::Literal(segment.to_owned()),
             })
             .collect();
-        Route { method: method.to_owned(), segments }
+        Route {
+            method: method.to_owned(),
+            segments,
+        }
     }
 
     fn routes(list: &[(&str, &str)]) -> Routes {
         let mut routes = Routes::default();
         for (index, (method, path)) in list.iter().enumerate() {
-            routes.add_route(&route(method, path), Target::Page(index as u32)).unwrap();
+            routes
+                .add_route(&route(method, path), Target::Page(index as u32))
+                .unwrap();
         }
         routes
     }
@@ -351,27 +356,50 @@ mod tests {
 
     #[test]
     fn finds_literal_paths_by_method() {
-        let routes = routes(&[("GET", "/"), ("GET", "/a.php"), ("POST", "/a.php"), ("GET", "/a b")]);
+        let routes = routes(&[
+            ("GET", "/"),
+            ("GET", "/a.php"),
+            ("POST", "/a.php"),
+            ("GET", "/a b"),
+        ]);
         assert_eq!(find(&routes, Method::Get, "/").0, Some(0));
         assert_eq!(find(&routes, Method::Head, "/a.php").0, Some(1));
         assert_eq!(find(&routes, Method::Post, "/a.php").0, Some(2));
         assert_eq!(find(&routes, Method::Post, "/").1, "GET, HEAD, OPTIONS");
-        assert_eq!(find(&routes, Method::Put, "/a.php").1, "GET, HEAD, OPTIONS, POST");
+        assert_eq!(
+            find(&routes, Method::Put, "/a.php").1,
+            "GET, HEAD, OPTIONS, POST"
+        );
         assert_eq!(find(&routes, Method::Get, "/a%20b").0, Some(3));
         assert_eq!(find(&routes, Method::Get, "/%61.php").0, Some(1));
         for path in ["/a", "/a.php/", "//", "/a.php%2f", "/%zz", "*"] {
-            assert_eq!(find(&routes, Method::Get, path), (None, String::new()), "{path}");
+            assert_eq!(
+                find(&routes, Method::Get, path),
+                (None, String::new()),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn literal_segments_go_before_parameters() {
-        let list = [("GET", "/u/{id}/x"), ("GET", "/u/me/x"), ("PUT", "/u/{id}/x"), ("GET", "/{a}/{b}")];
+        let list = [
+            ("GET", "/u/{id}/x"),
+            ("GET", "/u/me/x"),
+            ("PUT", "/u/{id}/x"),
+            ("GET", "/{a}/{b}"),
+        ];
         let routes = routes(&list);
-        assert_eq!(find(&routes, Method::Get, "/u/7%2f8/x"), (Some(0), "7/8".into()));
+        assert_eq!(
+            find(&routes, Method::Get, "/u/7%2f8/x"),
+            (Some(0), "7/8".into())
+        );
         assert_eq!(find(&routes, Method::Get, "/u/me/x").0, Some(1));
         assert_eq!(find(&routes, Method::Put, "/u/9/x"), (Some(2), "9".into()));
-        assert_eq!(find(&routes, Method::Delete, "/u/9/x").1, "GET, HEAD, OPTIONS, PUT");
+        assert_eq!(
+            find(&routes, Method::Delete, "/u/9/x").1,
+            "GET, HEAD, OPTIONS, PUT"
+        );
         assert_eq!(find(&routes, Method::Get, "/v/w"), (Some(3), "v|w".into()));
         assert_eq!(find(&routes, Method::Get, "/v/"), (None, String::new()));
     }

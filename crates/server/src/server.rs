@@ -14,7 +14,9 @@ use rhythm_engine::cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
 use rhythm_engine::page::{CohortPolicy, Service, ServiceConfig};
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource};
+use rhythm_net::{
+    Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
+};
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -62,7 +64,12 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// What a service's configuration says, listening at `listen` with one worker; no admin listener.
     pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
-        let ServiceConfig { session, cohort, limits, .. } = &service.config;
+        let ServiceConfig {
+            session,
+            cohort,
+            limits,
+            ..
+        } = &service.config;
         let formation = Formation {
             policy: match cohort.policy {
                 CohortPolicy::WorkConserving => Policy::WorkConserving,
@@ -170,15 +177,26 @@ impl Control {
     /// # Errors
     /// When it cannot be loaded; the old one is kept.
     pub fn reload(&self) -> Result<(), String> {
-        let mut loader = self.shared.loader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loader = self
+            .shared
+            .loader
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let site = loader().inspect_err(|error| {
             tracing::error!(error, "the service cannot be reloaded; the old one is kept");
         })?;
-        *self.shared.site.lock().unwrap_or_else(PoisonError::into_inner) = site.clone();
+        *self
+            .shared
+            .site
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = site.clone();
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Reload(site.clone()));
         }
-        tracing::info!(pages = site.service().pages.len(), "the service is reloaded");
+        tracing::info!(
+            pages = site.service().pages.len(),
+            "the service is reloaded"
+        );
         Ok(())
     }
 
@@ -197,7 +215,11 @@ impl Control {
 
     /// What is served now.
     pub fn site(&self) -> Arc<Site> {
-        self.shared.site.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .site
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -287,10 +309,15 @@ impl Server {
         let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
-        let listeners =
-            Listener::bind_group(options.listen, workers, &ListenOptions::default())?;
-        let local = listeners.first().map_or(options.listen, Listener::local_address);
-        let cores = if options.pin { affinity::allowed_cores()? } else { Vec::new() };
+        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())?;
+        let local = listeners
+            .first()
+            .map_or(options.listen, Listener::local_address);
+        let cores = if options.pin {
+            affinity::allowed_cores()?
+        } else {
+            Vec::new()
+        };
         let driver_options = DriverOptions {
             connections_max: options.connections_max.div_ceil(workers).max(1),
             ..DriverOptions::default()
@@ -340,7 +367,15 @@ impl Server {
                 };
                 let _ = ready.send(Ok(()));
                 drop(ready);
-                worker::run(index, &mut driver, &inbox, &metrics, site, pipeline, &mut make);
+                worker::run(
+                    index,
+                    &mut driver,
+                    &inbox,
+                    &metrics,
+                    site,
+                    pipeline,
+                    &mut make,
+                );
             };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             threads.push(thread.spawn(body)?);

@@ -4,8 +4,8 @@
 
 use crate::routes::{Routes, Target};
 use crate::statics::Statics;
-use rhythm_engine::page::{BackendConfig, Service, ServiceConfig};
 use rhythm_engine::page::program::{Op, PageProgram, Place, Segment, SessionUse};
+use rhythm_engine::page::{BackendConfig, Service, ServiceConfig};
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,12 @@ impl Default for SiteSettings {
 impl SiteSettings {
     /// What a service's configuration says.
     pub fn of(service: &Service) -> SiteSettings {
-        let ServiceConfig { session, limits, redirects, .. } = &service.config;
+        let ServiceConfig {
+            session,
+            limits,
+            redirects,
+            ..
+        } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
             identity: format!("{backend:?}"),
             ..BackendSettings::new(&backend.name, Duration::from_nanos(backend.timeout_ns))
@@ -165,8 +170,12 @@ fn kind_of(name: &str) -> HeaderKind {
 fn has_file(block: &[Op]) -> bool {
     block.iter().any(|op| match op {
         Op::File { .. } => true,
-        Op::If { then, otherwise, .. } => has_file(then) || has_file(otherwise),
-        Op::For { body, otherwise, .. } => has_file(body) || has_file(otherwise),
+        Op::If {
+            then, otherwise, ..
+        } => has_file(then) || has_file(otherwise),
+        Op::For {
+            body, otherwise, ..
+        } => has_file(body) || has_file(otherwise),
         _ => false,
     })
 }
@@ -203,7 +212,10 @@ impl Site {
         for (index, page) in service.pages.iter().enumerate() {
             for call in &page.calls {
                 if call.backend >= settings.backends.len() {
-                    return Err(format!("page {} calls a backend that is not there", page.name));
+                    return Err(format!(
+                        "page {} calls a backend that is not there",
+                        page.name
+                    ));
                 }
             }
             for route in &page.routes {
@@ -216,7 +228,9 @@ impl Site {
         for (from, location) in &settings.redirects {
             let target = Target::Redirect(redirects.len() as u32);
             routes.add_path(from.as_bytes(), Method::Get, target);
-            redirects.push(Redirect { location: location.clone() });
+            redirects.push(Redirect {
+                location: location.clone(),
+            });
         }
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));

@@ -3,10 +3,10 @@
 //! A request never names a file of the disk: it names an entry of this table, so there is nothing outside it to be
 //! reached by dots and slashes.
 
-use crate::connection::Clients;
+use crate::connection::{Clients, Turn};
 use crate::request::AnswerForm;
 use crate::response::write_error;
-use rhythm_net::{ConnectionId, Port};
+use rhythm_net::Port;
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::{self, DateCache};
 use rhythm_protocol::http::request::{Method, RequestHead};
@@ -76,13 +76,17 @@ impl Statics {
 
     /// Each file's index and the path under which it is served.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (u32, String)> {
-        (0..).zip(&self.entries).map(|(index, entry)| (index, format!("{}{}", self.mount, entry.path)))
+        (0..)
+            .zip(&self.entries)
+            .map(|(index, entry)| (index, format!("{}{}", self.mount, entry.path)))
     }
 
     /// A file by its path below the folder, as pages name it.
     pub(crate) fn find(&self, path: &[u8]) -> Option<u32> {
         let path = std::str::from_utf8(path).ok()?;
-        self.by_path.get(path.strip_prefix('/').unwrap_or(path)).copied()
+        self.by_path
+            .get(path.strip_prefix('/').unwrap_or(path))
+            .copied()
     }
 
     /// The relative path that a request's path, decoded to `relative`, is under the mount.
@@ -95,7 +99,9 @@ impl Entry {
     fn new(file: StaticFile) -> Entry {
         let mut hasher = DefaultHasher::new();
         file.bytes.hash(&mut hasher);
-        let modified = file.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let modified = file
+            .modified
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let modified = modified.map(|since| since.as_secs());
         let kind = mime_guess::from_path(&file.path).first_or_octet_stream();
         let is_text = kind.type_() == "text"
@@ -119,26 +125,26 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) form: AnswerForm,
+    pub(crate) turn: Turn,
     pub(crate) conditions: Conditions<'a>,
     pub(crate) method: Method,
 }
 
 impl<'a> Wanted<'a> {
     /// What a request says.
-    pub(crate) fn of(head: &RequestHead, bytes: &'a [u8], form: AnswerForm) -> Wanted<'a> {
+    pub(crate) fn of(
+        head: &RequestHead,
+        bytes: &'a [u8],
+        form: AnswerForm,
+        turn: Turn,
+    ) -> Wanted<'a> {
         Wanted {
             form,
+            turn,
             conditions: Conditions::of(head, bytes),
             method: head.method(),
         }
     }
-}
-
-/// Where an answer goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination {
-    pub(crate) connection: ConnectionId,
-    pub(crate) sequence: u32,
 }
 
 impl Statics {
@@ -147,7 +153,6 @@ impl Statics {
         &self,
         index: u32,
         wanted: Wanted<'_>,
-        to: Destination,
         date: &DateCache,
         clients: &mut Clients,
         port: &mut dyn Port,
@@ -159,7 +164,13 @@ impl Statics {
             etag: Some(entry.etag.as_bytes()),
             last_modified: entry.modified,
         };
-        let outcome = evaluate(wanted.method, &wanted.conditions, &validators, length, date.seconds());
+        let outcome = evaluate(
+            wanted.method,
+            &wanted.conditions,
+            &validators,
+            length,
+            date.seconds(),
+        );
         let (status, range) = match outcome {
             Outcome::NotModified => (304, 0..0),
             Outcome::PreconditionFailed => (412, 0..0),
@@ -171,10 +182,10 @@ impl Statics {
             // Several ranges: the whole is a right answer, too (RFC 9110, section 14.2).
             _ => (200, 0..entry.bytes.len()),
         };
-        let form = wanted.form;
+        let Wanted { form, turn, .. } = wanted;
         let body_length = range.len() as u64;
         if status == 412 {
-            clients.answer(port, to.connection, to.sequence, form.close, |out| {
+            clients.answer(port, turn, |out| {
                 write_error(out, 412, form, date, "", |_| {});
             });
             return (412, 0);
@@ -208,11 +219,11 @@ impl Statics {
             head.connection(!form.close, form.http10).date(date).end();
         };
         if form.head_only || range.is_empty() {
-            clients.answer(port, to.connection, to.sequence, form.close, head);
+            clients.answer(port, turn, head);
             return (status, 0);
         }
         let body = range.clone();
-        clients.answer_file(port, to.connection, to.sequence, form.close, head, &entry.bytes, body);
+        clients.answer_file(port, turn, head, &entry.bytes, body);
         (status, body_length)
     }
 }
@@ -223,10 +234,25 @@ mod tests {
 
     #[test]
     fn knows_types_and_paths() {
-        let file = |path: &str| StaticFile { path: path.into(), bytes: b"x".to_vec(), modified: None };
+        let file = |path: &str| StaticFile {
+            path: path.into(),
+            bytes: b"x".to_vec(),
+            modified: None,
+        };
         let statics = Statics::new("/s", [file("a/b.css"), file("c.png"), file("d")]);
-        let types: Vec<&str> = statics.entries.iter().map(|entry| entry.content_type.as_str()).collect();
-        assert_eq!(types, ["text/css; charset=utf-8", "image/png", "application/octet-stream"]);
+        let types: Vec<&str> = statics
+            .entries
+            .iter()
+            .map(|entry| entry.content_type.as_str())
+            .collect();
+        assert_eq!(
+            types,
+            [
+                "text/css; charset=utf-8",
+                "image/png",
+                "application/octet-stream"
+            ]
+        );
         let paths: Vec<String> = statics.paths().map(|(_, path)| path).collect();
         assert_eq!(paths, ["/s/a/b.css", "/s/c.png", "/s/d"]);
         assert_eq!(statics.find(b"a/b.css"), Some(0));

@@ -34,11 +34,17 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(waker: Waker) -> Inbox {
-        Inbox { commands: Mutex::default(), waker }
+        Inbox {
+            commands: Mutex::default(),
+            waker,
+        }
     }
 
     pub(crate) fn send(&self, command: Command) {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        self.commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(command);
         self.waker.wake();
     }
 
@@ -127,7 +133,9 @@ impl Handler for Worker<'_> {
         let end = clock::monotonic();
         let began = self.turn_began.take().unwrap_or(now);
         self.metrics.busy_ns.add(end.since(began).as_nanos() as u64);
-        self.metrics.total_ns.add(end.since(self.last_end).as_nanos() as u64);
+        self.metrics
+            .total_ns
+            .add(end.since(self.last_end).as_nanos() as u64);
         self.last_end = end;
     }
 

@@ -2,6 +2,8 @@
 
 mod common;
 use common::*;
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_server::access_log::LogFormat;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -20,9 +22,16 @@ fn connections_end_as_agreed() {
     assert!(old.closed());
     let mut keeping = client(&server);
     keeping.send("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    assert_eq!(keeping.response(false).header("connection"), Some("keep-alive"));
+    assert_eq!(
+        keeping.response(false).header("connection"),
+        Some("keep-alive")
+    );
     assert_eq!(keeping.get("/hello").status, 200);
-    assert_eq!(keeping.get("/hello").header("connection"), Some("close"), "the third is the last");
+    assert_eq!(
+        keeping.get("/hello").header("connection"),
+        Some("close"),
+        "the third is the last"
+    );
     assert!(keeping.closed());
     let mut closing = client(&server);
     let last = closing.with("GET /hello", "Connection: close\r\n", "");
@@ -35,7 +44,9 @@ fn connections_end_as_agreed() {
 fn a_client_that_sends_no_more_still_gets_its_answers() {
     let server = start(|options| options.pipeline.contexts = 1);
     let mut client = client(&server);
-    client.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /ha");
+    client.send(
+        "GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /ha",
+    );
     client.finish();
     assert_eq!(client.response(false).text(), "[late]");
     assert_eq!(client.response(false).text(), "<p>Hello you!</p>");
@@ -59,7 +70,10 @@ fn slow_clients_cost_a_bounded_time() {
     assert_eq!(idle.get("/hello").status, 200);
     for slow in [&mut head, &mut body] {
         let response = slow.response(false);
-        assert_eq!((response.status, response.header("connection")), (408, Some("close")));
+        assert_eq!(
+            (response.status, response.header("connection")),
+            (408, Some("close"))
+        );
         assert!(slow.closed());
     }
     assert!(silent.closed() && idle.closed());
@@ -98,8 +112,11 @@ fn malformed_and_oversized_requests_are_refused() {
 fn bodies_come_in_any_framing_and_any_pieces() {
     let server = start(|_| {});
     let kind = "Content-Type: application/x-www-form-urlencoded";
-    let chunked = format!("POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nname\r\n3;a=b\r\n=ab\r\n0\r\nT: 1\r\n\r\n");
-    let counted = format!("POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: 7\r\n\r\nname=ab");
+    let chunked = format!(
+        "POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nname\r\n3;a=b\r\n=ab\r\n0\r\nT: 1\r\n\r\n"
+    );
+    let counted =
+        format!("POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: 7\r\n\r\nname=ab");
     let both = format!("{chunked}\r\n{counted}");
     let mut whole = client(&server);
     whole.send(&both);
@@ -120,7 +137,9 @@ fn bodies_come_in_any_framing_and_any_pieces() {
 fn content_is_asked_for_only_where_it_is_wanted() {
     let server = start(|_| {});
     let head = |path: &str, length: u32| {
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n")
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        )
     };
     let mut wanted = client(&server);
     wanted.send(head("/hello", 6));
@@ -128,12 +147,19 @@ fn content_is_asked_for_only_where_it_is_wanted() {
     wanted.send("name=z");
     assert_eq!(wanted.response(false).text(), "<p>Hello z!</p>");
     // Behind another request it comes in its turn.
-    wanted.send(format!("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n{}", head("/hello", 6)));
+    wanted.send(format!(
+        "GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n{}",
+        head("/hello", 6)
+    ));
     assert_eq!(wanted.response(false).text(), "[late]");
     assert_eq!(wanted.response(false).status, 100);
     wanted.send("name=y");
     assert_eq!(wanted.response(false).text(), "<p>Hello y!</p>");
-    for (path, length, status) in [("/nothing", 6, 404), ("/number/1", 6, 405), ("/hello", 9999, 413)] {
+    for (path, length, status) in [
+        ("/nothing", 6, 404),
+        ("/number/1", 6, 405),
+        ("/hello", 9999, 413),
+    ] {
         let mut client = client(&server);
         client.send(head(path, length));
         assert_eq!(client.response(false).status, status, "{path}");
@@ -150,14 +176,24 @@ fn one_context_serves_all_if_not_at_once() {
     });
     let mut clients: Vec<Client> = (0..20).map(|_| client(&server)).collect();
     for (index, client) in clients.iter_mut().enumerate() {
-        for path in [format!("/ask?q=a{index}"), format!("/hello?name=b{index}"), format!("/number/{}", 8 + index)] {
+        for path in [
+            format!("/ask?q=a{index}"),
+            format!("/hello?name=b{index}"),
+            format!("/number/{}", 8 + index),
+        ] {
             client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
         }
     }
     for (index, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.response(false).text(), format!("[a{index}]"));
-        assert_eq!(client.response(false).text(), format!("<p>Hello b{index}!</p>"));
-        assert_eq!(client.response(false).text(), format!("{}", 100 / (index + 1)));
+        assert_eq!(
+            client.response(false).text(),
+            format!("<p>Hello b{index}!</p>")
+        );
+        assert_eq!(
+            client.response(false).text(),
+            format!("{}", 100 / (index + 1))
+        );
     }
     stop(server);
 }
@@ -194,7 +230,10 @@ fn draining_finishes_what_is_under_way() {
     assert_eq!(busy_count(&server), 2);
     server.shutdown();
     let last = busy.response(false);
-    assert_eq!((last.text(), last.header("connection")), ("[late]", Some("close")));
+    assert_eq!(
+        (last.text(), last.header("connection")),
+        ("[late]", Some("close"))
+    );
     assert!(busy.closed() && idle.closed());
     let address = server.local_addr();
     server.join();
@@ -211,6 +250,45 @@ fn busy_count(server: &rhythm_server::Handle) -> u64 {
         std::thread::sleep(Duration::from_millis(10));
     }
     metrics.accepted.get()
+}
+
+#[test]
+fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
+    /// Panics over pages that take a number.
+    struct Fragile(Scalar);
+
+    impl Executor for Fragile {
+        fn name(&self) -> &'static str {
+            "fragile"
+        }
+
+        fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+            assert_ne!(work.program().name, "number", "a planted mistake");
+            self.0.submit(work)
+        }
+
+        fn poll(&mut self, done: &mut Vec<Work>) {
+            self.0.poll(done);
+        }
+
+        fn in_flight(&self) -> usize {
+            self.0.in_flight()
+        }
+    }
+
+    let service = service_of(PAGES, SERVICE);
+    let options = rhythm_server::ServerOptions::of(&service, ([127, 0, 0, 1], 0).into());
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    parts.executors = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let mut bystander = client(&server);
+    assert_eq!(bystander.get("/hello").status, 200);
+    let mut culprit = client(&server);
+    culprit.send("GET /number/3 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(culprit.dropped() && bystander.dropped());
+    assert_eq!(client(&server).get("/hello").status, 200);
+    assert_eq!(server.metrics().worker(0).restarts.get(), 1);
+    stop(server);
 }
 
 #[test]
@@ -235,10 +313,16 @@ fn a_reload_under_load_loses_no_request() {
     let loaded = versions.clone();
     let loader = Box::new(move || {
         turn += 1;
-        if turn % 3 == 0 { Err("a mistake in a page".to_owned()) } else { Ok(loaded[turn % 2].clone()) }
+        if turn % 3 == 0 {
+            Err("a mistake in a page".to_owned())
+        } else {
+            Ok(loaded[turn % 2].clone())
+        }
     });
-    let options = rhythm_server::ServerOptions::of(versions[0].service(), ([127, 0, 0, 1], 0).into());
-    let server = rhythm_server::Server::start(options, parts(versions[0].clone(), loader)).expect("it starts");
+    let options =
+        rhythm_server::ServerOptions::of(versions[0].service(), ([127, 0, 0, 1], 0).into());
+    let server = rhythm_server::Server::start(options, parts(versions[0].clone(), loader))
+        .expect("it starts");
     let address = server.local_addr();
     let clients: Vec<_> = (0..4)
         .map(|_| {
@@ -248,7 +332,10 @@ fn a_reload_under_load_loses_no_request() {
                 for _ in 0..15 {
                     let response = client.get("/word");
                     assert_eq!(response.status, 200);
-                    seen[["one", "two"].iter().position(|word| *word == response.text()).expect("a version")] += 1;
+                    seen[["one", "two"]
+                        .iter()
+                        .position(|word| *word == response.text())
+                        .expect("a version")] += 1;
                     // Pages that come and go are there or not, but always answered.
                     assert!(matches!(client.get("/two").status, 200 | 404));
                 }
@@ -277,7 +364,10 @@ struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no writer panics").extend_from_slice(bytes);
+        self.0
+            .lock()
+            .expect("no writer panics")
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -301,11 +391,19 @@ fn answers_are_logged() {
     client.get("/static/a.css");
     client.get("/nothing");
     stop(server);
-    let text = String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
-    let ends = ["\"GET /hello?name=ab HTTP/1.1\" 200 16", "\"GET /static/a.css HTTP/1.1\" 200 21", "\"GET /nothing HTTP/1.1\" 404 0"];
+    let text =
+        String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
+    let ends = [
+        "\"GET /hello?name=ab HTTP/1.1\" 200 16",
+        "\"GET /static/a.css HTTP/1.1\" 200 21",
+        "\"GET /nothing HTTP/1.1\" 404 0",
+    ];
     assert_eq!(text.lines().count(), 3, "{text}");
     for (line, end) in text.lines().zip(ends) {
-        assert!(line.starts_with("127.0.0.1 - - [") && line.ends_with(end), "{line}");
+        assert!(
+            line.starts_with("127.0.0.1 - - [") && line.ends_with(end),
+            "{line}"
+        );
     }
 }
 
@@ -319,7 +417,10 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     let health = ask("/healthz");
     assert_eq!((health.status, health.text()), (200, "ok\n"));
     let metrics = ask("/metrics");
-    for line in ["rhythm_requests_total{page=\"hello\"} 1", "rhythm_launches_total{page=\"hello\",reason=\"idle\"} 1"] {
+    for line in [
+        "rhythm_requests_total{page=\"hello\"} 1",
+        "rhythm_launches_total{page=\"hello\",reason=\"idle\"} 1",
+    ] {
         assert!(metrics.text().contains(line), "{line}: {}", metrics.text());
     }
     assert!(ask("/config").text().contains("\"size\": 1024"));

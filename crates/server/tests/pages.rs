@@ -11,12 +11,30 @@ fn pages_are_answered_with_their_parameters() {
     let hello = client.get("/hello?name=%3Cworld%3E+1");
     assert_eq!(hello.status, 200);
     assert_eq!(hello.text(), "<p>Hello &lt;world&gt; 1!</p>");
-    assert_eq!(hello.header("content-type"), Some("text/html; charset=utf-8"));
-    assert!(hello.header("date").is_some_and(|date| date.ends_with(" GMT")));
+    assert_eq!(
+        hello.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(
+        hello
+            .header("date")
+            .is_some_and(|date| date.ends_with(" GMT"))
+    );
     assert_eq!(hello.header("connection"), None);
-    assert_eq!(client.form("/hello", "x=1&name=form").text(), "<p>Hello form!</p>");
+    assert_eq!(
+        client.form("/hello", "x=1&name=form").text(),
+        "<p>Hello form!</p>"
+    );
     assert_eq!(client.get("/number/17").text(), "10");
-    assert_eq!(client.form("/list", "pay[1].x=1&who[0]=a&sum[1]=2&who%5B1%5D=b&sum[0]=1").text(), "a=1;b=2;");
+    assert_eq!(
+        client
+            .form(
+                "/list",
+                "pay[1].x=1&who[0]=a&sum[1]=2&who%5B1%5D=b&sum[0]=1"
+            )
+            .text(),
+        "a=1;b=2;"
+    );
     assert_eq!(client.get("/ask?q=twice").text(), "[twice]");
     stop(server);
 }
@@ -25,12 +43,27 @@ fn pages_are_answered_with_their_parameters() {
 fn bad_parameters_are_named_and_cost_only_their_request() {
     let server = start(|_| {});
     let mut client = client(&server);
-    for (path, name) in [("/ask", "q"), ("/number/0", "n"), ("/number/x", "n"), ("/hello?name=%ff", "name")] {
+    for (path, name) in [
+        ("/ask", "q"),
+        ("/number/0", "n"),
+        ("/number/x", "n"),
+        ("/hello?name=%ff", "name"),
+    ] {
         let bad = client.get(path);
         assert_eq!(bad.status, 400, "{path}");
-        assert!(bad.text().contains(&format!("parameter {name} ")), "{path}: {}", bad.text());
+        assert!(
+            bad.text().contains(&format!("parameter {name} ")),
+            "{path}: {}",
+            bad.text()
+        );
     }
-    for body in ["who[0]=a", "who[1]=a&sum[1]=1", "who[0]=a&sum[0]=x", "who[0]=a&sum[0]=1&who[9]=b&sum[9]=1", "a=b"] {
+    for body in [
+        "who[0]=a",
+        "who[1]=a&sum[1]=1",
+        "who[0]=a&sum[0]=x",
+        "who[0]=a&sum[0]=1&who[9]=b&sum[9]=1",
+        "a=b",
+    ] {
         assert_eq!(client.form("/list", body).status, 400, "{body}");
     }
     // A lane that fails in the page leaves its connection and the others alone.
@@ -55,10 +88,17 @@ fn sessions_begin_and_end() {
     assert_eq!(me.text(), "user 42");
     assert_eq!(me.header("cache-control"), Some("no-store"));
     let forged = format!("Cookie: {}0\r\n", &pair[..pair.len() - 1]);
-    let forged = if forged.contains(pair) { format!("Cookie: {}1\r\n", &pair[..pair.len() - 1]) } else { forged };
+    let forged = if forged.contains(pair) {
+        format!("Cookie: {}1\r\n", &pair[..pair.len() - 1])
+    } else {
+        forged
+    };
     assert_eq!(client.with("GET /me", &forged, "").text(), "nobody");
     let out = client.with("GET /logout", &headers, "");
-    assert!(out.header("set-cookie").is_some_and(|cookie| cookie.contains("Max-Age=0")));
+    assert!(
+        out.header("set-cookie")
+            .is_some_and(|cookie| cookie.contains("Max-Age=0"))
+    );
     assert_eq!(client.with("GET /me", &headers, "").text(), "nobody");
     stop(server);
 }
@@ -80,33 +120,71 @@ fn static_files_heed_conditions_and_ranges() {
     let mut client = client(&server);
     let whole = client.get("/static/a.css");
     assert_eq!(whole.text(), "body { color: black }");
-    assert_eq!(whole.header("content-type"), Some("text/css; charset=utf-8"));
-    assert_eq!(whole.header("last-modified"), Some("Sun, 09 Sep 2001 01:46:40 GMT"));
+    assert_eq!(
+        whole.header("content-type"),
+        Some("text/css; charset=utf-8")
+    );
+    assert_eq!(
+        whole.header("last-modified"),
+        Some("Sun, 09 Sep 2001 01:46:40 GMT")
+    );
     let etag = whole.header("etag").expect("a tag").to_owned();
-    let same = client.with("GET /static/a.css", &format!("If-None-Match: {etag}\r\n"), "");
-    assert_eq!((same.status, same.header("etag")), (304, Some(etag.as_str())));
+    let same = client.with(
+        "GET /static/a.css",
+        &format!("If-None-Match: {etag}\r\n"),
+        "",
+    );
+    assert_eq!(
+        (same.status, same.header("etag")),
+        (304, Some(etag.as_str()))
+    );
     let since = "If-Modified-Since: Sun, 09 Sep 2001 01:46:40 GMT\r\n";
     assert_eq!(client.with("GET /static/a.css", since, "").status, 304);
-    assert_eq!(client.with("GET /static/a.css", "If-Match: \"other\"\r\n", "").status, 412);
+    assert_eq!(
+        client
+            .with("GET /static/a.css", "If-Match: \"other\"\r\n", "")
+            .status,
+        412
+    );
     let part = client.with("GET /static/a.css", "Range: bytes=0-3\r\n", "");
     assert_eq!((part.status, part.text()), (206, "body"));
     assert_eq!(part.header("content-range"), Some("bytes 0-3/21"));
     let last = client.with("GET /static/a.css", "Range: bytes=-1\r\n", "");
     assert_eq!((last.status, last.text()), (206, "}"));
     let none = client.with("GET /static/a.css", "Range: bytes=21-\r\n", "");
-    assert_eq!((none.status, none.header("content-range")), (416, Some("bytes */21")));
+    assert_eq!(
+        (none.status, none.header("content-range")),
+        (416, Some("bytes */21"))
+    );
     let several = client.with("GET /static/a.css", "Range: bytes=0-1,3-4\r\n", "");
     assert_eq!((several.status, several.body.len()), (200, 21));
     let head = client.with("HEAD /static/img/b.png", "", "");
-    assert_eq!((head.status, head.header("content-length")), (200, Some("256")));
+    assert_eq!(
+        (head.status, head.header("content-length")),
+        (200, Some("256"))
+    );
     assert_eq!(client.get("/static/./img//b.png").body.len(), 256);
-    for path in ["/static/../a.css", "/static/%2e%2e/a.css", "/static/img", "/static/", "/static/c"] {
+    for path in [
+        "/static/../a.css",
+        "/static/%2e%2e/a.css",
+        "/static/img",
+        "/static/",
+        "/static/c",
+    ] {
         assert_eq!(client.get(path).status, 404, "{path}");
     }
     let post = client.with("POST /static/a.css", "", "");
-    assert_eq!((post.status, post.header("allow")), (405, Some("GET, HEAD, OPTIONS")));
+    assert_eq!(
+        (post.status, post.header("allow")),
+        (405, Some("GET, HEAD, OPTIONS"))
+    );
     let big = client.get("/static/big.bin");
-    assert!(big.body.iter().enumerate().all(|(i, byte)| *byte == (i % 251) as u8));
+    assert!(
+        big.body
+            .iter()
+            .enumerate()
+            .all(|(i, byte)| *byte == (i % 251) as u8)
+    );
     assert_eq!(big.body.len(), 3_000_000);
     stop(server);
 }
@@ -116,18 +194,31 @@ fn pages_can_answer_with_files_redirects_and_headers() {
     let server = start(|_| {});
     let mut client = client(&server);
     let file = client.get("/file?name=img/b.png");
-    assert_eq!((file.status, file.body.len(), file.header("content-type")), (200, 256, Some("image/png")));
+    assert_eq!(
+        (file.status, file.body.len(), file.header("content-type")),
+        (200, 256, Some("image/png"))
+    );
     let etag = file.header("etag").expect("a tag").to_owned();
-    let same = client.with("GET /file?name=img/b.png", &format!("If-None-Match: {etag}\r\n"), "");
+    let same = client.with(
+        "GET /file?name=img/b.png",
+        &format!("If-None-Match: {etag}\r\n"),
+        "",
+    );
     assert_eq!(same.status, 304);
     let part = client.with("GET /file?name=img/b.png", "Range: bytes=1-2\r\n", "");
     assert_eq!((part.status, part.body), (206, vec![1, 2]));
     assert_eq!(client.get("/file?name=../a.css").status, 404);
     let gone = client.get("/gone");
-    assert_eq!((gone.status, gone.header("location"), gone.header("x-why")), (303, Some("/hello"), Some("moved")));
+    assert_eq!(
+        (gone.status, gone.header("location"), gone.header("x-why")),
+        (303, Some("/hello"), Some("moved"))
+    );
     assert!(gone.body.is_empty());
     let root = client.get("/");
-    assert_eq!((root.status, root.header("location")), (303, Some("/hello")));
+    assert_eq!(
+        (root.status, root.header("location")),
+        (303, Some("/hello"))
+    );
     stop(server);
 }
 
@@ -136,11 +227,20 @@ fn methods_are_heeded() {
     let server = start(|_| {});
     let mut client = client(&server);
     let head = client.with("HEAD /hello?name=me", "", "");
-    assert_eq!((head.status, head.header("content-length")), (200, Some("16")));
+    assert_eq!(
+        (head.status, head.header("content-length")),
+        (200, Some("16"))
+    );
     let put = client.with("PUT /hello", "", "");
-    assert_eq!((put.status, put.header("allow")), (405, Some("GET, HEAD, OPTIONS, POST")));
+    assert_eq!(
+        (put.status, put.header("allow")),
+        (405, Some("GET, HEAD, OPTIONS, POST"))
+    );
     let options = client.with("OPTIONS /list", "", "");
-    assert_eq!((options.status, options.header("allow")), (204, Some("OPTIONS, POST")));
+    assert_eq!(
+        (options.status, options.header("allow")),
+        (204, Some("OPTIONS, POST"))
+    );
     assert_eq!(client.get("/nothing").status, 404);
     let text = client.with("POST /list", "Content-Type: text/plain\r\n", "a=b");
     assert_eq!(text.status, 415);
@@ -155,12 +255,29 @@ fn pipelined_requests_are_answered_in_order() {
         let mut client = client(&server);
         let mut requests = String::new();
         // Pages of several stages and none, files and errors, so that answers are ready out of order.
-        let paths = ["/ask?q=late", "/hello?name=a", "/static/a.css", "/nothing", "/ask?q=b", "/number/8"];
+        let paths = [
+            "/ask?q=late",
+            "/hello?name=a",
+            "/static/a.css",
+            "/nothing",
+            "/ask?q=b",
+            "/number/8",
+        ];
         for round in 0..40 {
-            requests += &format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", paths[round % paths.len()]);
+            requests += &format!(
+                "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+                paths[round % paths.len()]
+            );
         }
         client.send(requests);
-        let expected = ["[late]", "<p>Hello a!</p>", "body { color: black }", "", "[b]", "100"];
+        let expected = [
+            "[late]",
+            "<p>Hello a!</p>",
+            "body { color: black }",
+            "",
+            "[b]",
+            "100",
+        ];
         for round in 0..40 {
             let response = client.response(false);
             let index = round % paths.len();

@@ -7,7 +7,9 @@ use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::page::{Service, Sources, compile};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_server::backend::{Backend, Batch, Tell};
-use rhythm_server::{Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics};
+use rhythm_server::{
+    Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -74,7 +76,9 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     let mut sources = Sources::default();
     sources.files.insert("service.toml".into(), toml.into());
     for (name, text) in pages {
-        sources.files.insert(format!("pages/{name}"), (*text).into());
+        sources
+            .files
+            .insert(format!("pages/{name}"), (*text).into());
     }
     for file in statics() {
         sources.static_files.insert(file.path);
@@ -87,11 +91,18 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
 
 pub fn statics() -> Vec<StaticFile> {
     let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
-    let file = |path: &str, bytes: Vec<u8>| StaticFile { path: path.into(), bytes, modified };
+    let file = |path: &str, bytes: Vec<u8>| StaticFile {
+        path: path.into(),
+        bytes,
+        modified,
+    };
     vec![
         file("a.css", b"body { color: black }".to_vec()),
         file("img/b.png", (0..=255).collect()),
-        file("big.bin", (0..3_000_000u32).map(|i| (i % 251) as u8).collect()),
+        file(
+            "big.bin",
+            (0..3_000_000u32).map(|i| (i % 251) as u8).collect(),
+        ),
     ]
 }
 
@@ -143,7 +154,8 @@ impl Backend for Echo {
         let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
         let due: Vec<(Time, u64, Vec<u8>)> = due;
         self.late = rest;
-        self.answers.extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
+        self.answers
+            .extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
     }
 }
 
@@ -224,13 +236,20 @@ pub struct Client {
 impl Client {
     pub fn new(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("the server accepts");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a duration");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a duration");
         stream.set_nodelay(true).expect("a socket");
-        Client { stream, received: Vec::new() }
+        Client {
+            stream,
+            received: Vec::new(),
+        }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the server reads");
+        self.stream
+            .write_all(bytes.as_ref())
+            .expect("the server reads");
     }
 
     pub fn finish(&mut self) {
@@ -245,7 +264,10 @@ impl Client {
                 self.received.extend_from_slice(&buffer[..count]);
                 true
             }
-            Err(error) => panic!("{error}; so far {:?}", String::from_utf8_lossy(&self.received)),
+            Err(error) => panic!(
+                "{error}; so far {:?}",
+                String::from_utf8_lossy(&self.received)
+            ),
         }
     }
 
@@ -254,16 +276,28 @@ impl Client {
         let end = loop {
             match self.received.windows(4).position(|w| w == b"\r\n\r\n") {
                 Some(at) => break at + 4,
-                None => assert!(self.more(), "closed: {:?}", String::from_utf8_lossy(&self.received)),
+                None => assert!(
+                    self.more(),
+                    "closed: {:?}",
+                    String::from_utf8_lossy(&self.received)
+                ),
             }
         };
         let head = String::from_utf8(self.received[..end].to_vec()).expect("text");
         let status: u16 = head[9..12].parse().expect("a status");
-        let mut response = Response { status, head, body: Vec::new() };
+        let mut response = Response {
+            status,
+            head,
+            body: Vec::new(),
+        };
         let length = match status {
             100..200 | 204 | 304 => 0,
             _ if head_only => 0,
-            _ => response.header("content-length").expect("a length").parse().expect("a number"),
+            _ => response
+                .header("content-length")
+                .expect("a length")
+                .parse()
+                .expect("a number"),
         };
         while self.received.len() < end + length {
             assert!(self.more(), "closed within a body");
@@ -283,12 +317,23 @@ impl Client {
             "" => String::new(),
             body => format!("Content-Length: {}\r\n", body.len()),
         };
-        self.send(format!("{request_line} HTTP/1.1\r\nHost: x\r\n{headers}{length}\r\n{body}"));
+        self.send(format!(
+            "{request_line} HTTP/1.1\r\nHost: x\r\n{headers}{length}\r\n{body}"
+        ));
         self.response(request_line.starts_with("HEAD"))
     }
 
     pub fn form(&mut self, path: &str, body: &str) -> Response {
-        self.with(&format!("POST {path}"), "Content-Type: application/x-www-form-urlencoded\r\n", body)
+        self.with(
+            &format!("POST {path}"),
+            "Content-Type: application/x-www-form-urlencoded\r\n",
+            body,
+        )
+    }
+
+    /// Whether the server has dropped the connection without another byte.
+    pub fn dropped(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 
     /// Whether the server has closed, and nothing more came.
