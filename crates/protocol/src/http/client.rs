@@ -230,10 +230,8 @@ impl Lines for ResponseLines<'_> {
             head.finish(self.to_head)?;
             return Ok(true);
         }
-        if let Some((known, value, is_first)) =
-            head.headers
-                .push(s, window, start, end, HEADERS_CAPACITY)?
-        {
+        if let Some(known) = head.headers.push(s, window, start, end, HEADERS_CAPACITY)? {
+            let (value, is_first) = head.headers.last(known);
             let value = value.of(window);
             match known {
                 Known::ContentLength => {

@@ -3,6 +3,7 @@
 //! Parts are split before they are decoded, so an encoded separator is data: `%2F` in a path segment is a
 //! slash in a parameter's value, never a new segment.
 
+use super::head::trim;
 use crate::scan;
 use memchr::memchr;
 
@@ -189,25 +190,46 @@ impl<'a> Iterator for Cookies<'a> {
         while !self.rest.is_empty() {
             let pair = take_until(&mut self.rest, b';');
             if let Some((name, value)) = split_at(pair, b'=') {
-                let value = super::head::trim(value);
-                let value = match value {
-                    [b'"', inner @ .., b'"'] => inner,
-                    _ => value,
-                };
-                return Some((super::head::trim(name), value));
+                return Some((trim(name), cookie_value(value)));
             }
         }
         None
     }
 }
 
-/// The value of the first cookie with this name; names are case-sensitive.
+/// The value of the first cookie with this name, which must be a token; names are case-sensitive.
 #[inline]
 #[must_use]
 pub fn cookie<'a>(header: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    cookies(header)
-        .find(|cookie| cookie.0 == name)
-        .map(|cookie| cookie.1)
+    let mut rest = trim_start(header);
+    loop {
+        // Only of the cookie wanted is more looked at than its first bytes.
+        if let Some(after) = rest.strip_prefix(name)
+            && let [b'=', value @ ..] = trim_start(after)
+        {
+            let end = memchr(b';', value).unwrap_or(value.len());
+            return Some(cookie_value(&value[..end]));
+        }
+        rest = trim_start(&rest[memchr(b';', rest)? + 1..]);
+    }
+}
+
+/// A cookie's value without white space and quotes around it.
+#[inline]
+fn cookie_value(value: &[u8]) -> &[u8] {
+    match trim(value) {
+        [b'"', inner @ .., b'"'] => inner,
+        value => value,
+    }
+}
+
+/// `bytes` without white space at their start.
+#[inline]
+fn trim_start(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    bytes
 }
 
 /// Takes what comes before the next `separator`, and the separator, off `rest`.
@@ -313,6 +335,12 @@ mod tests {
             let mut out = Vec::new();
             prop_assert_eq!(decode_form(&encoded, &mut out), Ok(()));
             prop_assert_eq!(out, text);
+        }
+
+        #[test]
+        fn one_cookie_is_the_first_of_all(header in "[ab=; \t\"]{0,24}", name in "[ab]{1,2}") {
+            let first = cookies(header.as_bytes()).find(|cookie| cookie.0 == name.as_bytes());
+            prop_assert_eq!(cookie(header.as_bytes(), name.as_bytes()), first.map(|cookie| cookie.1));
         }
 
         #[test]

@@ -45,6 +45,9 @@ pub trait Simd: Copy + sealed::Sealed {
     /// The bytes from 0x80 up.
     fn non_ascii(self, block: Self::Block) -> u64;
 
+    /// The bytes other than 0x20 to 0x7e.
+    fn unprintable(self, block: Self::Block) -> u64;
+
     /// The bytes that are members of `set`.
     fn in_set(self, block: Self::Block, set: &ByteSet) -> u64;
 

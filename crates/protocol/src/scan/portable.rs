@@ -66,6 +66,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn unprintable(self, block: [u64; 8]) -> u64 {
+        self.at_most(block, 0x1f) | self.eq(block, 0x7f) | self.non_ascii(block)
+    }
+
+    #[inline(always)]
     fn in_set(self, block: [u64; 8], set: &ByteSet) -> u64 {
         let mut mask = 0;
         for (i, word) in block.iter().enumerate() {

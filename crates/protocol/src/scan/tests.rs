@@ -9,9 +9,9 @@ const SET: ByteSet = ByteSet::new(b"<>&\"'/");
 struct Masks<'a>(&'a [u8]);
 
 impl Task for Masks<'_> {
-    type Output = [u64; 5];
+    type Output = [u64; 6];
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> [u64; 5] {
+    fn run<S: Simd>(self, s: S) -> [u64; 6] {
         let block = s.load(self.0);
         [
             s.eq(block, b'&'),
@@ -19,6 +19,7 @@ impl Task for Masks<'_> {
             s.eq(block, 0xff),
             s.in_set(block, &SET),
             s.non_ascii(block),
+            s.unprintable(block),
         ]
     }
 }
@@ -54,6 +55,7 @@ fn check(bytes: &[u8]) {
         naive(bytes, |b| b == 0xff),
         naive(bytes, |b| b"<>&\"'/".contains(&b)),
         naive(bytes, |b| !b.is_ascii()),
+        naive(bytes, |b| !(0x20..=0x7e).contains(&b)),
     ];
     let run = bytes
         .iter()

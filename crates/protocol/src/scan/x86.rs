@@ -117,6 +117,15 @@ impl Simd for Sse2 {
     }
 
     #[inline(always)]
+    fn unprintable(self, block: [__m128i; 4]) -> u64 {
+        // SAFETY: SSE2 is part of x86-64.
+        Sse2::mask(block, |x| unsafe {
+            // One up, 0x7f becomes the lowest of all signed bytes.
+            _mm_cmpgt_epi8(_mm_set1_epi8(0x21), _mm_add_epi8(x, _mm_set1_epi8(1)))
+        })
+    }
+
+    #[inline(always)]
     fn in_set(self, block: [__m128i; 4], set: &ByteSet) -> u64 {
         let mut mask = 0;
         for (i, part) in block.into_iter().enumerate() {
@@ -216,6 +225,20 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn unprintable(self, [low, high]: [__m256i; 2]) -> u64 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            // One up, 0x7f becomes the lowest of all signed bytes.
+            let (one, least) = (_mm256_set1_epi8(1), _mm256_set1_epi8(0x21));
+            mask_avx2(
+                self,
+                _mm256_cmpgt_epi8(least, _mm256_add_epi8(low, one)),
+                _mm256_cmpgt_epi8(least, _mm256_add_epi8(high, one)),
+            )
+        }
+    }
+
+    #[inline(always)]
     fn in_set(self, [low, high]: [__m256i; 2], set: &ByteSet) -> u64 {
         // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no alignment.
         unsafe {
@@ -293,6 +316,16 @@ impl Simd for Avx512 {
     fn non_ascii(self, block: __m512i) -> u64 {
         // SAFETY: `self` proves AVX-512BW.
         unsafe { _mm512_movepi8_mask(block) }
+    }
+
+    #[inline(always)]
+    fn unprintable(self, block: __m512i) -> u64 {
+        // SAFETY: `self` proves AVX-512BW.
+        unsafe {
+            // One up, 0x7f becomes the lowest of all signed bytes.
+            let up = _mm512_add_epi8(block, _mm512_set1_epi8(1));
+            _mm512_cmplt_epi8_mask(up, _mm512_set1_epi8(0x21))
+        }
     }
 
     #[inline(always)]

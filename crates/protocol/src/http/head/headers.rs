@@ -171,8 +171,9 @@ impl Headers {
             .map(move |header| header.value.of(bytes))
     }
 
-    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. If it is a known header,
-    /// gives that, its value and whether it is the first line of it.
+    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known header
+    /// it is; [`Headers::last`] says more, since a longer answer would be put together in memory from stores too
+    /// narrow for the load after them.
     #[inline(always)]
     pub(crate) fn push<S: Simd>(
         &mut self,
@@ -181,7 +182,7 @@ impl Headers {
         start: usize,
         end: usize,
         count_max: usize,
-    ) -> Result<Option<(Known, Span, bool)>, HeadFault> {
+    ) -> Result<Option<Known>, HeadFault> {
         let colon = s.run_end(window, start, end, &TOKEN);
         // With this the compiler knows that what is below `end` is in bounds.
         let text = &window[..end];
@@ -213,14 +214,21 @@ impl Headers {
             known,
         };
         self.count = count + 1;
-        Ok(known.map(|known| {
+        if let Some(known) = known {
             let first = &mut self.first[known as usize];
-            let is_first = *first == 0;
-            if is_first {
+            if *first == 0 {
                 *first = count as u8 + 1;
             }
-            (known, value, is_first)
-        }))
+        }
+        Ok(known)
+    }
+
+    /// The value of the line added last, and whether it is the first of the known header it is.
+    #[inline(always)]
+    pub(crate) fn last(&self, known: Known) -> (Span, bool) {
+        let value = self.as_slice().last().map(|header| header.value);
+        let is_first = usize::from(self.first[known as usize]) == self.count;
+        (value.unwrap_or_default(), is_first)
     }
 }
 

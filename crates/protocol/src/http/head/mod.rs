@@ -159,9 +159,13 @@ pub(crate) fn scan_head<S: Simd, L: Lines>(
         let (block, skip) = scan::block_at(s, window, at);
         let cr = s.eq(block, b'\r');
         let lf = s.eq(block, b'\n');
-        let controls = (s.at_most(block, 0x1f) & !s.eq(block, b'\t')) | s.eq(block, 0x7f);
         let lf_due = cr << 1 | after_cr;
-        let bad = ((controls & !(cr | lf)) | (lf ^ lf_due)) >> skip;
+        let mut controls = s.unprintable(block) & !(cr | lf);
+        if controls != 0 {
+            // Most heads are all ASCII and have no tabs, so what may be there is only looked at now.
+            controls &= !(s.non_ascii(block) | s.eq(block, b'\t'));
+        }
+        let bad = (controls | (lf ^ lf_due)) >> skip;
         // Only lines before the first bad byte.
         let mut ends = lf >> skip & bad.wrapping_sub(1) & !bad;
         while ends != 0 {

@@ -298,10 +298,8 @@ impl Lines for RequestLines<'_> {
                 return Ok(true);
             }
             let headers_max = self.limits.headers_max;
-            if let Some((known, value, is_first)) =
-                head.headers.push(s, window, start, end, headers_max)?
-            {
-                head.take_known(s, window, known, value, is_first)?;
+            if let Some(known) = head.headers.push(s, window, start, end, headers_max)? {
+                head.take_known(s, window, known)?;
             }
         } else if start == end {
             head.line.empty_lines += 1;
@@ -349,9 +347,8 @@ impl RequestHead {
         s: S,
         window: &[u8],
         known: Known,
-        value: Span,
-        is_first: bool,
     ) -> Result<(), RequestError> {
+        let (value, is_first) = self.headers.last(known);
         let pending = &mut self.pending;
         match known {
             Known::Host => {
