@@ -261,6 +261,30 @@ fn well_formed() {
             "Content-Length: 0\r\nExpect: 100-continue\r\n",
             Ok("0 keep"),
         ),
+        ("Connection: Keep-Alive, X\r\n", Ok("none keep")),
+        ("Connection: x,,\tCLOSE ,\r\n", Ok("none close")),
+        ("Connection:\r\n", Ok("none keep")),
+        (
+            "Connection: keep-alive\r\nConnection: x, close\r\n",
+            Ok("none close"),
+        ),
+        (
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n",
+            Ok("none keep"),
+        ),
+        (
+            "Connection: close, Content-Length\r\nContent-Length: 3\r\n",
+            Ok("3 close"),
+        ),
+        ("TE: trailers, chunked\r\n", Ok("none keep")),
+        (
+            "Trailer: Content-Length\r\nTransfer-Encoding: chunked\r\n",
+            Ok("chunked keep"),
+        ),
+        ("Content-Length:\t0\t\r\n", Ok("0 keep")),
+        ("X:\t \r\nY: z\r\n", Ok("none keep")),
+        ("X: :\r\nY:: z\r\n", Ok("none keep")),
+        ("Cookie: a=1\r\nCookie: b=2\r\n", Ok("none keep")),
         ("X-Empty:\r\n", Ok("none keep")),
         ("X-Obs: \u{e9}\u{ff}\r\n", Ok("none keep")),
         ("X: a\tb: c,;\"\r\n", Ok("none keep")),
@@ -300,6 +324,33 @@ fn malformed_request_lines() {
         ("GET / HTTP/1.10\r\n", Err(VersionInvalid)),
         ("GET / HTTP/11\r\n", Err(VersionInvalid)),
         ("GET / HTTP/1,1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/01.1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1.01\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1.1.1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1.\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/ 1.1\r\n", Err(VersionInvalid)),
+        ("GET / Http/1.1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1.\u{b9}\r\n", Err(VersionInvalid)),
+        ("GET / ICY/1.1\r\n", Err(VersionInvalid)),
+        ("GET / HTTP/1.1\t\r\n", Err(VersionInvalid)),
+        ("GET /\x0bHTTP/1.1\r\n", Err(Control)),
+        ("GET /\x0c HTTP/1.1\r\n", Err(Control)),
+        ("GET\u{a0}/ HTTP/1.1\r\n", Err(MethodInvalid)),
+        ("GET /\u{a0}HTTP/1.1\r\n", Err(TargetInvalid)),
+        ("\u{feff}GET / HTTP/1.1\r\n", Err(MethodInvalid)),
+        ("GET http://h\\@x/ HTTP/1.1\r\n", Err(TargetInvalid)),
+        ("GET http://h%00/ HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http://a,b/ HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http://h:99999/ HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http://u:p@h/ HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http:// HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http://?q HTTP/1.1\r\n", Err(HostInvalid)),
+        ("GET http: HTTP/1.1\r\n", Err(TargetForm)),
+        ("GET javascript:x HTTP/1.1\r\n", Err(TargetForm)),
+        ("GET . HTTP/1.1\r\n", Err(TargetForm)),
+        ("OPTIONS *?q HTTP/1.1\r\n", Err(TargetForm)),
+        ("OPTIONS */ HTTP/1.1\r\n", Err(TargetForm)),
         ("GET / HTTP/+1.1\r\n", Err(VersionInvalid)),
         ("GET / HTTP/x.1\r\n", Err(VersionInvalid)),
         ("GET / HTTPS/1.1\r\n", Err(VersionInvalid)),
@@ -402,6 +453,102 @@ fn malformed_headers() {
         ("Content-Length: 1e3\r\n", Err(ContentLengthInvalid)),
         ("Content-Length: \"5\"\r\n", Err(ContentLengthInvalid)),
         ("Content-Length:\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 1_0\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 5,\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: ,5\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 5;\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 5\t5\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: :5\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 0b1\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 0o7\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: \u{ff}5\r\n", Err(ContentLengthInvalid)),
+        ("Content-Length: 5\x0b\r\n", Err(Control)),
+        ("Content-Length: 5\x0c\r\n", Err(Control)),
+        (
+            "Content-Length:5\r\ncontent-length:5\r\n",
+            Err(ContentLengthDuplicate),
+        ),
+        (
+            "Content-Length: 0\r\nContent-Length: 0\r\n",
+            Err(ContentLengthDuplicate),
+        ),
+        (
+            "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
+            Err(BothLengths),
+        ),
+        (
+            "Content-Length: 5\r\nTransfer-Encoding: identity\r\n",
+            Err(BothLengths),
+        ),
+        ("Content-Length 5\r\n", Err(HeaderNameInvalid)),
+        ("Content-Length\r\n", Err(HeaderColonMissing)),
+        ("Content-Length\0: 5\r\n", Err(Control)),
+        ("\0Content-Length: 5\r\n", Err(Control)),
+        ("\x0bTransfer-Encoding: chunked\r\n", Err(Control)),
+        ("Transfer-Encoding\x0b: chunked\r\n", Err(Control)),
+        (
+            "Transfer-Encoding\t:chunked\r\n",
+            Err(HeaderSpaceBeforeColon),
+        ),
+        (
+            "Transfer-Encoding\u{a0}: chunked\r\n",
+            Err(HeaderNameInvalid),
+        ),
+        ("\tTransfer-Encoding: chunked\r\n", Err(HeaderFold)),
+        ("X: y\r\n\tTransfer-Encoding: chunked\r\n", Err(HeaderFold)),
+        ("Transfer\r-Encoding: chunked\r\n", Err(BareCr)),
+        ("X: y\rTransfer-Encoding: chunked\r\n", Err(BareCr)),
+        ("X: y\nTransfer-Encoding: chunked\r\n", Err(BareLf)),
+        ("X: y\n\rTransfer-Encoding: chunked\r\n", Err(BareLf)),
+        ("X: y\r\r\nTransfer-Encoding: chunked\r\n", Err(BareCr)),
+        ("Transfer-Encoding: chunked\x0b\r\n", Err(Control)),
+        ("Transfer-Encoding: chunked\0\r\n", Err(Control)),
+        (
+            "Transfer-Encoding: chun\tked\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        (
+            "Transfer-Encoding: chunked chunked\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        (
+            "Transfer-Encoding: 'chunked'\r\n",
+            Err(TransferEncodingUnknown),
+        ),
+        (
+            "Transfer-Encoding: chunked;\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        (
+            "Transfer-Encoding: chunked, identity\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        (
+            "Transfer-Encoding: identity, chunked\r\n",
+            Err(TransferEncodingUnknown),
+        ),
+        (
+            "Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n",
+            Err(TransferEncodingUnknown),
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding:\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        (
+            "Transfer-Encoding: \u{ff}chunked\r\n",
+            Err(TransferEncodingInvalid),
+        ),
+        ("Transfer-Encoding: chunk\r\n", Err(TransferEncodingUnknown)),
+        (
+            "Transfer-Encoding: cow\r\nTransfer-Encoding: chunked\r\n",
+            Err(TransferEncodingUnknown),
+        ),
+        (
+            "Expect: 100-continue\r\nExpect: x\r\n",
+            Err(ExpectationUnknown),
+        ),
+        ("Expect: 100-continue;q=1\r\n", Err(ExpectationUnknown)),
         ("Content-Length: \u{b2}\r\n", Err(ContentLengthInvalid)),
         (
             "Content-Length: 18446744073709551616\r\n",
@@ -507,6 +654,35 @@ fn malformed_headers() {
         ("GET / HTTP/1.1\r\nHost: \u{e9}\r\n\r\n", Err(HostInvalid)),
         ("GET / HTTP/1.0\r\nHost: a b\r\n\r\n", Err(HostInvalid)),
         (
+            "GET / HTTP/1.1\r\nHost: a\r\nHost:\r\n\r\n",
+            Err(HostDuplicate),
+        ),
+        (
+            "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n",
+            Err(HostDuplicate),
+        ),
+        (
+            "GET http://a/ HTTP/1.1\r\nHost: a b\r\n\r\n",
+            Err(HostInvalid),
+        ),
+        ("GET / HTTP/1.1\r\nHost: a#b\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a?b\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a\\b\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a%2eb\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a\tb\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a:-1\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: a:+80\r\n\r\n", Err(HostInvalid)),
+        ("GET / HTTP/1.1\r\nHost: []\r\n\r\n", Err(HostInvalid)),
+        (
+            "GET / HTTP/1.1\r\nHost: [::1%25lo]\r\n\r\n",
+            Err(HostInvalid),
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+            Err(HeaderSpaceBeforeColon),
+        ),
+        ("GET / HTTP/1.1\r\n\tHost: a\r\n\r\n", Err(HeaderFold)),
+        (
             "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
             Err(TransferEncodingHttp10),
         ),
@@ -521,6 +697,26 @@ fn malformed_headers() {
     expect(&[(&enough, Ok("GET /? h none keep +0"))]);
     let big = format!("GET / HTTP/1.1\r\nA: {}", "b".repeat(700));
     expect(&[(&big, Err(HeadTooLarge))]);
+}
+
+#[test]
+fn large_but_legal() {
+    let cookie = format!("Cookie: a={}\r\n", "b".repeat(8000));
+    let many = "A: b\r\n".repeat(99);
+    let path = "a".repeat(8000);
+    for request in [
+        format!("GET / HTTP/1.1\r\nHost: h\r\n{cookie}\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: h\r\n{many}\r\n"),
+        format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"),
+    ] {
+        let limits = HeadLimits::default();
+        for level in Level::all() {
+            let progress =
+                parse_head_with(level, &mut RequestHead::new(), request.as_bytes(), &limits);
+            let head_len = request.len();
+            assert_eq!(progress, Ok(Progress::Complete { head_len }), "{level:?}");
+        }
+    }
 }
 
 #[test]

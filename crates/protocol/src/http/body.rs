@@ -1,8 +1,8 @@
 //! Content in chunks (RFC 9112 section 7.1), decoded as it arrives.
 //!
 //! A state machine over bytes that hands out data in spans: chunk data is never looked at, only the few
-//! bytes between are. Strict: sizes are plain hex digits, lines end in CR LF, extensions and trailers
-//! are bounded, checked and dropped.
+//! bytes between are. Strict: sizes are plain hex digits with nothing around them, lines end in CR LF, extensions and
+//! trailers are bounded, checked and dropped: what a trailer says of framing or routing never counts.
 
 use super::head::TOKEN;
 
@@ -34,7 +34,7 @@ pub enum BodyError {
     /// A chunk size that is not one to sixteen hex digits.
     #[error("invalid chunk size")]
     ChunkSize,
-    /// A chunk extension with control characters, an empty one, or too many.
+    /// A malformed chunk extension, or too many.
     #[error("invalid chunk extension")]
     ChunkExtension,
     /// A chunk or line that does not end in CR LF.
@@ -78,8 +78,7 @@ pub struct Decoded {
 enum State {
     /// In a chunk's size, with this many digits read.
     Size(u8),
-    /// In an extension; whether something other than white space came since its semicolon.
-    Extension(bool),
+    Extension(Extension),
     SizeLf,
     Data,
     DataCr,
@@ -91,6 +90,26 @@ enum State {
     TrailerLf,
     EndLf,
     Done,
+}
+
+/// Where in a chunk extension the decoder is: `; name = value`, the value a token or a quoted string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    /// After the semicolon.
+    Start,
+    Name,
+    /// White space after the name.
+    AfterName,
+    /// After the equals sign.
+    ValueStart,
+    Token,
+    Quoted,
+    /// After a backslash in a quoted string.
+    QuotedPair,
+    /// After the closing quote.
+    QuoteEnd,
+    /// White space after the value.
+    AfterValue,
 }
 
 /// Decodes one chunked body.
@@ -212,7 +231,7 @@ impl ChunkedDecoder {
         match self.state {
             State::Size(digits) => match byte {
                 b'\r' if digits > 0 => Ok(State::SizeLf),
-                b';' if digits > 0 => Ok(State::Extension(false)),
+                b';' if digits > 0 => Ok(State::Extension(Extension::Start)),
                 _ => {
                     let digit = char::from(byte).to_digit(16);
                     let Some(digit) = digit.filter(|_| digits < 16) else {
@@ -226,19 +245,7 @@ impl ChunkedDecoder {
                     Ok(State::Size(digits + 1))
                 }
             },
-            State::Extension(named) => {
-                self.extensions_left = self
-                    .extensions_left
-                    .checked_sub(1)
-                    .ok_or(BodyError::ChunkExtension)?;
-                match byte {
-                    b'\r' if named => Ok(State::SizeLf),
-                    b';' if named => Ok(State::Extension(false)),
-                    b' ' | b'\t' => Ok(State::Extension(named)),
-                    b';' | 0..=0x1f | 0x7f => Err(BodyError::ChunkExtension),
-                    _ => Ok(State::Extension(true)),
-                }
-            }
+            State::Extension(place) => self.extension(place, byte),
             State::SizeLf if byte == b'\n' => {
                 if self.chunk_left == 0 {
                     return Ok(State::TrailerStart);
@@ -260,6 +267,31 @@ impl ChunkedDecoder {
             State::TrailerStart if byte == b'\r' => Ok(State::EndLf),
             State::TrailerStart | State::TrailerName | State::TrailerValue => self.trailer(byte),
         }
+    }
+
+    /// The state after a byte of a chunk extension (RFC 9112 section 7.1.1).
+    fn extension(&mut self, place: Extension, byte: u8) -> Result<State, BodyError> {
+        use Extension::*;
+        self.extensions_left = self
+            .extensions_left
+            .checked_sub(1)
+            .ok_or(BodyError::ChunkExtension)?;
+        let next = match (place, byte) {
+            (Name | Token | QuoteEnd, b'\r') => return Ok(State::SizeLf),
+            (Name | AfterName | Token | QuoteEnd | AfterValue, b';') => Start,
+            (Name | AfterName, b'=') => ValueStart,
+            (Name, b' ' | b'\t') => AfterName,
+            (Token | QuoteEnd, b' ' | b'\t') => AfterValue,
+            (Start | AfterName | ValueStart | AfterValue, b' ' | b'\t') => place,
+            (ValueStart, b'"') | (QuotedPair, b'\t' | 0x20..=0x7e | 0x80..) => Quoted,
+            (Quoted, b'"') => QuoteEnd,
+            (Quoted, b'\\') => QuotedPair,
+            (Quoted, b'\t' | 0x20..=0x7e | 0x80..) => Quoted,
+            (Start | Name, _) if TOKEN.contains(byte) => Name,
+            (ValueStart | Token, _) if TOKEN.contains(byte) => Token,
+            _ => return Err(BodyError::ChunkExtension),
+        };
+        Ok(State::Extension(next))
     }
 
     /// The state after a byte of a trailer line (RFC 9112 section 7.1.2).
@@ -287,8 +319,8 @@ mod tests {
 
     const SMALL: ChunkLimits = ChunkLimits {
         body_max: 64,
-        extensions_max: 8,
-        trailers_max: 16,
+        extensions_max: 16,
+        trailers_max: 32,
     };
 
     /// The content and how many bytes were the body's; checked to be the same in place and at every split.
@@ -324,7 +356,7 @@ mod tests {
 
     #[test]
     fn decodes() {
-        let cases: [(&[u8], &[u8]); 6] = [
+        let cases: [(&[u8], &[u8]); 17] = [
             (b"0\r\n\r\n", b""),
             (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
             (
@@ -337,6 +369,17 @@ mod tests {
                 b"0123456789",
             ),
             (b"1; q=\"x\"\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"1;a;b=1;c\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"1; a\t= b ;c\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"1;a=\"\"\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"1;a=\"x;;y=,\";b\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"1;a=\"\\\"\\\\\xe9\"\r\nz\r\n0\r\n\r\n", b"z"),
+            (b"0000000000000001\r\nz\r\n0000\r\n\r\n", b"z"),
+            (b"0\r\nContent-Length: 5\r\n\r\n", b""),
+            (b"0\r\nTransfer-Encoding: gzip\r\n\r\n", b""),
+            (b"0\r\nHost: x\r\nA: \xe9\t\r\n\r\n", b""),
+            (b"0;last=1\r\nA:b\r\n\r\n", b""),
+            (b"1\r\n\n\r\n2\r\n\r\n\r\n0\r\n\r\n", b"\n\r\n"),
         ];
         for (input, content) in cases {
             let mut input = input.to_vec();
@@ -354,7 +397,7 @@ mod tests {
     #[test]
     fn refuses() {
         use BodyError::*;
-        let cases: [(&[u8], BodyError); 29] = [
+        let cases: [(&[u8], BodyError); 62] = [
             (b"\r\n", ChunkSize),
             (b"g\r\n", ChunkSize),
             (b"+5\r\nhello", ChunkSize),
@@ -382,10 +425,46 @@ mod tests {
             (b"5;a\nhello", ChunkExtension),
             (b"5;a\0\r\nhello", ChunkExtension),
             (b"5;aaaaaaaaaaaaaaaaaaaaaaaa", ChunkExtension),
+            (b"5;a \r\nhello", ChunkExtension),
+            (b"5;a=\r\nhello", ChunkExtension),
+            (b"5;=b\r\nhello", ChunkExtension),
+            (b"5;a==b\r\nhello", ChunkExtension),
+            (b"5;a b\r\nhello", ChunkExtension),
+            (b"5;a=b c\r\nhello", ChunkExtension),
+            (b"5;a=\"b\r\nhello", ChunkExtension),
+            (b"5;a=\"b\n\"\r\nhello", ChunkExtension),
+            (b"5;a=\"b\\\r\nhello", ChunkExtension),
+            (b"5;a=\"b\"c\r\nhello", ChunkExtension),
+            (b"5;\"a\"\r\nhello", ChunkExtension),
+            (b"5;\nhello", ChunkExtension),
+            (b"5;a\rX", LineEnd),
+            (b"5 ;a\r\nhello", ChunkSize),
+            (b"5\t\r\nhello", ChunkSize),
+            (b"0X5\r\nhello", ChunkSize),
+            (b"1_0\r\nhello", ChunkSize),
+            (b"5.0\r\nhello", ChunkSize),
+            (b"5,\r\nhello", ChunkSize),
+            (b"\xef\xbc\x95\r\nhello", ChunkSize),
+            (b"\n5\r\nhello", ChunkSize),
+            (b"10000000000000005\r\nhello", TooLarge),
+            (b"5\r\nhello\r\n\r\n", ChunkSize),
+            (b"5\r\nhello0000\r\n", LineEnd),
+            (b"5\r\nhello\n\n0\r\n", LineEnd),
+            (b"0\r\n\n", Trailer),
+            (b"0\n\n", ChunkSize),
+            (b"0\r\nGET / HTTP/1.1\r\n", Trailer),
+            (b"0\r\nA: b\r\n c\r\n", Trailer),
+            (b"0\r\nA : b\r\n", Trailer),
+            (b"0\r\n A: b\r\n", Trailer),
+            (b"0\r\nA: \0\r\n", Trailer),
+            (b"0\r\nA: b\rX", LineEnd),
             (b"0\r\nX 1\r\n", Trailer),
             (b"0\r\n: 1\r\n", Trailer),
             (b"0\r\nX: 1\nY", Trailer),
-            (b"0\r\nX: 1234567890123456\r\n", TrailersTooLarge),
+            (
+                b"0\r\nX: 12345678901234567890123456789012\r\n",
+                TrailersTooLarge,
+            ),
             (b"0\r\n\rX", LineEnd),
         ];
         for (input, error) in cases {

@@ -34,19 +34,33 @@ pub struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// Those of a request; of repeated headers the first line counts.
+    /// Those of a request. Lines of If-Match or of If-None-Match that follow one another are one list (RFC 9110
+    /// section 5.3); otherwise of repeated headers the first line counts.
     #[must_use]
     pub fn of(head: &RequestHead, bytes: &'a [u8]) -> Conditions<'a> {
         let value = |known| head.known(known).map(|span| span.of(bytes));
         Conditions {
-            if_match: value(Known::IfMatch),
+            if_match: list(head, bytes, Known::IfMatch),
             if_unmodified_since: value(Known::IfUnmodifiedSince),
-            if_none_match: value(Known::IfNoneMatch),
+            if_none_match: list(head, bytes, Known::IfNoneMatch),
             if_modified_since: value(Known::IfModifiedSince),
             if_range: value(Known::IfRange),
             range: value(Known::Range),
         }
     }
+}
+
+/// The entity tags of a header, from the first line to the last of those that follow one another. In one piece,
+/// with the names of the later lines in it: these have no quotes, so [`matches_any`] finds no tag in them.
+fn list<'a>(head: &RequestHead, bytes: &'a [u8], known: Known) -> Option<&'a [u8]> {
+    let mut lines = head
+        .headers()
+        .iter()
+        .skip_while(|line| line.known != Some(known));
+    let first = lines.next()?.value;
+    let last = lines.take_while(|line| line.known == Some(known)).last();
+    let end = last.map_or(first.end, |line| line.value.end);
+    bytes.get(usize::from(first.start)..usize::from(end))
 }
 
 /// How to answer a request for a file.
@@ -253,6 +267,7 @@ fn position(digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::request::{HeadLimits, parse_head};
 
     const NOW: u64 = 1_700_000_000;
     const MODIFIED: u64 = 784_111_777;
@@ -308,6 +323,43 @@ mod tests {
                 Whole
             };
             assert_eq!(put, expected, "{tags:?}");
+        }
+    }
+
+    #[test]
+    fn repeated_lines_are_one_list() {
+        for (lines, expected) in [
+            (
+                "If-None-Match: \"a\"\r\nIf-None-Match: \"v,1\"\r\n",
+                Outcome::NotModified,
+            ),
+            (
+                "If-None-Match: \"v,1\", \"b\"\r\nif-none-match: W/\"a\"\r\n",
+                Outcome::NotModified,
+            ),
+            (
+                "If-None-Match: W/\"a\"\r\nIf-None-Match:\r\nIf-None-Match: W/\"v,1\"\r\n",
+                Outcome::NotModified,
+            ),
+            (
+                "If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\nX: \"v,1\"\r\n",
+                Outcome::Whole,
+            ),
+            (
+                "If-None-Match: \"a\"\r\nX: \"v,1\"\r\nIf-None-Match: \"b\"\r\n",
+                Outcome::Whole,
+            ),
+            ("If-Match: \"a\"\r\nIf-Match: \"v,1\"\r\n", Outcome::Whole),
+            (
+                "If-Match: \"a\"\r\nIf-Match: \"b\"\r\n",
+                Outcome::PreconditionFailed,
+            ),
+        ] {
+            let bytes = format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+            let mut head = RequestHead::new();
+            parse_head(&mut head, bytes.as_bytes(), &HeadLimits::default()).unwrap();
+            let conditions = Conditions::of(&head, bytes.as_bytes());
+            assert_eq!(outcome(Method::Get, conditions), expected, "{lines}");
         }
     }
 

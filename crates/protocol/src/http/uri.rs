@@ -269,6 +269,19 @@ mod tests {
         assert_eq!(decoded("a%00", true), Err(UriError::Nul));
         assert_eq!(decoded("a\0b", true), Err(UriError::Nul));
         assert_eq!(decoded("%ff", true), Err(UriError::NotUtf8));
+        // Overlong forms, a surrogate, a character cut short.
+        for bad in [
+            "%c0%af",
+            "%c0%80",
+            "%e0%80%af",
+            "%f0%80%80%af",
+            "%ed%a0%80",
+            "%e2%82",
+        ] {
+            assert_eq!(decoded(bad, true), Err(UriError::NotUtf8), "{bad}");
+        }
+        assert_eq!(decoded("%u0041", true), Err(UriError::Escape));
+        assert_eq!(decoded("%252e", true).as_deref(), Ok("%2e"));
     }
 
     #[test]
@@ -294,6 +307,17 @@ mod tests {
             ("/..%2f..%2fetc", "!"),
             ("/a%5c..", "!"),
             ("/...", "..."),
+            ("/%2e%2e%2f%2e%2e%2fetc", "!"),
+            ("/%2e./a", "!"),
+            ("/.%2e/a", "!"),
+            ("/a/%2e%2e/b", "b"),
+            ("/a/.%2e%2fb", "!"),
+            ("/%252e%252e/a", "%2e%2e/a"),
+            ("/..;/a", "..;/a"),
+            ("/a\\..\\b", "!"),
+            ("/%5c%5chost", "!"),
+            ("//etc/passwd", "etc/passwd"),
+            ("/a/%2fetc", "!"),
         ] {
             let expected = match name {
                 "!" => Err(UriError::Path),
