@@ -1,4 +1,6 @@
-//! What loads servers and measures them: the load generator ([`load`]) and the limit that no server beats ([`limit`]).
+//! What loads servers and measures them: the load generator ([`load`]), the paper's emulation ([`emulate`]) and the
+//! limit that no server beats ([`limit`]).
 
+pub mod emulate;
 pub mod limit;
 pub mod load;

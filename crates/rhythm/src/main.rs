@@ -1,2 +1,63 @@
-//! The `rhythm` binary.
-fn main() {}
+//! The `rhythm` binary: one subcommand for each server or tool. It alone reads flags and files.
+//!
+//! Each subcommand is a module with its flags (`Args`), which say what was typed, and `run`, which makes of them the
+//! options of the library that does the work. An error is printed once, with its causes, and ends with exit
+//! code 1; wrong flags end with 2.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod besim;
+mod check;
+mod duration;
+mod folder;
+mod load;
+mod logs;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A web server that executes similar requests together.
+///
+/// Requests for the same page form a cohort within a latency bound; parsing, session lookup, backend access and
+/// rendering then happen once for the cohort instead of once for each request.
+#[derive(Debug, Parser)]
+#[command(name = "rhythm", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Check(check::Args),
+    Besim(besim::Args),
+    Load(load::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Besim(args) => besim::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Bench(args) => bench::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("rhythm: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -30,8 +30,11 @@ mod visit;
 mod worker;
 
 pub use chain::Page;
+pub(crate) use expect::Expected;
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
+pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
+pub(crate) use visit::Visit;
 
 use report::Counts;
 use rhythm_net::resource::raise_open_files;

@@ -35,14 +35,7 @@ impl fmt::Display for Listing<'_> {
         let page = self.page;
         writeln!(f, "page {}", page.name)?;
         for route in &page.routes {
-            write!(f, "  route {} ", route.method)?;
-            for segment in &route.segments {
-                match segment {
-                    Segment::Literal(text) => write!(f, "/{text}")?,
-                    Segment::Param(name) => write!(f, "/{{{name}}}")?,
-                }
-            }
-            writeln!(f)?;
+            writeln!(f, "  route {route}")?;
         }
         match page.session {
             SessionUse::None => {}

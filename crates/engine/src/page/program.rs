@@ -560,6 +560,22 @@ pub struct Route {
     pub segments: Vec<Segment>,
 }
 
+impl std::fmt::Display for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.method)?;
+        if self.segments.is_empty() {
+            return f.write_str("/");
+        }
+        for segment in &self.segments {
+            match segment {
+                Segment::Literal(text) => write!(f, "/{text}")?,
+                Segment::Param(name) => write!(f, "/{{{name}}}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// One segment of a route's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {

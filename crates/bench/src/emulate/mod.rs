@@ -1,0 +1,367 @@
+//! `rhythm bench`: the paper's emulation (section 5.3.2). The network is taken away, and nothing else.
+//!
+//! Requests lie in memory; the server's own pipeline gets them through a [`port`] that copies every answer to main memory instead of
+//! sending it; BeSim is a function call. So what is measured is all that the server itself does for a request: reading,
+//! parsing, sessions, rendering, stitching, materializing. Each page type is run in isolation, and the throughput of the mix is
+//! the weighted harmonic mean (section 5.3.1). Executors alternate, several times, and the median counts.
+//!
+//! Beside each figure stands the limit measured in the same run: copying as many bytes as the page's answer has, from the
+//! cache to the same memory.
+
+mod port;
+mod report;
+
+pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3};
+
+use crate::load::{Expected, Page, Rng, Visit};
+use perf_event::events::Hardware;
+use port::MemoryPort;
+use rhythm_besim::Bank;
+use rhythm_engine::device::Executor;
+use rhythm_engine::session::SessionArray;
+use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
+use rhythm_server::backend::EmbeddedBesim;
+use rhythm_server::metrics::{Metrics, SessionGauge};
+use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Makes an executor to measure.
+pub type MakeExecutor = Box<dyn Fn() -> Box<dyn Executor>>;
+
+/// What to measure.
+pub struct EmulationOptions {
+    /// The executors, by name.
+    pub executors: Vec<(String, MakeExecutor)>,
+    /// Lanes of a cohort.
+    pub cohort_size: usize,
+    /// Cohorts that are fed at a time.
+    pub in_flight: usize,
+    /// Requests measured of each page type and executor, in each repeat.
+    pub requests: usize,
+    /// Repeats; the median counts.
+    pub repeats: usize,
+    /// Bytes of memory that answers are materialized to, round and round.
+    pub ring_bytes: usize,
+    /// The pages to measure; empty: all.
+    pub pages: Vec<Page>,
+}
+
+impl std::fmt::Debug for EmulationOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let executors: Vec<&String> = self.executors.iter().map(|(name, _)| name).collect();
+        f.debug_struct("EmulationOptions")
+            .field("executors", &executors)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulationError {
+    /// An answer is not the page asked for: a figure for it would mean nothing.
+    #[error("{executor} does not answer {page}: {excerpt}")]
+    Wrong {
+        /// The page asked for.
+        page: &'static str,
+        /// Who answered.
+        executor: String,
+        /// The answer's beginning.
+        excerpt: String,
+    },
+}
+
+/// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a core's time means.
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[derive(Debug)]
+struct NoGauge;
+
+impl SessionGauge for NoGauge {
+    fn sessions(&self) -> (usize, usize) {
+        (0, 0)
+    }
+}
+
+/// A pipeline with its clients, who are all logged in, and their requests for one page.
+struct Stage {
+    pipeline: Pipeline,
+    port: MemoryPort,
+    connections: Vec<ConnectionId>,
+    requests: Vec<Vec<u8>>,
+    now: Time,
+}
+
+impl Stage {
+    fn new(
+        site: &Arc<Site>,
+        options: &EmulationOptions,
+        executor: Box<dyn Executor>,
+        page: Page,
+    ) -> Stage {
+        let clients = options.cohort_size * options.in_flight;
+        let sessions = clients + 2 * options.requests + 1024;
+        let service = site.service();
+        let bank = Bank::new(
+            service
+                .backends
+                .first()
+                .map_or(100_000, |backend| backend.users),
+        );
+        let mut seed = 1u128;
+        let parts = PipelineParts {
+            site: Arc::clone(site),
+            executor,
+            backends: Box::new(move |_, _| Box::new(EmbeddedBesim::new(bank.clone()))),
+            sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
+            // A bench's sessions may be guessed.
+            random: Box::new(move || {
+                seed = seed
+                    .wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645)
+                    .wrapping_add(1);
+                seed
+            }),
+            metrics: Metrics::new(1, Arc::<AtomicU64>::default(), Box::new(NoGauge)).worker(0),
+            log: None,
+            now: Time::ZERO,
+        };
+        let mut pipeline_options: PipelineOptions =
+            rhythm_server::ServerOptions::of(service, any_address()).pipeline;
+        pipeline_options.formation.lanes_max = options.cohort_size;
+        pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
+        let mut stage = Stage {
+            pipeline: Pipeline::new(parts, pipeline_options),
+            port: MemoryPort::new(options.ring_bytes),
+            connections: Vec::new(),
+            requests: Vec::new(),
+            now: Time::ZERO,
+        };
+        stage.log_in(clients, page, &Bank::new(100_000));
+        stage
+    }
+
+    /// Opens the connections, logs a user in on each, and prepares its request for the page.
+    fn log_in(&mut self, clients: usize, page: Page, bank: &Bank) {
+        let mut rng = Rng::new(7);
+        let mut expected = Expected::default();
+        let mut visits: Vec<Visit> = (0..clients)
+            .map(|_| Visit::new(1 + rng.below(bank.users()), true))
+            .collect();
+        for slot in 0..clients as u32 {
+            let connection = ConnectionId::new(slot, 1);
+            self.connections.push(connection);
+            let accepted = Accepted {
+                connection,
+                listener: ListenerId(0),
+                peer: any_address(),
+            };
+            self.pipeline.opened(&mut self.port, accepted, self.now);
+        }
+        self.port.keep = true;
+        for visit in &mut visits {
+            let mut request = Vec::new();
+            visit.page(
+                Page::Login,
+                bank,
+                "bench",
+                &mut rng,
+                &mut request,
+                &mut expected,
+            );
+            self.requests.push(request);
+        }
+        self.round();
+        for (visit, client) in visits.iter_mut().zip(0..) {
+            visit.cookie = cookie_of(self.port.answer(client)).to_vec();
+            visit.signed_in = true;
+            let request = &mut self.requests[client];
+            request.clear();
+            visit.page(page, bank, "bench", &mut rng, request, &mut expected);
+        }
+        self.port.keep = false;
+    }
+
+    /// Every client sends its request once, and is answered.
+    fn round(&mut self) {
+        for (connection, request) in self.connections.iter().zip(&self.requests) {
+            self.pipeline
+                .received(&mut self.port, *connection, request, self.now);
+        }
+        self.pipeline.idle(&mut self.port, self.now);
+        self.now = self.now + Duration::from_micros(1);
+    }
+
+    /// A round whose answers are looked at: each must be the page.
+    fn check(&mut self, page: Page, executor: &str) -> Result<(), EmulationError> {
+        self.port.keep = true;
+        self.round();
+        self.port.keep = false;
+        for client in 0..self.connections.len() {
+            let answer = self.port.answer(client);
+            let marker = format!("data-page=\"{}\"", page.name());
+            let is_page = match page {
+                Page::CheckDetailImage => contains(answer, b"Content-Type: image/"),
+                // Who has one account only cannot transfer.
+                Page::PostTransfer => {
+                    contains(answer, marker.as_bytes())
+                        || contains(answer, b"data-page=\"message\"")
+                }
+                _ => contains(answer, marker.as_bytes()),
+            };
+            if !is_page || !answer.starts_with(b"HTTP/1.1 200") {
+                return Err(EmulationError::Wrong {
+                    page: page.name(),
+                    executor: executor.to_owned(),
+                    excerpt: String::from_utf8_lossy(&answer[..answer.len().min(400)]).into_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rounds of at least so many requests: nanoseconds, bytes and instructions a request.
+    fn measure(&mut self, requests: usize) -> Measured {
+        let rounds = requests.div_ceil(self.connections.len()).max(1);
+        let count = (rounds * self.connections.len()) as f64;
+        let mut counter = perf_event::Builder::new(Hardware::INSTRUCTIONS)
+            .build()
+            .ok();
+        if let Some(counter) = &mut counter
+            && counter.enable().is_err()
+        {
+            return self.measure_rounds(rounds, count);
+        }
+        let measured = self.measure_rounds(rounds, count);
+        let instructions = counter.and_then(|mut counter| counter.read().ok());
+        Measured {
+            instructions: instructions.map(|all| all as f64 / count),
+            ..measured
+        }
+    }
+
+    fn measure_rounds(&mut self, rounds: usize, count: f64) -> Measured {
+        let bytes = self.port.bytes;
+        let start = cpu_ns();
+        for _ in 0..rounds {
+            self.round();
+        }
+        Measured {
+            ns: (cpu_ns() - start) as f64 / count,
+            bytes: (self.port.bytes - bytes) as f64 / count,
+            instructions: None,
+        }
+    }
+}
+
+/// What one run of a page found, a request.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    ns: f64,
+    bytes: f64,
+    instructions: Option<f64>,
+}
+
+fn any_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}
+
+/// `name=value` of the first Set-Cookie of an answer.
+fn cookie_of(answer: &[u8]) -> &[u8] {
+    let start = memchr::memmem::find(answer, b"Set-Cookie: ").map_or(answer.len(), |at| at + 12);
+    let rest = &answer[start..];
+    &rest[..memchr::memchr2(b';', b'\r', rest).unwrap_or(0)]
+}
+
+/// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the limit of materializing.
+fn copy_ns(bytes: usize, ring: &mut MemoryPort, repeats: usize) -> f64 {
+    let page = vec![b'x'; bytes];
+    let copies = 20_000;
+    let mut runs: Vec<f64> = (0..repeats)
+        .map(|_| {
+            let start = cpu_ns();
+            for _ in 0..copies {
+                ring.copy(black_box(&page));
+            }
+            (cpu_ns() - start) as f64 / f64::from(copies)
+        })
+        .collect();
+    median(&mut runs)
+}
+
+fn median(runs: &mut [f64]) -> f64 {
+    runs.sort_by(f64::total_cmp);
+    runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Measures a site; `progress` is told what is being measured.
+///
+/// # Errors
+/// When an answer is not the page asked for.
+pub fn run(
+    site: &Arc<Site>,
+    options: &EmulationOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, EmulationError> {
+    let mut pages = Vec::new();
+    let chosen = Page::ALL
+        .iter()
+        .filter(|page| options.pages.is_empty() || options.pages.contains(page));
+    for &page in chosen {
+        progress(page.name());
+        let mut stages = Vec::new();
+        for (name, make) in &options.executors {
+            let mut stage = Stage::new(site, options, make(), page);
+            stage.check(page, name)?;
+            stages.push((name, stage, Vec::new()));
+        }
+        for _ in 0..options.repeats.max(1) {
+            for (_, stage, runs) in &mut stages {
+                runs.push(stage.measure(options.requests));
+            }
+        }
+        let bytes = stages
+            .first()
+            .and_then(|(_, _, runs)| runs.first())
+            .map_or(0.0, |run| run.bytes);
+        let copy = stages.first_mut().map_or(f64::NAN, |(_, stage, _)| {
+            copy_ns(bytes as usize, &mut stage.port, options.repeats.max(3))
+        });
+        let executed = stages.iter().map(|(name, _, runs)| {
+            let of = |value: fn(&Measured) -> f64| {
+                median(&mut runs.iter().map(value).collect::<Vec<_>>())
+            };
+            let instructions = runs.iter().all(|run| run.instructions.is_some());
+            Executed::new(
+                name,
+                of(|run| run.ns),
+                bytes,
+                instructions.then(|| of(|run| run.instructions.unwrap_or(f64::NAN))),
+                copy,
+            )
+        });
+        pages.push(PageResult {
+            page: page.name(),
+            mix14_percent: report::mix14(page),
+            mix16_percent: page.mix(),
+            bytes,
+            copy_ns: copy,
+            executed: executed.collect(),
+        });
+    }
+    Ok(Report::new(
+        options.cohort_size,
+        options.in_flight,
+        options.ring_bytes,
+        pages,
+    ))
+}

@@ -1,0 +1,253 @@
+//! What the emulation found, and the paper's figures beside it.
+
+use crate::load::Page;
+use serde::Serialize;
+use std::fmt;
+
+/// A page type under one executor. All figures are medians, a request, on one core.
+#[derive(Clone, Debug, Serialize)]
+pub struct Executed {
+    /// The executor.
+    pub executor: String,
+    /// Nanoseconds.
+    pub ns: f64,
+    /// Instructions, where the machine counts them.
+    pub instructions: Option<f64>,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// Gigabytes of answers written to memory a second.
+    pub gb_per_s: f64,
+    /// Its share of the limit: time to copy the answer's bytes to memory, over its time.
+    pub of_copy_limit: f64,
+}
+
+impl Executed {
+    pub(super) fn new(
+        executor: &str,
+        ns: f64,
+        bytes: f64,
+        instructions: Option<f64>,
+        copy_ns: f64,
+    ) -> Executed {
+        Executed {
+            executor: executor.to_owned(),
+            ns,
+            instructions,
+            requests_per_s: 1e9 / ns,
+            gb_per_s: bytes / ns,
+            of_copy_limit: copy_ns / ns,
+        }
+    }
+}
+
+/// A page type.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageResult {
+    /// Its name.
+    pub page: &'static str,
+    /// Its share in the paper's mix of fourteen pages; 0 for the two it left out.
+    pub mix14_percent: f64,
+    /// Its share in the whole workload.
+    pub mix16_percent: f64,
+    /// Bytes of its answer, head included.
+    pub bytes: f64,
+    /// Nanoseconds for copying as many bytes to memory.
+    pub copy_ns: f64,
+    /// What each executor did.
+    pub executed: Vec<Executed>,
+}
+
+/// A weighted harmonic mean over the page types.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mean {
+    /// Which mix.
+    pub mix: &'static str,
+    /// What it says.
+    pub executed: Executed,
+}
+
+/// The emulation's results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Lanes of a cohort.
+    pub cohort_size: usize,
+    /// Cohorts fed at a time.
+    pub in_flight: usize,
+    /// Bytes of memory that answers were written to, round and round.
+    pub ring_bytes: usize,
+    /// Each page type in isolation.
+    pub pages: Vec<PageResult>,
+    /// The mixes.
+    pub means: Vec<Mean>,
+    /// The paper's Table 3.
+    pub paper: &'static [PaperRow],
+}
+
+/// A page's share in the paper's mix (Table 2), percent.
+pub(super) fn mix14(page: Page) -> f64 {
+    match page {
+        Page::Login => 28.17,
+        Page::AccountSummary => 19.77,
+        Page::AddPayee => 1.47,
+        Page::BillPay => 18.18,
+        Page::BillPayStatusOutput => 2.92,
+        Page::ChangeProfile => 1.60,
+        Page::CheckDetailHtml => 11.06,
+        Page::OrderCheck => 1.60,
+        Page::PlaceCheckOrder => 1.15,
+        Page::PostPayee => 1.05,
+        Page::PostTransfer => 1.60,
+        Page::Profile => 1.15,
+        Page::Transfer => 2.24,
+        Page::Logout => 8.06,
+        Page::QuickPay | Page::CheckDetailImage => 0.0,
+    }
+}
+
+/// A row of the paper's Table 3.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PaperRow {
+    /// The platform.
+    pub platform: &'static str,
+    /// Thousands of requests a second.
+    pub kreq_per_s: f64,
+    /// Latency, milliseconds.
+    pub latency_ms: f64,
+    /// Requests per joule of dynamic power.
+    pub req_per_joule: f64,
+}
+
+/// The paper's Table 3.
+pub const TABLE_3: &[PaperRow] = &[
+    row("Core i5, 1 worker", 75.0, 0.016, 3283.0),
+    row("Core i5, 4 workers", 282.0, 0.016, 4712.0),
+    row("Core i7, 4 workers", 331.0, 0.014, 2735.0),
+    row("Core i7, 8 workers", 377.0, 0.014, 2873.0),
+    row("ARM A9, 1 worker", 8.0, 0.176, 4061.0),
+    row("ARM A9, 2 workers", 16.0, 0.176, 4830.0),
+    row("Titan A", 398.0, 86.0, 2193.0),
+    row("Titan B", 1535.0, 24.0, 4410.0),
+    row("Titan C", 3082.0, 10.0, 12264.0),
+];
+
+const fn row(
+    platform: &'static str,
+    kreq_per_s: f64,
+    latency_ms: f64,
+    req_per_joule: f64,
+) -> PaperRow {
+    PaperRow {
+        platform,
+        kreq_per_s,
+        latency_ms,
+        req_per_joule,
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        cohort_size: usize,
+        in_flight: usize,
+        ring_bytes: usize,
+        pages: Vec<PageResult>,
+    ) -> Report {
+        let mut means = Vec::new();
+        let executors = pages.first().map_or(0, |page| page.executed.len());
+        let mixes: [(&str, fn(&PageResult) -> f64); 2] = [
+            ("mix14", |page| page.mix14_percent),
+            ("mix16", |page| page.mix16_percent),
+        ];
+        for (mix, share) in mixes {
+            // Of what was measured, if that is not all.
+            let whole: f64 = pages.iter().map(share).sum();
+            if whole == 0.0 {
+                continue;
+            }
+            // The harmonic mean of throughputs is the inverse of the mean time.
+            let mean = |value: &dyn Fn(&PageResult) -> f64| {
+                pages
+                    .iter()
+                    .map(|page| share(page) * value(page))
+                    .sum::<f64>()
+                    / whole
+            };
+            let (bytes, copy) = (mean(&|page| page.bytes), mean(&|page| page.copy_ns));
+            for at in 0..executors {
+                let instructions = pages
+                    .iter()
+                    .all(|page| page.executed[at].instructions.is_some());
+                let executed = Executed::new(
+                    &pages[0].executed[at].executor,
+                    mean(&|page| page.executed[at].ns),
+                    bytes,
+                    instructions
+                        .then(|| mean(&|page| page.executed[at].instructions.unwrap_or(f64::NAN))),
+                    copy,
+                );
+                means.push(Mean { mix, executed });
+            }
+        }
+        Report {
+            cohort_size,
+            in_flight,
+            ring_bytes,
+            pages,
+            means,
+            paper: TABLE_3,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "cohorts of {}, {} fed at a time, answers written to {} MiB of memory, one core",
+            self.cohort_size,
+            self.in_flight,
+            self.ring_bytes >> 20
+        )?;
+        writeln!(
+            f,
+            "\n{:24} {:>8} {:>8} {:>8} {:>9} {:>12} {:>12} {:>7} {:>9}",
+            "page",
+            "bytes",
+            "copy ns",
+            "executor",
+            "ns",
+            "req/s",
+            "instructions",
+            "GB/s",
+            "of limit"
+        )?;
+        let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: f64, copy: f64, e: &Executed| {
+            let instructions = e
+                .instructions
+                .map_or("-".to_owned(), |count| format!("{count:.0}"));
+            writeln!(
+                f,
+                "{name:24} {bytes:>8.0} {copy:>8.0} {:>8} {:>9.0} {:>12.0} {instructions:>12} {:>7.2} {:>9.2}",
+                e.executor, e.ns, e.requests_per_s, e.gb_per_s, e.of_copy_limit
+            )
+        };
+        for page in &self.pages {
+            for executed in &page.executed {
+                line(f, page.page, page.bytes, page.copy_ns, executed)?;
+            }
+        }
+        writeln!(f)?;
+        for mean in &self.means {
+            let e = &mean.executed;
+            line(f, mean.mix, e.gb_per_s * e.ns, e.of_copy_limit * e.ns, e)?;
+        }
+        writeln!(f, "\nthe paper's Table 3 (its mix of fourteen pages)")?;
+        for row in self.paper {
+            writeln!(
+                f,
+                "{:24} {:>8.0} kreq/s {:>8.3} ms {:>8.0} req/J",
+                row.platform, row.kreq_per_s, row.latency_ms, row.req_per_joule
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! `rhythm bench`: the paper's emulation, and the limit server.
+
+use crate::folder::Folder;
+use crate::load::write_json;
+use crate::serve::Device;
+use anyhow::{Result, anyhow};
+use indicatif::ProgressBar;
+use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
+use rhythm_bench::limit::{self, LimitOptions};
+use rhythm_bench::load::Page;
+use rhythm_engine::device::LaneLimits;
+use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Measure the server without a network, as the paper does: requests from memory, answers to memory.
+///
+/// Each page type in isolation, then the weighted harmonic mean, on one core; beside them the limit that copying memory
+/// sets, and the paper's table.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    emulation: Emulation,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Limit(Limit),
+}
+
+/// Serve a constant page from the barest server there can be, to compare a real one with.
+#[derive(Debug, clap::Args)]
+struct Limit {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8082")]
+    listen: SocketAddr,
+
+    /// Bytes of the page
+    #[arg(long, value_name = "N", default_value_t = 16_213)]
+    bytes: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct Emulation {
+    /// The service; it must be Banking or one like it
+    #[arg(long, value_name = "DIR", default_value = "services/banking")]
+    service: PathBuf,
+
+    /// Executors to measure, alternating
+    #[arg(long = "device", value_name = "DEVICE", default_values = ["scalar", "host"])]
+    devices: Vec<Device>,
+
+    /// Requests of a cohort
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    cohort_size: u32,
+
+    /// Cohorts fed at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    in_flight: u32,
+
+    /// Requests of each page type, in each repeat
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    requests: usize,
+
+    /// Repeats; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    repeats: usize,
+
+    /// MiB of memory that answers are written to, round and round
+    #[arg(long, value_name = "N", default_value_t = 84)]
+    ring: usize,
+
+    /// Pages to measure; all without it
+    #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
+    pages: Vec<Page>,
+
+    /// Write the report to this file as JSON; "-" is standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A report, with what it was made on and by.
+#[derive(Serialize)]
+struct Recorded {
+    machine: String,
+    version: &'static str,
+    command: String,
+    report: emulate::Report,
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Some(Command::Limit(limit)) => run_limit(&limit),
+        None => run_emulation(args.emulation),
+    }
+}
+
+fn run_limit(args: &Limit) -> Result<ExitCode> {
+    let mut options = LimitOptions::new(args.listen);
+    options.page_bytes = args.bytes;
+    limit::run(
+        &options,
+        |address| {
+            eprintln!(
+                "rhythm: a constant page of {} bytes on {address}",
+                args.bytes
+            )
+        },
+        || false,
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_emulation(args: Emulation) -> Result<ExitCode> {
+    let folder = Folder::read(&args.service)?;
+    let service = folder.compile()?;
+    let files = folder.static_files.into_iter().map(|file| StaticFile {
+        path: file.path,
+        bytes: file.bytes,
+        modified: Some(file.modified),
+    });
+    let statics = Statics::new(&service.config.static_mount, files);
+    let settings = SiteSettings::of(&service);
+    let site = Arc::new(
+        Site::new(Arc::new(service), statics, settings).map_err(|error| anyhow!("{error}"))?,
+    );
+    let executors = args.devices.iter().map(|&device| {
+        let make: MakeExecutor = Box::new(move || device.executor(LaneLimits::default()));
+        (format!("{device:?}").to_lowercase(), make)
+    });
+    let options = EmulationOptions {
+        executors: executors.collect(),
+        cohort_size: args.cohort_size as usize,
+        in_flight: args.in_flight as usize,
+        requests: args.requests,
+        repeats: args.repeats,
+        ring_bytes: args.ring << 20,
+        pages: args.pages,
+    };
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let report = emulate::run(&site, &options, &mut |page| {
+        bar.set_message(format!("measuring {page}"))
+    })?;
+    bar.finish_and_clear();
+    if args.json.as_deref() != Some(std::path::Path::new("-")) {
+        println!("{report}");
+    }
+    let recorded = Recorded {
+        machine: machine(),
+        version: env!("CARGO_PKG_VERSION"),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        report,
+    };
+    write_json(args.json.as_deref(), &recorded)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What this runs on, as far as the system says.
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let model = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let model = model.map_or("an unknown CPU", |(_, name)| name);
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+}

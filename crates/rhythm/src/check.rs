@@ -1,0 +1,64 @@
+//! `rhythm check`: compiles a service and tells what is wrong with it.
+
+use crate::folder::{Folder, summary};
+use anyhow::Result;
+use clap::ValueEnum;
+use rhythm_engine::page::compile;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Compile a service and report every mistake with file, line, column and a hint.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The service's folder: service.toml, pages/, templates/, static/
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Print what the pages were compiled to
+    #[arg(long, value_name = "WHAT")]
+    print: Option<Print>,
+}
+
+/// What can be printed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Print {
+    /// The stage programs of all pages.
+    Programs,
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let folder = Folder::read(&args.folder)?;
+    let service = match compile(&folder.sources) {
+        Ok(service) => service,
+        Err(mistakes) => {
+            eprintln!("{}", summary(&mistakes));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if !service.warnings.is_empty() {
+        eprintln!("{}\n", summary(&service.warnings));
+    }
+    match args.print {
+        Some(Print::Programs) => {
+            for page in &service.pages {
+                println!("{}", service.listing(page));
+            }
+        }
+        None => {
+            let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
+            println!(
+                "{}: {} pages with {calls} calls, {} fragments of {} bytes, {} static files",
+                service.config.name,
+                service.pages.len(),
+                service.fragments.len(),
+                service.fragments.iter().map(|f| f.len()).sum::<usize>(),
+                folder.static_files.len(),
+            );
+            for page in &service.pages {
+                let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();
+                println!("  {:24} {}", page.name, routes.join(", "));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
