@@ -167,7 +167,9 @@ pub(crate) struct Connection {
     /// `100 Continue` is due when this many answers are written.
     continue_at: Option<u32>,
     waiting: Waiting,
+    /// When it began to, and how many requests there were then.
     since: Time,
+    since_requests: u32,
 }
 
 impl Connection {
@@ -259,6 +261,7 @@ impl Clients {
             continue_at: None,
             waiting: Waiting::First,
             since: self.now,
+            since_requests: 0,
         };
         if self.connections[slot].replace(connection).is_none() {
             self.open += 1;
@@ -533,14 +536,17 @@ impl Clients {
             }
         };
         let fresh = match waiting {
-            // These begin once: bytes that trickle in win no time, and progress of output was noted where it was made.
-            Waiting::First | Waiting::Head | Waiting::Body | Waiting::Output => {
-                connection.waiting != waiting
+            // These begin once a request: bytes that trickle in win no time.
+            Waiting::First | Waiting::Head | Waiting::Body => {
+                (connection.waiting, connection.since_requests) != (waiting, connection.requests)
             }
+            // Progress was noted where it was made.
+            Waiting::Output => connection.waiting != waiting,
             Waiting::Idle | Waiting::Answer => true,
         };
         if fresh {
             connection.since = now;
+            connection.since_requests = connection.requests;
         }
         connection.waiting = waiting;
         let limit = match waiting {
@@ -555,6 +561,11 @@ impl Clients {
         if stall_over {
             self.unstalled.push(id);
         }
+    }
+
+    /// Whether [`Clients::next_unstalled`] has one to give.
+    pub(crate) fn has_unstalled(&self) -> bool {
+        !self.unstalled.is_empty()
     }
 
     /// A connection whose stall is over.

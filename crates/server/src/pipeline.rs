@@ -124,8 +124,11 @@ pub struct Pipeline {
     pub(crate) ready: VecDeque<ContextId>,
     /// When draining ends, whatever is left.
     drain_until: Option<Time>,
-    /// When the gauges were last set.
+    /// When the gauges were last set, and whether anything has happened since.
     gauges_at: Time,
+    gauges_stale: bool,
+    /// Lanes answered in this turn: their page, when they were launched, how many.
+    pub(crate) served: Vec<(Arc<PageMetrics>, Time, u64)>,
     // Memory kept from call to call.
     pub(crate) head: RequestHead,
     pub(crate) captures: Captures,
@@ -172,6 +175,8 @@ impl Pipeline {
             ready: VecDeque::new(),
             drain_until: None,
             gauges_at: Time::ZERO,
+            gauges_stale: true,
+            served: Vec::new(),
             head: RequestHead::new(),
             captures: Captures::default(),
             params: ParamReader::default(),
@@ -222,6 +227,14 @@ impl Pipeline {
         port.stop_accepting();
         self.drain_until.get_or_insert(now + limit);
         self.clients.drain(port);
+    }
+
+    /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken until then.
+    pub fn turn_ended(&mut self, now: Time) {
+        for (metrics, launched, lanes) in self.served.drain(..) {
+            let took = now.since(launched).as_nanos() as u64;
+            metrics.service_time.record(took, lanes);
+        }
     }
 
     /// Drops all connections, as when nothing it knows can be relied on any more.
@@ -352,6 +365,7 @@ impl Pipeline {
             return;
         }
         self.gauges_at = now;
+        self.gauges_stale = false;
         self.metrics.connections.set(self.clients.open() as u64);
         for (gauge, count) in self.metrics.contexts.iter().zip(self.pool.counts()) {
             gauge.set(count as u64);
@@ -391,12 +405,14 @@ impl Pipeline {
 impl Handler for Pipeline {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         self.begin(port, now);
+        self.gauges_stale = true;
         self.metrics.accepted.add(1);
         self.clients.opened(accepted.connection, accepted.peer);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
+        self.gauges_stale = true;
         if self.clients.get(id).is_some() {
             self.read(port, id, bytes);
         } else if let Some(backend) = self.backend_of(id) {
@@ -409,6 +425,7 @@ impl Handler for Pipeline {
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.begin(port, now);
+        self.gauges_stale = true;
         if let Some(connection) = self.clients.get(id) {
             match how {
                 Ended::PeerFinished => {
@@ -447,6 +464,7 @@ impl Handler for Pipeline {
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
+        self.gauges_stale |= self.clients.wake_at().is_some_and(|at| at <= now);
         let mut expired = std::mem::take(&mut self.expired);
         self.clients.expire(port, &mut expired);
         for id in expired.drain(..) {
@@ -468,9 +486,13 @@ impl Handler for Pipeline {
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
-        self.launch_due(port);
-        self.clients.flush(port);
-        self.work(port);
+        loop {
+            self.launch_due(port);
+            self.clients.flush(port);
+            if !self.clients.has_unstalled() {
+                break;
+            }
+        }
         self.set_gauges();
     }
 
@@ -490,6 +512,7 @@ impl Handler for Pipeline {
             backends,
             self.waiting_until(),
             self.drain_until,
+            (self.gauges_stale).then_some(self.gauges_at + GAUGES_EVERY),
         ]
         .into_iter()
         .flatten()
@@ -508,6 +531,8 @@ impl Handler for Pipeline {
 impl Pipeline {
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
+        // Of a turn whose end nobody told of.
+        self.turn_ended(now);
         self.clients.now = now;
         self.date.update(port.wall_clock().unix_seconds);
     }

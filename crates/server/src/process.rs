@@ -219,9 +219,15 @@ impl Pipeline {
             page,
             metrics: &epoch.pages[page],
             launched: run.launched,
+            answered: 0,
             log: self.log.as_mut(),
         };
-        responder.answer_lanes(port, self.pool.cohort_mut(id))
+        let left = responder.answer_lanes(port, self.pool.cohort_mut(id));
+        if responder.answered > 0 {
+            let served = (epoch.pages[page].clone(), run.launched, responder.answered);
+            self.served.push(served);
+        }
+        left
     }
 
     /// Takes what the device has done. Whether there was anything.

@@ -42,6 +42,8 @@ pub(crate) struct Responder<'a> {
     pub(crate) metrics: &'a PageMetrics,
     /// When the cohort was launched.
     pub(crate) launched: Time,
+    /// How many lanes it has answered.
+    pub(crate) answered: u64,
     pub(crate) log: Option<&'a mut LogSink>,
 }
 
@@ -75,8 +77,7 @@ impl Responder<'_> {
             let now = self.clients.now;
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
-            let service = now.since(self.launched).as_nanos() as u64;
-            self.metrics.service_time.record(service, 1);
+            self.answered += 1;
             self.metrics.answered(answered.status);
             if let (Some(log), Some(line)) = (&mut self.log, &request.line) {
                 log.entry(

@@ -131,6 +131,7 @@ impl Handler for Worker<'_> {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.pipeline.idle(port, now);
         let end = clock::monotonic();
+        self.pipeline.turn_ended(end);
         let began = self.turn_began.take().unwrap_or(now);
         self.metrics.busy_ns.add(end.since(began).as_nanos() as u64);
         self.metrics
