@@ -181,7 +181,11 @@ impl Backend for FaultyBackend {
 
     fn wake_at(&self) -> Option<Time> {
         // What is due already is told when it is polled.
-        self.answers.iter().map(|(at, ..)| *at).filter(|at| *at > self.now).min()
+        self.answers
+            .iter()
+            .map(|(at, ..)| *at)
+            .filter(|at| *at > self.now)
+            .min()
     }
 
     fn tick(&mut self, _port: &mut dyn Port, now: Time) {

@@ -8,11 +8,12 @@
 //! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what happens.
 //!
 //! [`world`] has time and sockets, [`clients`] those who ask and check, [`requests`] what they ask, [`reference`] what the
-//! answers must be, [`backends`] and [`devices`] the faults, and [`run`] puts them together.
+//! answers must be, [`backends`], [`besim_server`] and [`devices`] the faults, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;
 mod backends;
+mod besim_server;
 mod clients;
 mod devices;
 mod reference;

@@ -1,6 +1,7 @@
 //! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and checked.
 
 use crate::backends::{BackendFaults, BackendSabotage, FaultyBackend};
+use crate::besim_server::{BesimServer, ServerFaults};
 use crate::clients::{Books, Client, Explains, Manners, Shared};
 use crate::devices::{DeviceFaults, DeviceSabotage, FaultyDevice};
 use crate::reference::Reference;
@@ -13,12 +14,14 @@ use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Handler, Token};
 use rhythm_protocol::scan::Level;
+use rhythm_server::backend::{Backend, BackendUrl, RemoteBesim, RemoteOptions};
 use rhythm_server::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, ClientLimits, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings,
     StaticFile, Statics,
 };
 use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +45,8 @@ pub(crate) struct Config {
     host: bool,
     limits: ClientLimits,
     backend: BackendFaults,
+    /// The backend is BeSim behind the network instead.
+    remote: Option<(ServerFaults, RemoteOptions)>,
     backend_timeout: u64,
     straggler_delay: u64,
     device: DeviceFaults,
@@ -147,7 +152,29 @@ impl Config {
             requests_max: some(dice, 6, &[1, 7]) as u32,
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
         };
-        let timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
+        let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
+        let server = ServerFaults {
+            delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
+            late: rough(dice, 3, &[10, 50]),
+            fail: rough(dice, 4, &[10, 50]),
+            garble: rough(dice, 4, &[10, 50]),
+            no: rough(dice, 4, &[5, 50]),
+            silent: rough(dice, 4, &[10, 50]),
+            reset: rough(dice, 4, &[5, 50]),
+            close: some(dice, 4, &[1, 5, 50]),
+            until_close: some(dice, 6, &[3, 30]),
+            chunked: some(dice, 3, &[1, 3]),
+        };
+        let options = RemoteOptions {
+            connections_max: *dice.pick(&[1, 2, 4]),
+            depth_max: *dice.pick(&[1, 4, 128]),
+            ..RemoteOptions::default()
+        };
+        let remote = dice.once_in(3).then_some((server, options));
+        if calm && remote.is_some() {
+            // Long enough for any queue.
+            timeout = 100 * SECOND;
+        }
         let straggler_delay = *dice.pick(&[MILLISECOND, timeout / 8]);
         let requests = count * per_client;
         Config {
@@ -159,6 +186,7 @@ impl Config {
             host: dice.once_in(2),
             limits,
             backend,
+            remote,
             backend_timeout: timeout,
             straggler_delay,
             device,
@@ -182,8 +210,19 @@ impl Config {
         let limits = &self.limits;
         let patience = limits.header_timeout.min(limits.body_timeout).as_nanos() as u64;
         Explains {
-            backend: self.backend.can_fail(),
-            refused: self.backend.no != 0,
+            backend: match &self.remote {
+                None => self.backend.can_fail(),
+                // Whoever waits in a queue may wait too long.
+                Some((server, _)) => {
+                    let net = &self.net;
+                    let net_fails = (net.reset | net.connect_fails) != 0;
+                    server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
+                }
+            },
+            refused: match &self.remote {
+                None => self.backend.no != 0,
+                Some((server, _)) => server.no != 0,
+            },
             device: self.device.lost_after != 0,
             sessions_scarce: (self.sessions as usize) < self.requests,
             sessions_expire: self.session_timeout < 100_000_000,
@@ -216,6 +255,9 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
     })
 }
 
+/// Where BeSim's server is.
+const BESIM_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 8)), 8081);
+
 /// Runs a seed.
 pub(crate) fn run(
     seed: u64,
@@ -247,13 +289,27 @@ pub(crate) fn run(
     );
     let backend_seed = dice.roll();
     let (backend_faults, backend_sabotage) = (config.backend, sabotages.backend);
+    let mut besim_server = None;
+    let mut remote = None;
+    if let Some((faults, mut options)) = config.remote {
+        let actor = config.clients.len();
+        besim_server = Some(BesimServer::new(actor, faults, fork(&mut dice)));
+        world.servers.push((BESIM_ADDRESS, actor));
+        options.timeout = Duration::from_nanos(config.backend_timeout);
+        options.connections_max = options.connections_max.min(config.net.outgoing_max);
+        remote = Some(options);
+    }
     let mut random = fork(&mut dice);
     let sessions = Arc::new(SessionArray::new(config.sessions, config.session_timeout));
     let sites = sites(reference, &config);
     let parts = PipelineParts {
         site: sites[0].clone(),
         executor: Box::new(executor),
-        backends: Box::new(move |_, _| {
+        backends: Box::new(move |_, _| -> Box<dyn Backend> {
+            if let Some(options) = remote {
+                let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
+                return Box::new(RemoteBesim::new(&url, vec![BESIM_ADDRESS], options));
+            }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(backend_faults, backend_sabotage, dice))
         }),
@@ -283,6 +339,7 @@ pub(crate) fn run(
         pipeline: Pipeline::new(parts, options),
         world,
         clients,
+        besim_server,
         shared: Shared {
             reference,
             version: 0,
@@ -298,6 +355,7 @@ pub(crate) fn run(
         config,
         turns: 0,
         idle_turns: 0,
+        exited: false,
     };
     run.go();
     let books = run.shared.books;
@@ -315,6 +373,7 @@ struct Run<'a> {
     world: World,
     pipeline: Pipeline,
     clients: Vec<Client>,
+    besim_server: Option<BesimServer>,
     shared: Shared<'a>,
     clock: Rc<Cell<u64>>,
     device_due: Rc<Cell<Option<u64>>>,
@@ -323,6 +382,7 @@ struct Run<'a> {
     config: Config,
     turns: usize,
     idle_turns: usize,
+    exited: bool,
 }
 
 /// More turns than any run takes.
@@ -438,6 +498,10 @@ impl Run<'_> {
         self.clock.set(self.world.now);
         self.tell_clients();
         if ended {
+            if !std::mem::replace(&mut self.exited, true) {
+                self.world.exit();
+            }
+            self.tell_clients();
             return true;
         }
         if self
@@ -465,6 +529,8 @@ impl Run<'_> {
         while let Some((actor, event)) = self.world.far_events.pop_front() {
             if let Some(client) = self.clients.get_mut(actor) {
                 client.tell(event, &mut self.world, &mut self.shared);
+            } else if let Some(server) = &mut self.besim_server {
+                server.tell(event, &mut self.world);
             }
         }
     }
@@ -499,10 +565,11 @@ impl Run<'_> {
         if left != 0 {
             self.world.fail(format!("{left} requests left"));
         }
-        if open != 0 || self.world.open_links() != 0 {
-            let links = self.world.open_links();
-            self.world
-                .fail(format!("{open} connections left, {links} in the world"));
+        let (links, outgoing) = self.world.open_links();
+        // A server that ends leaves its own connections to the system.
+        if open != 0 || links != 0 || outgoing != 0 && !self.shared.draining {
+            let links = format!("{links} and {outgoing} in the world");
+            self.world.fail(format!("{open} connections left, {links}"));
         }
     }
 

@@ -409,9 +409,23 @@ impl World {
         }
     }
 
-    /// Has anyone a connection with the server?
-    pub(crate) fn open_links(&self) -> usize {
-        self.slots.iter().filter(|(_, link)| link.is_some()).count()
+    /// Connections that the server has: clients', and its own.
+    pub(crate) fn open_links(&self) -> (usize, usize) {
+        let all = self.slots.iter().filter(|(_, link)| link.is_some()).count();
+        (all - self.outgoing, self.outgoing)
+    }
+
+    /// The server's process ends: what it has open is reset, and nobody is let in.
+    pub(crate) fn exit(&mut self) {
+        self.accepting = false;
+        self.ready.clear();
+        for link in 0..self.links.len() {
+            if !matches!(self.links[link].near, Near::Closed | Near::Gone) {
+                self.forget(link);
+                self.tell_far(link, FarEvent::Reset(link, false));
+                self.links[link].far_gone = true;
+            }
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -671,13 +685,17 @@ impl World {
         }
     }
 
-    /// The link with this name. The server has been told when a name is over, so using it then is its mistake.
-    fn named(&mut self, id: ConnectionId, what: &str) -> Option<LinkId> {
+    fn link_of(&self, id: ConnectionId) -> Option<LinkId> {
         let link = self
             .slots
             .get(id.slot() as usize)
             .and_then(|(_, link)| *link);
-        let link = link.filter(|link| self.links[*link].id == Some(id));
+        link.filter(|link| self.links[*link].id == Some(id))
+    }
+
+    /// The link with this name. The server has been told when a name is over, so using it then is its mistake.
+    fn named(&mut self, id: ConnectionId, what: &str) -> Option<LinkId> {
+        let link = self.link_of(id);
         if link.is_none() {
             self.fail(format!(
                 "the server used {id:?} to {what}, which names nothing any more"
@@ -742,7 +760,8 @@ impl Port for World {
     }
 
     fn abort(&mut self, connection: ConnectionId) {
-        if let Some(link) = self.named(connection, "abort") {
+        // What the server was told of last may already be gone: giving up twice does no harm.
+        if let Some(link) = self.link_of(connection) {
             self.note("aborted", link as u64, self.links[link].handed);
             self.forget(link);
             self.links[link].out.clear();
