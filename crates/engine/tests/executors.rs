@@ -170,7 +170,6 @@ impl Maker {
                 let (conversion, to, from) = match self.dice.below(20) {
                     0 | 5..=10 => (Conversion::IntToFloat, f, i),
                     11.. => (Conversion::ToText, t, x),
-                    0 => (Conversion::IntToFloat, f, i),
                     1 => (Conversion::FloatToInt, i, f),
                     2 => (Conversion::BoolToInt, i, b),
                     3 => (Conversion::TextToInt, i, t),

@@ -1,6 +1,7 @@
 //! Logs: structured, to standard error.
 
 use clap::ValueEnum;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// How a log line looks.
@@ -16,6 +17,7 @@ pub(crate) enum Format {
 pub(crate) fn start(format: Format) {
     let filter = EnvFilter::try_from_env("RHYTHM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let logs = tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     match format {

@@ -118,7 +118,7 @@ impl Stage {
         let parts = PipelineParts {
             site: Arc::clone(site),
             executor,
-            backends: Box::new(move |_, _| Box::new(EmbeddedBesim::new(bank.clone()))),
+            backends: Box::new(move |_, _| Box::new(EmbeddedBesim::new(bank))),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {
@@ -194,7 +194,7 @@ impl Stage {
                 .received(&mut self.port, *connection, request, self.now);
         }
         self.pipeline.idle(&mut self.port, self.now);
-        self.now = self.now + Duration::from_micros(1);
+        self.now += Duration::from_micros(1);
     }
 
     /// A round whose answers are looked at: each must be the page.

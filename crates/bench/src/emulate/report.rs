@@ -153,11 +153,11 @@ impl Report {
     ) -> Report {
         let mut means = Vec::new();
         let executors = pages.first().map_or(0, |page| page.executed.len());
-        let mixes: [(&str, fn(&PageResult) -> f64); 2] = [
-            ("mix14", |page| page.mix14_percent),
-            ("mix16", |page| page.mix16_percent),
-        ];
-        for (mix, share) in mixes {
+        for mix in ["mix14", "mix16"] {
+            let share = |page: &PageResult| match mix {
+                "mix14" => page.mix14_percent,
+                _ => page.mix16_percent,
+            };
             // Of what was measured, if that is not all.
             let whole: f64 = pages.iter().map(share).sum();
             if whole == 0.0 {
