@@ -7,11 +7,9 @@
 
 use crate::answers::{self, Response};
 use crate::reference::Reference;
-use crate::requests::{Ask, Part, Wanted};
+use crate::requests::{Ask, Wanted};
 use crate::world::{ActorId, FarEvent, LinkId, MILLISECOND, SECOND, World};
-use rhythm_engine::device::SessionChange;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_engine::page::program::SessionUse;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Manners. Numbers that are chances mean one request in so many; 0: never.
@@ -54,8 +52,8 @@ pub(crate) struct Manners {
 /// What clients and the run share.
 pub(crate) struct Shared<'a> {
     pub(crate) reference: &'a mut Reference,
-    /// The service's version that is served now.
-    pub(crate) version: usize,
+    /// How often the service was reloaded. It alternates between its versions.
+    pub(crate) epoch: usize,
     /// The server is draining.
     pub(crate) draining: bool,
     /// When it gives up on what is left.
@@ -102,31 +100,31 @@ pub(crate) struct Books {
 
 /// A session as its client knows it.
 #[derive(Clone, Debug, Default)]
-struct Session {
-    cookie: Option<String>,
+pub(crate) struct Session {
+    pub(crate) cookie: Option<String>,
     /// Whether it may have ended.
-    fading: bool,
+    pub(crate) fading: bool,
 }
 
 /// A request under way.
 #[derive(Clone, Debug)]
-struct Pending {
-    wanted: Wanted,
-    head: bool,
+pub(crate) struct Pending {
+    pub(crate) wanted: Wanted,
+    pub(crate) head: bool,
     /// The client said that it is the last.
-    close: bool,
+    pub(crate) close: bool,
     /// How many bytes of the connection it and those before it take.
-    ends_at: u64,
-    begun: u64,
-    version: usize,
+    pub(crate) ends_at: u64,
+    pub(crate) begun: u64,
+    pub(crate) epoch: usize,
     /// All of it was sent.
-    complete: bool,
+    pub(crate) complete: bool,
     /// Whose session the cookie names.
-    user: Option<i64>,
+    pub(crate) user: Option<i64>,
     /// Whether it may have ended before.
-    fading: bool,
+    pub(crate) fading: bool,
     /// What is sent after `100 Continue`.
-    rest: Option<Vec<u8>>,
+    pub(crate) rest: Option<Vec<u8>>,
 }
 
 const STEP: u32 = 0;
@@ -154,8 +152,8 @@ pub(crate) struct Client {
     sent: u64,
     pending: VecDeque<Pending>,
     input: Vec<u8>,
-    session: Session,
-    etags: BTreeMap<String, String>,
+    pub(crate) session: Session,
+    pub(crate) etags: BTreeMap<String, String>,
     pub(crate) done: bool,
 }
 
@@ -354,12 +352,12 @@ impl Client {
             return Ask::anonymous(shared.reference, &mut self.dice, etag);
         }
         if self.session.cookie.is_none() && !self.dice.once_in(6) {
-            return Ask::login(shared.reference, &mut self.dice, self.user);
+            return Ask::login(&mut self.dice, self.user);
         }
         if self.chance(manners.logout) {
-            return Ask::logout(shared.reference, &mut self.dice);
+            return Ask::logout(&mut self.dice);
         }
-        Ask::any_page(shared.reference, &mut self.dice, self.user)
+        Ask::any_page(&mut self.dice, self.user)
     }
 
     /// Asks for something; says whether to wait for the answer before asking more.
@@ -412,7 +410,7 @@ impl Client {
             close,
             ends_at: 0,
             begun: world.now,
-            version: shared.version,
+            epoch: shared.epoch,
             complete: true,
             user: self.session.cookie.as_ref().map(|_| i64::from(self.user)),
             fading: self.session.fading || shared.explains.sessions_expire,
@@ -491,7 +489,7 @@ impl Client {
     }
 
     /// The session is known to have ended.
-    fn end_session(&mut self, shared: &mut Shared<'_>) {
+    pub(crate) fn end_session(&mut self, shared: &mut Shared<'_>) {
         if self.session.cookie.is_some() {
             shared.books.live -= 1;
             shared.books.fading -= i64::from(self.session.fading);
@@ -591,180 +589,4 @@ impl Client {
         }
         self.judge(&pending, response, world, shared)
     }
-
-    /// Whether this answers that.
-    fn judge(
-        &mut self,
-        pending: &Pending,
-        response: &Response,
-        world: &World,
-        shared: &mut Shared<'_>,
-    ) -> Result<(), String> {
-        let status = response.status;
-        let waited = world.now - pending.begun;
-        let slow = !pending.complete || waited >= shared.explains.patience;
-        if status == 408 && slow || status == 400 && !pending.complete {
-            return self.honest_error(pending, shared);
-        }
-        match &pending.wanted {
-            Wanted::Refusal(statuses, closes) => {
-                if !statuses.contains(&status) || *closes && !response.closes() {
-                    return Err(format!("a {status} for {pending:?}"));
-                }
-                if status == 405 && response.header("allow").is_none() {
-                    return Err("a 405 without Allow".to_owned());
-                }
-                shared.books.others += 1;
-                Ok(())
-            }
-            Wanted::Redirect(to) => {
-                if status != 303 || response.header("location") != Some(to) {
-                    return Err(format!("a {status} for {pending:?}"));
-                }
-                shared.books.others += 1;
-                Ok(())
-            }
-            Wanted::File { path, part } => {
-                let bytes = &shared.reference.statics[path];
-                let (expected, body) = match part {
-                    Part::Whole => (200, &bytes[..]),
-                    Part::IfNot(_) => (304, &[][..]),
-                    Part::Range(start, end) => (206, &bytes[*start..=*end]),
-                };
-                // A range does not apply to HEAD (RFC 9110, section 14.2).
-                let (expected, body) = match part {
-                    Part::Range(..) if pending.head => (200, &bytes[..]),
-                    _ => (expected, body),
-                };
-                check_body(pending, response, expected, body)?;
-                if let Some(etag) = response.header("etag") {
-                    self.etags.insert(path.clone(), etag.to_owned());
-                }
-                shared.books.others += 1;
-                Ok(())
-            }
-            Wanted::Page { page, name, values } => {
-                self.judge_page(pending, response, (*page, name, values), shared)
-            }
-        }
-    }
-
-    fn judge_page(
-        &mut self,
-        pending: &Pending,
-        response: &Response,
-        (page, name, values): (usize, &str, &std::rc::Rc<crate::reference::Values>),
-        shared: &mut Shared<'_>,
-    ) -> Result<(), String> {
-        let explains = shared.explains;
-        let uses_session = shared.reference.services[0].pages[page].session != SessionUse::None;
-        let users = match pending.user.filter(|_| uses_session) {
-            Some(user) if pending.fading => vec![Some(user), None],
-            user => vec![user],
-        };
-        let calls = shared.reference.calls(page);
-        let refused = (0..calls).filter(|_| explains.refused).map(Some);
-        let refused: Vec<Option<usize>> = std::iter::once(None).chain(refused).collect();
-        let mut why = String::new();
-        for version in pending.version..=shared.version {
-            for user in &users {
-                for refused in &refused {
-                    let answer = shared
-                        .reference
-                        .answer(version, page, values, *user, *refused);
-                    let result = check_body(pending, response, answer.status, &answer.body);
-                    let result = result.and_then(|()| match response.header("content-type") {
-                        Some(kind) if kind == answer.content_type => Ok(()),
-                        other => Err(format!("{other:?} instead of {}", answer.content_type)),
-                    });
-                    match result {
-                        Ok(()) => {
-                            shared.books.pages += 1;
-                            let missing = pending.user.is_some() && uses_session && user.is_none();
-                            return self.take_session(response, answer.session, missing, shared);
-                        }
-                        // The first is what should have been.
-                        Err(problem) if why.is_empty() => why = problem,
-                        Err(_) => {}
-                    }
-                }
-            }
-        }
-        let honest = match response.status {
-            502 | 504 => explains.backend && calls > 0,
-            503 => explains.backend && calls > 0 || name == "login" && explains.sessions_scarce,
-            500 => explains.device,
-            _ => false,
-        };
-        if honest {
-            return self.honest_error(pending, shared);
-        }
-        Err(format!(
-            "a {} that is wrong: {why}; {pending:?}",
-            response.status
-        ))
-    }
-
-    fn honest_error(&mut self, _: &Pending, shared: &mut Shared<'_>) -> Result<(), String> {
-        shared.books.errors += 1;
-        Ok(())
-    }
-
-    /// What the answer does to the session.
-    fn take_session(
-        &mut self,
-        response: &Response,
-        change: SessionChange,
-        missing: bool,
-        shared: &mut Shared<'_>,
-    ) -> Result<(), String> {
-        let cookie = response.header("set-cookie");
-        let value = cookie.and_then(|cookie| cookie.strip_prefix("rhythm_session="));
-        let value = value.and_then(|rest| rest.split(';').next());
-        match (change, cookie, value) {
-            (SessionChange::None, None, _) => {
-                if missing {
-                    self.end_session(shared);
-                }
-                Ok(())
-            }
-            (SessionChange::Create(_), _, Some(id)) if id.len() == 40 => {
-                shared.books.live += 1;
-                // The one before lives on without being known.
-                self.session = Session {
-                    cookie: Some(id.to_owned()),
-                    fading: false,
-                };
-                Ok(())
-            }
-            (SessionChange::Destroy, _, Some("")) => {
-                self.end_session(shared);
-                Ok(())
-            }
-            _ => Err(format!("{change:?} with the cookie {cookie:?}")),
-        }
-    }
-}
-
-/// Whether status and body are these.
-fn check_body(
-    pending: &Pending,
-    response: &Response,
-    status: u16,
-    body: &[u8],
-) -> Result<(), String> {
-    if response.status != status {
-        return Err(format!("{} instead of {status}", response.status));
-    }
-    if status != 304 && response.header("content-length") != Some(&body.len().to_string()) {
-        let length = response.header("content-length");
-        return Err(format!(
-            "Content-Length {length:?} for {} bytes",
-            body.len()
-        ));
-    }
-    if !pending.head && response.body != body {
-        return Err(answers::difference(&response.body, body));
-    }
-    Ok(())
 }

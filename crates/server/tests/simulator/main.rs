@@ -7,7 +7,7 @@
 //! - `SIMULATOR_SEEDS=10000 cargo test --release --test simulator` runs that many seeds;
 //! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what happens.
 //!
-//! [`world`] has time and sockets, [`clients`] those who ask and check, [`requests`] what they ask, [`reference`] what the
+//! [`world`] has time and sockets, [`clients`] those who ask, [`judge`] what they think of the answers, [`requests`] what they ask, [`reference`] what the
 //! answers must be, [`backends`], [`besim_server`] and [`devices`] the faults, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod backends;
 mod besim_server;
 mod clients;
 mod devices;
+mod judge;
 mod reference;
 mod requests;
 mod run;
@@ -24,7 +25,8 @@ mod world;
 use backends::BackendSabotage;
 use devices::DeviceSabotage;
 use reference::Reference;
-use run::{Sabotages, run};
+use run::{Outcome, Sabotages, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
 fn number(name: &str) -> Option<u64> {
@@ -43,7 +45,14 @@ fn seeds() {
     let count = number("SIMULATOR_SEEDS").unwrap_or(50);
     let (mut pages, mut others, mut errors, mut dropped, mut failures) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
-        let outcome = run(seed, Sabotages::default(), &mut reference, false);
+        // A panic is told of with its seed.
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            run(seed, Sabotages::default(), &mut reference, false)
+        }));
+        let outcome = outcome.unwrap_or_else(|_| Outcome {
+            failure: Some("a panic".to_owned()),
+            ..Outcome::default()
+        });
         if let Some(why) = outcome.failure {
             failures += 1;
             println!(

@@ -45,7 +45,7 @@ struct Key {
 
 /// The service in two versions, and their answers.
 pub(crate) struct Reference {
-    /// Version 0 is Banking as it is; version 1 has another text in every page.
+    /// Version 0 is Banking as it is; see [`change`] for version 1.
     pub(crate) services: [Arc<Service>; 2],
     pub(crate) statics: BTreeMap<String, Vec<u8>>,
     answers: HashMap<Key, Rc<Answer>>,
@@ -72,16 +72,8 @@ impl Reference {
         let config = std::fs::read_to_string(folder.join("service.toml")).expect("it is there");
         sources.files.insert("service.toml".to_owned(), config);
         let first = compile_or_panic(&sources);
-        let layout = sources
-            .files
-            .get_mut("templates/layout.html")
-            .expect("Banking has a layout");
-        *layout = layout.replacen("</title>", " (version two)</title>", 1);
+        change(&mut sources);
         let second = compile_or_panic(&sources);
-        assert_ne!(
-            first.fragments, second.fragments,
-            "the versions must differ"
-        );
         Reference {
             services: [first, second],
             statics,
@@ -89,18 +81,21 @@ impl Reference {
         }
     }
 
-    /// Index of the page of this name.
-    pub(crate) fn page(&self, name: &str) -> usize {
-        let page = self.services[0]
-            .pages
-            .iter()
-            .position(|page| page.name == name);
-        page.unwrap_or_else(|| panic!("Banking has a page {name}"))
+    /// Index of the page of this name in a version, if it has it.
+    pub(crate) fn page(&self, version: usize, name: &str) -> Option<usize> {
+        let pages = &self.services[version].pages;
+        pages.iter().position(|page| page.name == name)
+    }
+
+    /// Whether a page looks at the session.
+    pub(crate) fn uses_session(&self, name: &str) -> bool {
+        let page = self.page(0, name).expect("Banking has the page");
+        self.services[0].pages[page].session != SessionUse::None
     }
 
     /// How many calls a page makes.
-    pub(crate) fn calls(&self, page: usize) -> usize {
-        self.services[0].pages[page].calls.len()
+    pub(crate) fn calls(&self, version: usize, page: usize) -> usize {
+        self.services[version].pages[page].calls.len()
     }
 
     /// What the page answers to these values, for a user who is signed in or not.
@@ -126,6 +121,32 @@ impl Reference {
         self.answers.insert(key, answer.clone());
         answer
     }
+}
+
+/// Makes version 1: every page has another title, one is new, so that all have other numbers, one has another call,
+/// and one is gone.
+fn change(sources: &mut Sources) {
+    let mut edit = |file: &str, old: &str, new: &str| {
+        let text = sources.files.get_mut(file).expect("Banking has the file");
+        assert!(text.contains(old), "{file} lacks {old}");
+        *text = text.replacen(old, new, 1);
+    };
+    edit(
+        "templates/layout.html",
+        "</title>",
+        " (version two)</title>",
+    );
+    edit(
+        "pages/profile.html",
+        "[[step]]",
+        "[[step]]\ncall = \"besim\"\nrequest = \"1&5&{{ session.userid }}\"\n\
+         rows = \"bills(payee, date, amount)\"\n\n[[step]]",
+    );
+    let page = "+++\nroute = \"GET /bank/a.php\"\n+++\nNews\n";
+    sources
+        .files
+        .insert("pages/a.html".to_owned(), page.to_owned());
+    sources.files.remove("pages/order_check.html");
 }
 
 fn compile_or_panic(sources: &Sources) -> Arc<Service> {

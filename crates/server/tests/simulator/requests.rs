@@ -10,7 +10,6 @@ use std::rc::Rc;
 pub(crate) enum Wanted {
     /// A page.
     Page {
-        page: usize,
         name: &'static str,
         values: Rc<Values>,
     },
@@ -85,7 +84,6 @@ fn encode_all(values: &[(String, String)], dice: &mut Dice) -> String {
 
 impl Ask {
     fn page(
-        reference: &Reference,
         dice: &mut Dice,
         method: &'static str,
         name: &'static str,
@@ -100,7 +98,6 @@ impl Ask {
             target = format!("{target}?{encoded}");
         }
         let wanted = Wanted::Page {
-            page: reference.page(name),
             name,
             values: Rc::new(values),
         };
@@ -126,23 +123,23 @@ impl Ask {
     }
 
     /// A login, mostly with the right password.
-    pub(crate) fn login(reference: &Reference, dice: &mut Dice, user: u32) -> Ask {
+    pub(crate) fn login(dice: &mut Dice, user: u32) -> Ask {
         let (user, password) = match dice.below(12) {
             0 => (user, "secret".to_owned()),
             1 => (1_000_000 + user, format!("secret-{user}")),
             _ => (user, format!("secret-{user}")),
         };
         let values = vec![("userid", user.to_string()), ("password", password)];
-        Ask::page(reference, dice, "POST", "login", values)
+        Ask::page(dice, "POST", "login", values)
     }
 
     /// A logout.
-    pub(crate) fn logout(reference: &Reference, dice: &mut Dice) -> Ask {
-        Ask::page(reference, dice, "GET", "logout", Vec::new())
+    pub(crate) fn logout(dice: &mut Dice) -> Ask {
+        Ask::page(dice, "GET", "logout", Vec::new())
     }
 
     /// A page of Banking other than login and logout.
-    pub(crate) fn any_page(reference: &Reference, dice: &mut Dice, user: u32) -> Ask {
+    pub(crate) fn any_page(dice: &mut Dice, user: u32) -> Ask {
         let pick = |dice: &mut Dice, from: &[&str]| (*dice.pick(from)).to_owned();
         let name = |dice: &mut Dice| pick(dice, &NAMES);
         let check = |dice: &mut Dice| pick(dice, &["1", "2", "17", "100000"]);
@@ -212,13 +209,13 @@ impl Ask {
                 )
             }
             13 => ("GET", "profile", Vec::new()),
-            14 => return Ask::quick_pay(reference, dice, user),
+            14 => return Ask::quick_pay(dice, user),
             _ => ("GET", "transfer", Vec::new()),
         };
-        Ask::page(reference, dice, method, page, values)
+        Ask::page(dice, method, page, values)
     }
 
-    fn quick_pay(reference: &Reference, dice: &mut Dice, user: u32) -> Ask {
+    fn quick_pay(dice: &mut Dice, user: u32) -> Ask {
         let most = *dice.pick(&[1, 3, 16]);
         let count = 1 + dice.below(most);
         let mut values: Values = Vec::new();
@@ -228,7 +225,6 @@ impl Ask {
             values.push((format!("amount[{index}]"), bill.amount.to_string()));
         }
         let page = Wanted::Page {
-            page: reference.page("quick_pay"),
             name: "quick_pay",
             values: Rc::new(values.clone()),
         };
@@ -247,7 +243,7 @@ impl Ask {
         etag: impl Fn(&str) -> Option<String>,
     ) -> Ask {
         match dice.below(8) {
-            0 => Ask::page(reference, dice, "GET", "login_form", Vec::new()),
+            0 => Ask::page(dice, "GET", "login_form", Vec::new()),
             1 => Ask::plain(Wanted::Redirect("/bank/login.php"), "GET", "/"),
             _ => {
                 let index = dice.below(reference.statics.len());

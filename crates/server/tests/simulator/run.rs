@@ -63,7 +63,7 @@ pub(crate) struct Config {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// A hash of everything that happened.
     pub(crate) hash: u64,
@@ -342,7 +342,7 @@ pub(crate) fn run(
         besim_server,
         shared: Shared {
             reference,
-            version: 0,
+            epoch: 0,
             draining: false,
             drain_until: u64::MAX,
             explains: config.explains(),
@@ -385,6 +385,8 @@ struct Run<'a> {
     exited: bool,
 }
 
+/// Reloads of a run.
+const RELOADS_MAX: usize = 50;
 /// More turns than any run takes.
 const TURNS_MAX: usize = 400_000;
 /// Turns one after the other for which the server asks at once.
@@ -411,13 +413,13 @@ impl Run<'_> {
                 return self.stuck("it takes too long");
             }
             if self.world.now >= reload_at {
-                self.shared.version = (self.shared.version + 1).min(1);
-                self.world.note("reload", self.shared.version as u64, 0);
-                self.pipeline
-                    .reload(self.sites[self.shared.version].clone());
-                reload_at = match self.shared.version {
-                    0 => self.world.now + self.config.reload_every,
-                    _ => u64::MAX,
+                self.shared.epoch += 1;
+                self.world.note("reload", self.shared.epoch as u64, 0);
+                let site = self.sites[self.shared.epoch % 2].clone();
+                self.pipeline.reload(site);
+                reload_at = match self.shared.epoch < RELOADS_MAX {
+                    true => self.world.now + self.config.reload_every,
+                    false => u64::MAX,
                 };
             }
             if self.world.now >= drain_at {

@@ -1,0 +1,198 @@
+//! Whether an answer is right: the page as the reference makes it, or an error that a fault of the run explains.
+
+use crate::answers::{self, Response};
+use crate::clients::{Client, Pending, Session, Shared};
+use crate::reference::Values;
+use crate::requests::{Part, Wanted};
+use crate::world::World;
+use rhythm_engine::device::SessionChange;
+use std::rc::Rc;
+
+impl Client {
+    /// Whether this answers that.
+    pub(crate) fn judge(
+        &mut self,
+        pending: &Pending,
+        response: &Response,
+        world: &World,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let status = response.status;
+        let waited = world.now - pending.begun;
+        let slow = !pending.complete || waited >= shared.explains.patience;
+        if status == 408 && slow || status == 400 && !pending.complete {
+            return self.honest_error(pending, shared);
+        }
+        match &pending.wanted {
+            Wanted::Refusal(statuses, closes) => {
+                if !statuses.contains(&status) || *closes && !response.closes() {
+                    return Err(format!("a {status} for {pending:?}"));
+                }
+                if status == 405 && response.header("allow").is_none() {
+                    return Err("a 405 without Allow".to_owned());
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::Redirect(to) => {
+                if status != 303 || response.header("location") != Some(to) {
+                    return Err(format!("a {status} for {pending:?}"));
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::File { path, part } => {
+                let bytes = &shared.reference.statics[path];
+                let (expected, body) = match part {
+                    Part::Whole => (200, &bytes[..]),
+                    Part::IfNot(_) => (304, &[][..]),
+                    Part::Range(start, end) => (206, &bytes[*start..=*end]),
+                };
+                // A range does not apply to HEAD (RFC 9110, section 14.2).
+                let (expected, body) = match part {
+                    Part::Range(..) if pending.head => (200, &bytes[..]),
+                    _ => (expected, body),
+                };
+                check_body(pending, response, expected, body)?;
+                if let Some(etag) = response.header("etag") {
+                    self.etags.insert(path.clone(), etag.to_owned());
+                }
+                shared.books.others += 1;
+                Ok(())
+            }
+            Wanted::Page { name, values } => {
+                self.judge_page(pending, response, (name, values), shared)
+            }
+        }
+    }
+
+    fn judge_page(
+        &mut self,
+        pending: &Pending,
+        response: &Response,
+        (name, values): (&str, &Rc<Values>),
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let explains = shared.explains;
+        let uses_session = shared.reference.uses_session(name);
+        let users = match pending.user.filter(|_| uses_session) {
+            Some(user) if pending.fading => vec![Some(user), None],
+            user => vec![user],
+        };
+        // Versions alternate, so two epochs are all there is.
+        let epochs = pending.epoch..=shared.epoch.min(pending.epoch + 1);
+        let mut why = String::new();
+        let mut has_calls = false;
+        for version in epochs.map(|epoch| epoch % 2) {
+            let Some(page) = shared.reference.page(version, name) else {
+                if response.status == 404 {
+                    shared.books.others += 1;
+                    return Ok(());
+                }
+                continue;
+            };
+            let calls = shared.reference.calls(version, page);
+            has_calls |= calls > 0;
+            let refused = (0..calls).filter(|_| explains.refused).map(Some);
+            for refused in std::iter::once(None).chain(refused) {
+                for user in &users {
+                    let answer = shared
+                        .reference
+                        .answer(version, page, values, *user, refused);
+                    let result = check_body(pending, response, answer.status, &answer.body);
+                    let result = result.and_then(|()| match response.header("content-type") {
+                        Some(kind) if kind == answer.content_type => Ok(()),
+                        other => Err(format!("{other:?} instead of {}", answer.content_type)),
+                    });
+                    match result {
+                        Ok(()) => {
+                            shared.books.pages += 1;
+                            let missing = pending.user.is_some() && uses_session && user.is_none();
+                            return self.take_session(response, answer.session, missing, shared);
+                        }
+                        // The first is what should have been.
+                        Err(problem) if why.is_empty() => why = problem,
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        let backend = explains.backend && has_calls;
+        let honest = match response.status {
+            502 | 504 => backend,
+            503 => backend || name == "login" && explains.sessions_scarce,
+            500 => explains.device,
+            _ => false,
+        };
+        if honest {
+            return self.honest_error(pending, shared);
+        }
+        Err(format!(
+            "a {} that is wrong: {why}; {pending:?}",
+            response.status
+        ))
+    }
+
+    fn honest_error(&mut self, _: &Pending, shared: &mut Shared<'_>) -> Result<(), String> {
+        shared.books.errors += 1;
+        Ok(())
+    }
+
+    /// What the answer does to the session.
+    fn take_session(
+        &mut self,
+        response: &Response,
+        change: SessionChange,
+        missing: bool,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), String> {
+        let cookie = response.header("set-cookie");
+        let value = cookie.and_then(|cookie| cookie.strip_prefix("rhythm_session="));
+        let value = value.and_then(|rest| rest.split(';').next());
+        match (change, cookie, value) {
+            (SessionChange::None, None, _) => {
+                if missing {
+                    self.end_session(shared);
+                }
+                Ok(())
+            }
+            (SessionChange::Create(_), _, Some(id)) if id.len() == 40 => {
+                shared.books.live += 1;
+                // The one before lives on without being known.
+                self.session = Session {
+                    cookie: Some(id.to_owned()),
+                    fading: false,
+                };
+                Ok(())
+            }
+            (SessionChange::Destroy, _, Some("")) => {
+                self.end_session(shared);
+                Ok(())
+            }
+            _ => Err(format!("{change:?} with the cookie {cookie:?}")),
+        }
+    }
+}
+
+/// Whether status and body are these.
+fn check_body(
+    pending: &Pending,
+    response: &Response,
+    status: u16,
+    body: &[u8],
+) -> Result<(), String> {
+    if response.status != status {
+        return Err(format!("{} instead of {status}", response.status));
+    }
+    if status != 304 && response.header("content-length") != Some(&body.len().to_string()) {
+        let length = response.header("content-length");
+        return Err(format!(
+            "Content-Length {length:?} for {} bytes",
+            body.len()
+        ));
+    }
+    if !pending.head && response.body != body {
+        return Err(answers::difference(&response.body, body));
+    }
+    Ok(())
+}
