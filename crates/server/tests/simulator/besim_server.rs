@@ -6,7 +6,7 @@
 use crate::reference::{BANK, REFUSED};
 use crate::world::{ActorId, FarEvent, LinkId, World};
 use rhythm_engine::device::conformance::Dice;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How it behaves. Chances mean one request in so many; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,6 +61,8 @@ pub(crate) struct BesimServer {
     faults: ServerFaults,
     dice: Dice,
     connections: BTreeMap<LinkId, Connection>,
+    /// New payees: no two are alike, and each may be added once.
+    payees: BTreeSet<String>,
 }
 
 impl BesimServer {
@@ -70,6 +72,7 @@ impl BesimServer {
             faults,
             dice,
             connections: BTreeMap::new(),
+            payees: BTreeSet::new(),
         }
     }
 
@@ -106,6 +109,9 @@ impl BesimServer {
                 break;
             };
             if !connection.over {
+                if query.starts_with("1&6&") && !self.payees.insert(query.to_owned()) {
+                    world.fail(format!("{query} was carried out twice"));
+                }
                 let (after, bytes, what) = self.answer(query.as_bytes());
                 let due = connection.answers.back().map_or(0, |(due, ..)| *due);
                 let due = due.max(world.now.saturating_add(after));

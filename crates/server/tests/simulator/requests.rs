@@ -188,6 +188,7 @@ impl Ask {
                 ("POST", "place_check_order", values)
             }
             11 => {
+                // No two are alike, so that none is carried out twice unnoticed.
                 let values = vec![
                     ("payee_id", pick(dice, &["42", "43"])),
                     ("name", name(dice)),
@@ -195,7 +196,7 @@ impl Ask {
                     ("city", "Salem".to_owned()),
                     ("state", "OR".to_owned()),
                     ("zip", "97301".to_owned()),
-                    ("phone", "555".to_owned()),
+                    ("phone", (dice.roll() % 10_000_000_000).to_string()),
                 ];
                 ("POST", "post_payee", values)
             }

@@ -257,7 +257,8 @@ impl Run<'_> {
             Op::Fragment { fragment } => {
                 let text = &self.fragments[*fragment as usize];
                 if text.len() <= FOLD_BYTES_MAX {
-                    self.regions.put_constant(self.lanes, selection, text);
+                    self.regions
+                        .put_constant(self.lanes, selection, text, self.level);
                 } else {
                     self.regions
                         .put_segment(self.lanes, selection, *fragment, text.len());

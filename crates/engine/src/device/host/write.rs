@@ -53,26 +53,25 @@ impl Regions<'_> {
     }
 
     /// Puts the same short text into every selected lane's run.
-    pub(super) fn put_constant(&mut self, lanes: &mut Lanes, selection: &[u8], text: &[u8]) {
-        let mut padded = [0; FOLD_BYTES_MAX + MOVE];
-        let Some(head) = padded.get_mut(..text.len()) else {
-            return selection
-                .iter()
-                .for_each(|&lane| self.copy(lanes, lane, text));
-        };
-        head.copy_from_slice(text);
-        let moves = text.len().div_ceil(MOVE);
-        for &lane in selection {
-            let at = lanes.cursor[usize::from(lane)] as usize;
-            if at + text.len() > self.end(lane) {
-                lanes.end(lane, Fate::Overflowed);
-                continue;
-            }
-            for i in 0..moves {
-                move_bytes(self.runs, at + i * MOVE, &padded, i * MOVE);
-            }
-            lanes.cursor[usize::from(lane)] += text.len() as u32;
+    pub(super) fn put_constant(
+        &mut self,
+        lanes: &mut Lanes,
+        selection: &[u8],
+        text: &[u8],
+        level: Level,
+    ) {
+        let mut padded = [[0; MOVE]; FOLD_BYTES_MAX / MOVE];
+        debug_assert!(text.len() <= FOLD_BYTES_MAX);
+        for (padded, part) in padded.iter_mut().zip(text.chunks(MOVE)) {
+            padded[..part.len()].copy_from_slice(part);
         }
+        level.run(PutConstant {
+            regions: self,
+            lanes,
+            selection,
+            moves: &padded[..text.len().div_ceil(MOVE)],
+            length: text.len(),
+        });
     }
 
     /// Notes that a fragment comes here in every selected lane's body.
@@ -164,11 +163,50 @@ impl Regions<'_> {
     }
 }
 
-/// Moves 64 bytes. Both are in bounds: the target by the region's slack, the source by the caller's padding; the
-/// compiler keeps the checks, which always hold, and makes the copy one to four moves.
+/// Moves 64 bytes. The target is in bounds by the region's slack; the compiler keeps the check, which always holds,
+/// and makes the copy one to four moves.
 #[inline(always)]
-fn move_bytes(to: &mut [u8], at: usize, from: &[u8], from_at: usize) {
-    to[at..at + MOVE].copy_from_slice(&from[from_at..from_at + MOVE]);
+fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
+    if let Some(Ok(to)) = to.get_mut(at..at + MOVE).map(<&mut [u8; MOVE]>::try_from) {
+        *to = *from;
+    }
+}
+
+/// [`Regions::put_constant`], compiled for each instruction set.
+struct PutConstant<'a, 'r> {
+    regions: &'a mut Regions<'r>,
+    lanes: &'a mut Lanes,
+    selection: &'a [u8],
+    /// The text, padded to whole moves.
+    moves: &'a [[u8; MOVE]],
+    length: usize,
+}
+
+impl Task for PutConstant<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let PutConstant {
+            regions,
+            lanes,
+            selection,
+            moves,
+            length,
+        } = self;
+        for &lane in selection {
+            let own = usize::from(lane);
+            let at = lanes.cursor[own] as usize;
+            if at + length > regions.end(lane) {
+                lanes.end(lane, Fate::Overflowed);
+                continue;
+            }
+            for (i, part) in moves.iter().enumerate() {
+                move_bytes(regions.runs, at + i * MOVE, part);
+            }
+            lanes.cursor[own] += length as u32;
+        }
+    }
 }
 
 /// [`Regions::put_texts`], compiled for each instruction set.
@@ -202,11 +240,14 @@ impl Task for PutTexts<'_, '_> {
             let at = lanes.cursor[usize::from(lane)] as usize;
             let is_short =
                 length < MOVE && offset + MOVE <= texts.len() && at + length <= regions.end(lane);
-            if is_short {
-                let bytes = &texts[offset..offset + MOVE];
+            if is_short
+                && let Some(Ok(bytes)) = texts
+                    .get(offset..offset + MOVE)
+                    .map(<&[u8; MOVE]>::try_from)
+            {
                 let mask = special.map_or(0, |set| simd.in_set(simd.load(bytes), &set));
                 if mask & ((1 << length) - 1) == 0 {
-                    move_bytes(regions.runs, at, bytes, 0);
+                    move_bytes(regions.runs, at, bytes);
                     lanes.cursor[usize::from(lane)] += length as u32;
                     continue;
                 }
