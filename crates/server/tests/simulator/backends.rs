@@ -5,6 +5,9 @@ use rhythm_engine::cohort::{Arena, BackendRequest, LaneError};
 use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_server::backend::{Backend, Batch, Tell};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How a backend behaves. All numbers mean one request in so many; 0: none.
@@ -35,6 +38,30 @@ impl BackendFaults {
     }
 }
 
+/// How often a user's requests met a fault: more errors than this a client must not see.
+pub(crate) type Blame = Rc<RefCell<BTreeMap<u64, Met>>>;
+
+/// What a user's requests met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Answers that are missing, late or unreadable.
+    pub(crate) faults: usize,
+    /// Answers of status 1.
+    pub(crate) refusals: usize,
+}
+
+/// The user that clients know each other by: what a login asks for may be a user who is not there.
+pub(crate) fn who(user: u64) -> u64 {
+    user % 1_000_000
+}
+
+/// Whose query it is.
+fn asker(query: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(query);
+    let user = text.split('&').nth(2).and_then(|user| user.parse().ok());
+    who(user.unwrap_or(0))
+}
+
 /// Mistakes planted into the backend, to see them found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BackendSabotage {
@@ -55,6 +82,7 @@ pub(crate) struct FaultyBackend {
     sabotage: BackendSabotage,
     dice: Dice,
     now: Time,
+    blame: Blame,
     /// When, of what, and what.
     answers: Vec<(Time, u64, Result<Vec<u8>, LaneError>)>,
 }
@@ -64,12 +92,14 @@ impl FaultyBackend {
         faults: BackendFaults,
         sabotage: BackendSabotage,
         dice: Dice,
+        blame: Blame,
     ) -> FaultyBackend {
         FaultyBackend {
             faults,
             sabotage,
             dice,
             now: Time::ZERO,
+            blame,
             answers: Vec::new(),
         }
     }
@@ -114,6 +144,8 @@ impl Backend for FaultyBackend {
             let mut body = self.body(arena.get(requests[index].text));
             if self.chance(self.faults.no) {
                 body = REFUSED.to_vec();
+                let user = asker(arena.get(requests[index].text));
+                self.blame.borrow_mut().entry(user).or_default().refusals += 1;
             }
             if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
                 continue;
@@ -142,8 +174,13 @@ impl Backend for FaultyBackend {
             if self.chance(faults.late) {
                 after *= 100;
             }
+            let query = batch.arena.get(ask.text);
             let mut at = now + Duration::from_nanos(after);
             let mut answer = Ok(());
+            let mut met = Met {
+                faults: 1,
+                refusals: 0,
+            };
             if self.chance(faults.refuse) {
                 (at, answer) = (now, Err(LaneError::BackendRefused));
             } else if self.chance(faults.fail) {
@@ -154,7 +191,18 @@ impl Backend for FaultyBackend {
                 self.garble(&mut body);
             } else if self.chance(faults.no) {
                 body = REFUSED.to_vec();
+                met = Met {
+                    faults: 0,
+                    refusals: 1,
+                };
+            } else {
+                met = Met::default();
             }
+            let mut blame = self.blame.borrow_mut();
+            let all = blame.entry(asker(query)).or_default();
+            all.faults += met.faults;
+            all.refusals += met.refusals;
+            drop(blame);
             if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
                 continue;
             }

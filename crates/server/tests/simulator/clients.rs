@@ -6,6 +6,7 @@
 //! handed the whole request.
 
 use crate::answers::{self, Response};
+use crate::backends::Blame;
 use crate::reference::Reference;
 use crate::requests::{Ask, Wanted};
 use crate::world::{ActorId, FarEvent, LinkId, MILLISECOND, SECOND, World};
@@ -59,6 +60,8 @@ pub(crate) struct Shared<'a> {
     /// When it gives up on what is left.
     pub(crate) drain_until: u64,
     pub(crate) explains: Explains,
+    /// What the backend did to each user, where that is known: each fault explains one error.
+    pub(crate) blame: Option<Blame>,
     pub(crate) books: Books,
 }
 
@@ -135,7 +138,7 @@ const REST: u32 = 3;
 /// See the module's text.
 pub(crate) struct Client {
     id: ActorId,
-    user: u32,
+    pub(crate) user: u32,
     manners: Manners,
     dice: Dice,
     /// Requests it still makes.
@@ -523,6 +526,11 @@ impl Client {
                 "client {}, link {link}: never answered: {pending:?}",
                 self.id
             ));
+        }
+        let excused = self.end_announced || shared.draining || self.stopped_reading;
+        if world.neglected(link) > SECOND && !excused {
+            let state = self.state();
+            world.fail(format!("the server closed without reading on: {state}"));
         }
         self.lose(world, shared);
     }

@@ -1,6 +1,7 @@
 //! Whether an answer is right: the page as the reference makes it, or an error that a fault of the run explains.
 
 use crate::answers::{self, Response};
+use crate::backends::{Met, who};
 use crate::clients::{Client, Pending, Session, Shared};
 use crate::reference::Values;
 use crate::requests::{Part, Wanted};
@@ -106,6 +107,9 @@ impl Client {
                     });
                     match result {
                         Ok(()) => {
+                            if refused.is_some() {
+                                self.blame(shared, |met| &mut met.refusals)?;
+                            }
                             shared.books.pages += 1;
                             let missing = pending.user.is_some() && uses_session && user.is_none();
                             return self.take_session(response, answer.session, missing, shared);
@@ -118,19 +122,37 @@ impl Client {
             }
         }
         let backend = explains.backend && has_calls;
-        let honest = match response.status {
-            502 | 504 => backend,
-            503 => backend || name == "login" && explains.sessions_scarce,
-            500 => explains.device,
-            _ => false,
-        };
-        if honest {
+        let status = response.status;
+        if status == 500 && explains.device
+            || status == 503 && name == "login" && explains.sessions_scarce
+        {
+            return self.honest_error(pending, shared);
+        }
+        if matches!(status, 502..=504) && backend {
+            self.blame(shared, |met| &mut met.faults)?;
             return self.honest_error(pending, shared);
         }
         Err(format!(
             "a {} that is wrong: {why}; {pending:?}",
             response.status
         ))
+    }
+
+    /// Takes a fault of the backend as the reason of what this client got.
+    fn blame(
+        &self,
+        shared: &Shared<'_>,
+        kind: impl Fn(&mut Met) -> &mut usize,
+    ) -> Result<(), String> {
+        let Some(blame) = &shared.blame else {
+            return Ok(());
+        };
+        let mut blame = blame.borrow_mut();
+        let left = kind(blame.entry(who(u64::from(self.user))).or_default());
+        *left = left
+            .checked_sub(1)
+            .ok_or("an error for which the backend gave no reason")?;
+        Ok(())
     }
 
     fn honest_error(&mut self, _: &Pending, shared: &mut Shared<'_>) -> Result<(), String> {

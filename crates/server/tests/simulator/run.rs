@@ -1,6 +1,6 @@
 //! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and checked.
 
-use crate::backends::{BackendFaults, BackendSabotage, FaultyBackend};
+use crate::backends::{BackendFaults, BackendSabotage, Blame, FaultyBackend};
 use crate::besim_server::{BesimServer, ServerFaults};
 use crate::clients::{Books, Client, Explains, Manners, Shared};
 use crate::devices::{DeviceFaults, DeviceSabotage, FaultyDevice};
@@ -287,6 +287,8 @@ pub(crate) fn run(
         clock.clone(),
         device_due.clone(),
     );
+    let blame = Blame::default();
+    let met = blame.clone();
     let backend_seed = dice.roll();
     let (backend_faults, backend_sabotage) = (config.backend, sabotages.backend);
     let mut besim_server = None;
@@ -311,7 +313,12 @@ pub(crate) fn run(
                 return Box::new(RemoteBesim::new(&url, vec![BESIM_ADDRESS], options));
             }
             let dice = Dice::new(backend_seed);
-            Box::new(FaultyBackend::new(backend_faults, backend_sabotage, dice))
+            Box::new(FaultyBackend::new(
+                backend_faults,
+                backend_sabotage,
+                dice,
+                met.clone(),
+            ))
         }),
         sessions: sessions.clone(),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
@@ -346,6 +353,7 @@ pub(crate) fn run(
             draining: false,
             drain_until: u64::MAX,
             explains: config.explains(),
+            blame: config.remote.is_none().then_some(blame),
             books: Books::default(),
         },
         clock,

@@ -121,6 +121,10 @@ struct Link {
     paused: bool,
     /// Bytes told to the server.
     handed: u64,
+    /// Since when bytes have been waiting to be read.
+    unread_since: Option<u64>,
+    /// How long they had been waiting when the server closed.
+    neglected: u64,
     /// Bytes the server sent that are on their way.
     out: VecDeque<u8>,
     /// Bytes that came to the far end and were not taken.
@@ -296,6 +300,8 @@ impl World {
             fin: [false; 3],
             paused: false,
             handed: 0,
+            unread_since: None,
+            neglected: 0,
             out: VecDeque::new(),
             received: Vec::new(),
             wants_writable: false,
@@ -347,6 +353,11 @@ impl World {
     /// Bytes that the server was told of.
     pub(crate) fn handed(&self, link: LinkId) -> u64 {
         self.links[link].handed
+    }
+
+    /// How long bytes had been waiting to be read when the server closed the connection.
+    pub(crate) fn neglected(&self, link: LinkId) -> u64 {
+        self.links[link].neglected
     }
 
     /// Wakes an actor after a time.
@@ -503,6 +514,9 @@ impl World {
             count = 1 + (draw % (count as u64 - 1)) as usize;
         }
         state.inbox.extend(state.coming.drain(..count));
+        if count > 0 {
+            state.unread_since.get_or_insert(self.now);
+        }
         let again = !state.coming.is_empty();
         if !again && state.fin[0] {
             state.fin[1] = true;
@@ -648,6 +662,10 @@ impl World {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         bytes.extend(self.links[link].inbox.drain(..count));
+        self.links[link].unread_since = match self.links[link].inbox.is_empty() {
+            true => None,
+            false => Some(self.now),
+        };
         self.links[link].handed += count as u64;
         if !self.links[link].coming.is_empty() {
             self.start_arriving(link);
@@ -751,6 +769,8 @@ impl Port for World {
         if let Some(link) = self.named(connection, "close") {
             self.note("closed", link as u64, self.links[link].handed);
             let open = self.links[link].near == Near::Open;
+            let unread_since = self.links[link].unread_since;
+            self.links[link].neglected = unread_since.map_or(0, |since| self.now - since);
             self.forget(link);
             if open {
                 self.links[link].near = Near::Closed;
