@@ -3,18 +3,17 @@
 use crate::folder::Folder;
 use crate::load::write_json;
 use crate::serve::Device;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use indicatif::ProgressBar;
 use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
 use rhythm_bench::limit::{self, LimitOptions};
 use rhythm_bench::load::Page;
 use rhythm_engine::device::LaneLimits;
-use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
+use rhythm_server::SiteSettings;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Measure the server without a network, as the paper does: requests from memory, answers to memory.
@@ -122,16 +121,8 @@ fn run_limit(args: &Limit) -> Result<ExitCode> {
 fn run_emulation(args: Emulation) -> Result<ExitCode> {
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
-    let files = folder.static_files.into_iter().map(|file| StaticFile {
-        path: file.path,
-        bytes: file.bytes,
-        modified: Some(file.modified),
-    });
-    let statics = Statics::new(&service.config.static_mount, files);
     let settings = SiteSettings::of(&service);
-    let site = Arc::new(
-        Site::new(Arc::new(service), statics, settings).map_err(|error| anyhow!("{error}"))?,
-    );
+    let site = folder.into_site(service, settings)?;
     let executors = args.devices.iter().map(|&device| {
         let make: MakeExecutor = Box::new(move || device.executor(LaneLimits::default()));
         (format!("{device:?}").to_lowercase(), make)

@@ -2,24 +2,14 @@
 
 use anyhow::{Context, Result, bail};
 use rhythm_engine::page::{Diagnostic, Service, Sources, compile};
+use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
 
 /// More text than any service has: what keeps a wrong folder from being read into memory.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
-
-/// A file of `static/`.
-#[derive(Debug)]
-pub(crate) struct StaticFile {
-    /// Relative to `static/`, with `/` between its parts.
-    pub(crate) path: String,
-    /// Its content.
-    pub(crate) bytes: Vec<u8>,
-    /// When it was last changed.
-    pub(crate) modified: SystemTime,
-}
 
 /// All files of a service.
 #[derive(Debug)]
@@ -79,7 +69,7 @@ impl Folder {
                 Ok(StaticFile {
                     path: relative(&root, &path)?,
                     bytes: fs::read(&path)?,
-                    modified: path.metadata()?.modified()?,
+                    modified: path.metadata()?.modified().ok(),
                 })
             };
             static_files.push(read().with_context(|| format!("cannot read {}", path.display()))?);
@@ -92,6 +82,18 @@ impl Folder {
             },
             static_files,
         })
+    }
+
+    /// Brings what was compiled and the static files together, to be served.
+    ///
+    /// # Errors
+    /// What cannot be served.
+    pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
+        let statics = Statics::new(&service.config.static_mount, self.static_files);
+        match Site::new(Arc::new(service), statics, settings) {
+            Ok(site) => Ok(Arc::new(site)),
+            Err(why) => bail!("{why}"),
+        }
     }
 
     /// Compiles it.

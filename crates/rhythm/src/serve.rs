@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use crate::{duration, logs};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rhythm_besim::Bank;
 use rhythm_engine::device::host::Host;
@@ -13,7 +13,7 @@ use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
 use rhythm_server::access_log::LogFormat;
 use rhythm_server::backend::{Backend, BackendUrl, EmbeddedBesim, RemoteBesim, RemoteOptions};
-use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics};
+use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -202,15 +202,7 @@ fn load(args: &Args) -> Result<Arc<Site>> {
     }
     let mut settings = SiteSettings::of(&service);
     settings.cookie_secure = args.secure_cookie;
-    let files = folder.static_files.into_iter().map(|file| StaticFile {
-        path: file.path,
-        bytes: file.bytes,
-        modified: Some(file.modified),
-    });
-    let statics = Statics::new(&service.config.static_mount, files);
-    let site =
-        Site::new(Arc::new(service), statics, settings).map_err(|error| anyhow!("{error}"))?;
-    Ok(Arc::new(site))
+    folder.into_site(service, settings)
 }
 
 fn override_config(service: &mut Service, args: &Args) -> Result<()> {

@@ -96,7 +96,7 @@ impl Default for ServiceConfig {
                 delay_ns: 2_000_000,
             },
             limits: Limits {
-                max_connections: 10_000,
+                max_connections: 20_000,
                 head_bytes: 16_384,
                 headers: 100,
                 body_bytes: 65_536,
