@@ -80,6 +80,10 @@ pub(crate) struct Explains {
     pub(crate) sessions_expire: bool,
     /// The least time for which a client may make the server wait.
     pub(crate) patience: u64,
+    /// How long an idle connection is kept, at least and at most.
+    pub(crate) idle: (u64, u64),
+    /// Draining may end before everybody has their answers.
+    pub(crate) drain_short: bool,
 }
 
 /// What clients know of all sessions, and how many answers they checked.
@@ -150,6 +154,8 @@ pub(crate) struct Client {
     /// The server said that it ends.
     end_announced: bool,
     stopped_reading: bool,
+    /// It has sent its end.
+    finished: bool,
     /// What may follow the last answer is its body, though it should have none.
     ignores_rest: bool,
     sent: u64,
@@ -179,6 +185,7 @@ impl Client {
             last_sent: false,
             end_announced: false,
             stopped_reading: false,
+            finished: false,
             ignores_rest: false,
             sent: 0,
             pending: VecDeque::new(),
@@ -221,6 +228,7 @@ impl Client {
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
                     || world.now >= shared.drain_until
+                        && (shared.explains.drain_short || self.manners.pace.is_some())
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
                     let state = self.state();
@@ -265,6 +273,11 @@ impl Client {
         }
     }
 
+    fn finish(&mut self, link: LinkId, world: &mut World) {
+        self.finished = true;
+        world.finish_from(link);
+    }
+
     /// Sends the form that waited for `100 Continue`.
     fn send_rest(&mut self, link: LinkId, world: &mut World) {
         if let Some(pending) = self.pending.back_mut()
@@ -290,6 +303,7 @@ impl Client {
             self.last_sent = false;
             self.end_announced = false;
             self.stopped_reading = false;
+            self.finished = false;
             self.ignores_rest = false;
             self.sent = 0;
             self.input.clear();
@@ -333,7 +347,7 @@ impl Client {
     fn leave(&mut self, link: LinkId, world: &mut World) {
         self.last_sent = true;
         match self.dice.below(3) {
-            0 => world.finish_from(link),
+            0 => self.finish(link, world),
             1 => {
                 world.reset_from(link);
                 self.link = None;
@@ -448,7 +462,7 @@ impl Client {
                 match self.dice.below(3) {
                     0 => {}
                     1 => world.wake(self.id, SECOND, Client::token(link, RESET)),
-                    _ => world.finish_from(link),
+                    _ => self.finish(link, world),
                 }
             }
         }
@@ -459,13 +473,16 @@ impl Client {
             // Known to be longer, even if it is never sent.
             pending.ends_at += rest.len() as u64;
             pending.rest = Some(rest);
-            world.wake(self.id, SECOND, Client::token(link, REST));
+            // Some wait for nothing but the server's word.
+            if self.dice.once_in(2) {
+                world.wake(self.id, SECOND, Client::token(link, REST));
+            }
             waits = true;
         }
         self.pending.push_back(pending);
         if !self.last_sent && !waits && self.chance(manners.half_close) {
             self.last_sent = true;
-            world.finish_from(link);
+            self.finish(link, world);
         }
         waits
     }
@@ -527,10 +544,20 @@ impl Client {
                 self.id
             ));
         }
-        let excused = self.end_announced || shared.draining || self.stopped_reading;
-        if world.neglected(link) > SECOND && !excused {
-            let state = self.state();
-            world.fail(format!("the server closed without reading on: {state}"));
+        // It closed without a word, which it may do after long enough.
+        if !self.end_announced && !self.finished && !shared.draining && !self.stopped_reading {
+            let (neglected, idle) = world.at_close(link);
+            let (least, most) = shared.explains.idle;
+            if neglected > SECOND {
+                let state = self.state();
+                world.fail(format!("the server closed without reading on: {state}"));
+            }
+            if idle < least || idle > most {
+                let state = self.state();
+                world.fail(format!(
+                    "the server closed after {idle} ns without anything: {state}"
+                ));
+            }
         }
         self.lose(world, shared);
     }

@@ -21,6 +21,9 @@ impl Client {
         let status = response.status;
         let waited = world.now - pending.begun;
         let slow = !pending.complete || waited >= shared.explains.patience;
+        if status == 408 && pending.rest.is_some() {
+            return Err(format!("a 408 instead of a 100: {pending:?}"));
+        }
         if status == 408 && slow || status == 400 && !pending.complete {
             return self.honest_error(pending, shared);
         }

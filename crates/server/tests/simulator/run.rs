@@ -227,6 +227,15 @@ impl Config {
             sessions_scarce: (self.sessions as usize) < self.requests,
             sessions_expire: self.session_timeout < 100_000_000,
             patience: patience / 10 * 9,
+            idle: {
+                let (header, idle) = (limits.header_timeout, limits.idle_timeout);
+                let nanos = |time: Duration| time.as_nanos() as u64;
+                (
+                    nanos(header.min(idle)),
+                    nanos(header.max(idle)) + SECOND / 10,
+                )
+            },
+            drain_short: self.drain_limit < 100 * SECOND,
         }
     }
 }
@@ -530,6 +539,16 @@ impl Run<'_> {
         self.pipeline.idle(&mut self.world, now);
         if let Err(why) = self.pipeline.check() {
             self.world.fail(why);
+        }
+        // Where no lanes wait for a backend or the device's slots, those of a forming cohort wait for its launch: in time.
+        let forming = self.pipeline.contexts()[1] > 0;
+        let waits = !self.config.backend.embedded || self.config.device.slots != 0;
+        if forming && self.config.remote.is_none() && !waits {
+            let latest = now + Duration::from_nanos(self.config.delay);
+            if self.pipeline.wake_at().is_none_or(|at| at > latest) {
+                self.world
+                    .fail("a cohort is formed for longer than its delay");
+            }
         }
         self.tell_clients();
         true

@@ -123,8 +123,10 @@ struct Link {
     handed: u64,
     /// Since when bytes have been waiting to be read.
     unread_since: Option<u64>,
-    /// How long they had been waiting when the server closed.
-    neglected: u64,
+    /// When the server last was told of bytes, or sent some.
+    active: u64,
+    /// When the server closed: how long bytes had been waiting, and how long nothing had happened.
+    at_close: (u64, u64),
     /// Bytes the server sent that are on their way.
     out: VecDeque<u8>,
     /// Bytes that came to the far end and were not taken.
@@ -301,7 +303,8 @@ impl World {
             paused: false,
             handed: 0,
             unread_since: None,
-            neglected: 0,
+            active: self.now,
+            at_close: (0, 0),
             out: VecDeque::new(),
             received: Vec::new(),
             wants_writable: false,
@@ -355,9 +358,10 @@ impl World {
         self.links[link].handed
     }
 
-    /// How long bytes had been waiting to be read when the server closed the connection.
-    pub(crate) fn neglected(&self, link: LinkId) -> u64 {
-        self.links[link].neglected
+    /// When the server closed the connection: how long bytes had been waiting to be read, and how long nothing had
+    /// happened.
+    pub(crate) fn at_close(&self, link: LinkId) -> (u64, u64) {
+        self.links[link].at_close
     }
 
     /// Wakes an actor after a time.
@@ -607,6 +611,7 @@ impl World {
             Near::Backlog => {
                 let connection = self.name(link);
                 self.links[link].near = Near::Open;
+                self.links[link].active = self.now;
                 self.note("opened", link as u64, connection.as_u64());
                 let accepted = Accepted {
                     connection,
@@ -666,6 +671,7 @@ impl World {
             true => None,
             false => Some(self.now),
         };
+        self.links[link].active = self.now;
         self.links[link].handed += count as u64;
         if !self.links[link].coming.is_empty() {
             self.start_arriving(link);
@@ -754,6 +760,7 @@ impl Port for World {
         if sabotaged && sabotage == Sabotage::RepeatBytes {
             self.links[link].out.extend(&bytes[..taken]);
         }
+        self.links[link].active = self.now;
         self.note("sent", link as u64, taken as u64);
         self.mix_bytes(&bytes[..taken]);
         if taken < bytes.len() {
@@ -770,7 +777,8 @@ impl Port for World {
             self.note("closed", link as u64, self.links[link].handed);
             let open = self.links[link].near == Near::Open;
             let unread_since = self.links[link].unread_since;
-            self.links[link].neglected = unread_since.map_or(0, |since| self.now - since);
+            let neglected = unread_since.map_or(0, |since| self.now - since);
+            self.links[link].at_close = (neglected, self.now - self.links[link].active);
             self.forget(link);
             if open {
                 self.links[link].near = Near::Closed;
