@@ -140,17 +140,17 @@ impl Backend for FaultyBackend {
         if !self.faults.embedded {
             return false;
         }
-        for index in 0..requests.len() {
-            let mut body = self.body(arena.get(requests[index].text));
+        for request in requests.iter_mut() {
+            let mut body = self.body(arena.get(request.text));
             if self.chance(self.faults.no) {
                 body = REFUSED.to_vec();
-                let user = asker(arena.get(requests[index].text));
+                let user = asker(arena.get(request.text));
                 self.blame.borrow_mut().entry(user).or_default().refusals += 1;
             }
             if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
                 continue;
             }
-            requests[index].answer = Some(arena.push(&body));
+            request.answer = Some(arena.push(&body));
         }
         if self.sabotage == BackendSabotage::SwapAnswers
             && requests.len() > 1
