@@ -57,8 +57,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) epoch: usize,
     /// The server is draining.
     pub(crate) draining: bool,
-    /// When it gives up on what is left.
-    pub(crate) drain_until: u64,
+    /// When it began to, and when it gives up on what is left.
+    pub(crate) drain: (u64, u64),
     pub(crate) explains: Explains,
     /// What the backend did to each user, where that is known: each fault explains one error.
     pub(crate) blame: Option<Blame>,
@@ -227,7 +227,7 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
-                    || world.now >= shared.drain_until
+                    || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
@@ -615,6 +615,9 @@ impl Client {
         }
         if pending.close && !self.end_announced && pending.complete {
             return Err(format!("a last answer that does not say so: {pending:?}"));
+        }
+        if pending.begun > shared.drain.0 && !self.end_announced {
+            return Err(format!("a draining server wants more: {pending:?}"));
         }
         self.last_sent |= self.end_announced;
         if pending.rest.is_some() {

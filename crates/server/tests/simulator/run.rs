@@ -360,7 +360,7 @@ pub(crate) fn run(
             reference,
             epoch: 0,
             draining: false,
-            drain_until: u64::MAX,
+            drain: (u64::MAX, u64::MAX),
             explains: config.explains(),
             blame: config.remote.is_none().then_some(blame),
             books: Books::default(),
@@ -472,7 +472,7 @@ impl Run<'_> {
 
     fn drain(&mut self) {
         self.shared.draining = true;
-        self.shared.drain_until = self.world.now + self.config.drain_limit;
+        self.shared.drain = (self.world.now, self.world.now + self.config.drain_limit);
         self.world.note("drain", 0, 0);
         let limit = Duration::from_nanos(self.config.drain_limit);
         let now = self.world.time();
@@ -616,7 +616,7 @@ impl Run<'_> {
             self.turn(until, u64::MAX);
         }
         // What is left past the limit is left.
-        if self.ok() && self.world.now < self.shared.drain_until {
+        if self.ok() && self.world.now < self.shared.drain.1 {
             self.check_empty();
         }
     }
