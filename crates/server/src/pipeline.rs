@@ -248,7 +248,11 @@ impl Pipeline {
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.pool.check()?;
+        self.clients.check()?;
         let [free, .., busy] = self.pool.counts();
+        if self.requests.len() > (self.pool.len() - free) * self.pool.lanes_max() {
+            return Err(format!("{} requests are more than the lanes", self.requests.len()));
+        }
         if self.requests.len() > 0 && free == self.pool.len() {
             return Err(format!(
                 "{} requests are in no context",

@@ -102,6 +102,26 @@ impl Clients {
         (connection.id == id).then_some(connection)
     }
 
+    /// What must hold between two events.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for connection in self.connections.iter().flatten() {
+            let (early, unsent) = (&connection.early, &connection.unsent);
+            if connection.is_idle() && (early.capacity() != 0 || unsent.capacity() != 0) {
+                return Err(format!("{:?} is idle and keeps a buffer", connection.id));
+            }
+            if early.len() as u32 > connection.under_way() {
+                return Err(format!("{:?} has answers to nothing", connection.id));
+            }
+        }
+        if self.outbox_to.is_none() && !self.outbox.is_empty() {
+            return Err("bytes for nobody wait to be sent".to_owned());
+        }
+        Ok(())
+    }
+
     /// Forgets a connection that is gone.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
         if self.get(id).is_some() {
@@ -234,6 +254,10 @@ impl Clients {
             connection.next_answer = connection.next_answer.wrapping_add(1);
             connection.closing |= early.close;
             connection.unsent.push_back(Unsent::own(early.bytes));
+        }
+        if connection.early.is_empty() {
+            // Its memory too: an idle connection has none.
+            connection.early = Vec::new();
         }
         if connection.continue_at == Some(connection.next_answer) {
             connection.continue_at = None;

@@ -2,7 +2,8 @@
 
 use crate::answers::{self, Response};
 use crate::backends::{Met, who};
-use crate::clients::{Client, Pending, Session, Shared};
+use crate::clients::Client;
+use crate::manners::{Pending, Session, Shared};
 use crate::reference::Values;
 use crate::requests::{Part, Wanted};
 use crate::world::World;
@@ -19,6 +20,7 @@ impl Client {
         shared: &mut Shared<'_>,
     ) -> Result<(), String> {
         let status = response.status;
+        shared.books.seen.insert(status.to_string());
         let waited = world.now - pending.begun;
         let slow = !pending.complete || waited >= shared.explains.patience;
         if status == 408 && pending.rest.is_some() {
@@ -114,6 +116,7 @@ impl Client {
                                 self.blame(shared, |met| &mut met.refusals)?;
                             }
                             shared.books.pages += 1;
+                            shared.books.seen.insert(name.to_owned());
                             let missing = pending.user.is_some() && uses_session && user.is_none();
                             return self.take_session(response, answer.session, missing, shared);
                         }

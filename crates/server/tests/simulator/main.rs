@@ -7,16 +7,19 @@
 //! - `SIMULATOR_SEEDS=10000 cargo test --release --test simulator` runs that many seeds;
 //! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what happens.
 //!
-//! [`world`] has time and sockets, [`clients`] those who ask, [`judge`] what they think of the answers, [`requests`] what they ask, [`reference`] what the
-//! answers must be, [`backends`], [`besim_server`] and [`devices`] the faults, and [`run`] puts them together.
+//! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask, [`reference`] what the answers
+//! must be, [`judge`] whether they are, [`backends`], [`besim_server`] and [`devices`] the faults, [`config`] how much of
+//! each, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;
 mod backends;
 mod besim_server;
 mod clients;
+mod config;
 mod devices;
 mod judge;
+mod manners;
 mod reference;
 mod requests;
 mod run;
@@ -26,8 +29,26 @@ use backends::BackendSabotage;
 use devices::DeviceSabotage;
 use reference::Reference;
 use run::{Outcome, Sabotages, run};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
+
+/// What is met in any fifty seeds, beside all pages.
+const SEEN: [&str; 13] = [
+    "200",
+    "206",
+    "303",
+    "304",
+    "400",
+    "404",
+    "405",
+    "408",
+    "431",
+    "502",
+    "503",
+    "504",
+    "stragglers",
+];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -44,6 +65,7 @@ fn seeds() {
     let first = number("SIMULATOR_FIRST").unwrap_or(0);
     let count = number("SIMULATOR_SEEDS").unwrap_or(50);
     let (mut pages, mut others, mut errors, mut dropped, mut failures) = (0, 0, 0, 0, 0);
+    let mut seen = BTreeSet::new();
     for seed in first..first + count {
         // A panic is told of with its seed.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -65,12 +87,23 @@ fn seeds() {
         others += outcome.others;
         errors += outcome.errors;
         dropped += outcome.dropped;
+        seen.extend(outcome.seen);
     }
     println!(
         "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} dropped"
     );
     assert_eq!(failures, 0, "seeds failed");
-    assert!(count < 10 || pages > 0 && others > 0);
+    if count >= 50 {
+        let all = reference.services[0]
+            .pages
+            .iter()
+            .map(|page| page.name.as_str());
+        let missing: Vec<&str> = all
+            .chain(SEEN)
+            .filter(|name| !seen.contains(*name))
+            .collect();
+        assert!(missing.is_empty(), "the seeds do not reach {missing:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,207 @@
+//! The configuration of a run, chosen by its seed.
+
+use crate::backends::BackendFaults;
+use crate::besim_server::ServerFaults;
+use crate::devices::DeviceFaults;
+use crate::manners::{Explains, Manners};
+use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
+use rhythm_engine::cohort::Policy;
+use rhythm_engine::device::conformance::Dice;
+use rhythm_server::ClientLimits;
+use rhythm_server::backend::RemoteOptions;
+use std::time::Duration;
+
+/// All that a run depends on.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) net: Net,
+    pub(crate) cohort: usize,
+    pub(crate) contexts: usize,
+    pub(crate) policy: Policy,
+    pub(crate) delay: u64,
+    pub(crate) host: bool,
+    pub(crate) limits: ClientLimits,
+    pub(crate) backend: BackendFaults,
+    /// The backend is BeSim behind the network instead.
+    pub(crate) remote: Option<(ServerFaults, RemoteOptions)>,
+    pub(crate) backend_timeout: u64,
+    pub(crate) straggler_delay: u64,
+    pub(crate) device: DeviceFaults,
+    pub(crate) sessions: u32,
+    pub(crate) session_timeout: u64,
+    pub(crate) clients: Vec<(Manners, usize)>,
+    /// Reload each so often; 0: never.
+    pub(crate) reload_every: u64,
+    /// Drain at this time; 0: when all clients are done.
+    pub(crate) drain_at: u64,
+    pub(crate) drain_limit: u64,
+    /// Requests of all clients.
+    pub(crate) requests: usize,
+}
+
+/// A fault that is there in one run of a few, once in so many requests.
+fn some(dice: &mut Dice, in_runs: usize, from: &[usize]) -> usize {
+    match dice.once_in(in_runs) {
+        true => *dice.pick(from),
+        false => 0,
+    }
+}
+
+impl Config {
+    /// The configuration of a seed.
+    pub(crate) fn of(dice: &mut Dice) -> Config {
+        // A third of the runs have no fault at all: everything must be right then, and nothing may be refused.
+        let calm = dice.once_in(3);
+        let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
+            true => 0,
+            false => some(dice, in_runs, from),
+        };
+        let net = Net {
+            delay_max: *dice.pick(&[10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND]),
+            split: *dice.pick(&[0, 1, 2, 5]),
+            short: *dice.pick(&[0, 0, 3, 20]),
+            send_buffer: *dice.pick(&[1_000, 20_000, 200_000]),
+            receive_buffer: *dice.pick(&[500, 5_000, 100_000]),
+            read_max: *dice.pick(&[100, 4_000, 100_000]),
+            reset: rough(dice, 4, &[30, 300]),
+            accept_fails: some(dice, 4, &[3]),
+            connect_fails: rough(dice, 3, &[3, 10]),
+            outgoing_max: *dice.pick(&[1, 8, 64]),
+        };
+        let backend = BackendFaults {
+            embedded: dice.once_in(3),
+            delay_max: *dice.pick(&[10 * MICROSECOND, MILLISECOND, 5 * MILLISECOND]),
+            late: rough(dice, 3, &[5, 30]),
+            fail: rough(dice, 4, &[10, 50]),
+            refuse: rough(dice, 5, &[10, 50]),
+            garble: rough(dice, 4, &[10, 50]),
+            no: rough(dice, 4, &[5, 50]),
+            silent: rough(dice, 4, &[10, 50]),
+        };
+        let device = DeviceFaults {
+            delay_max: *dice.pick(&[0, 0, 50 * MICROSECOND, 10 * MILLISECOND]),
+            slots: *dice.pick(&[0, 0, 1, 3]),
+            lost_after: rough(dice, 15, &[1, 20, 100]),
+        };
+        let slow_pace = (1 + dice.below(3), MILLISECOND);
+        let count = 1 + dice.below(20);
+        let per_client = 1 + dice.below(200 / count);
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            let manners = Manners {
+                depth: *dice.pick(&[1, 1, 3, 20]),
+                pace: dice.once_in(10).then_some(slow_pace),
+                think_max: *dice.pick(&[0, MILLISECOND, 50 * MILLISECOND]),
+                http10: some(dice, 8, &[2, 10]),
+                close: some(dice, 6, &[3, 10]),
+                head: some(dice, 5, &[3]),
+                bad: rough(dice, 5, &[2, 10]),
+                stall: rough(dice, 8, &[5, 20]),
+                reset: rough(dice, 6, &[3, 10]),
+                deaf: rough(dice, 10, &[5]),
+                chunked: some(dice, 3, &[1, 3]),
+                expect: some(dice, 5, &[1, 3]),
+                anonymous: *dice.pick(&[2, 10, 10, 0]),
+                logout: *dice.pick(&[0, 5, 15]),
+                forget: some(dice, 10, &[5, 20]),
+                half_close: some(dice, 8, &[5]),
+            };
+            clients.push((manners, per_client));
+        }
+        let seconds = |dice: &mut Dice, from: &[u64]| Duration::from_secs(*dice.pick(from));
+        let limits = ClientLimits {
+            header_timeout: seconds(dice, &[2, 10]),
+            body_timeout: seconds(dice, &[3, 30]),
+            idle_timeout: seconds(dice, &[5, 60]),
+            send_timeout: seconds(dice, &[4, 30]),
+            requests_max: some(dice, 6, &[1, 7]) as u32,
+            pipelined_max: *dice.pick(&[1, 2, 8, 64]),
+        };
+        let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
+        let server = ServerFaults {
+            delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
+            late: rough(dice, 3, &[10, 50]),
+            fail: rough(dice, 4, &[10, 50]),
+            garble: rough(dice, 4, &[10, 50]),
+            no: rough(dice, 4, &[5, 50]),
+            silent: rough(dice, 4, &[10, 50]),
+            reset: rough(dice, 4, &[5, 50]),
+            close: some(dice, 4, &[1, 5, 50]),
+            until_close: some(dice, 6, &[3, 30]),
+            chunked: some(dice, 3, &[1, 3]),
+        };
+        let options = RemoteOptions {
+            connections_max: *dice.pick(&[1, 2, 4]),
+            depth_max: *dice.pick(&[1, 4, 128]),
+            ..RemoteOptions::default()
+        };
+        let remote = dice.once_in(3).then_some((server, options));
+        if calm && remote.is_some() {
+            // Long enough for any queue.
+            timeout = 100 * SECOND;
+        }
+        let straggler_delay = *dice.pick(&[MILLISECOND, timeout / 8]);
+        let requests = count * per_client;
+        Config {
+            net,
+            cohort: *dice.pick(&[1, 2, 7, 64]),
+            contexts: 1 + dice.below(8),
+            policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
+            delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
+            host: dice.once_in(2),
+            limits,
+            backend,
+            remote,
+            backend_timeout: timeout,
+            straggler_delay,
+            device,
+            sessions: match dice.once_in(4) {
+                true => 1 + dice.below(10) as u32,
+                false => 1000,
+            },
+            session_timeout: match dice.once_in(8) {
+                true => 100,
+                false => 100_000_000,
+            },
+            clients,
+            reload_every: some(dice, 3, &[MILLISECOND as usize, 200 * MILLISECOND as usize]) as u64,
+            drain_at: some(dice, 4, &[MILLISECOND as usize, 300 * MILLISECOND as usize]) as u64,
+            drain_limit: *dice.pick(&[SECOND, 100 * SECOND]),
+            requests,
+        }
+    }
+
+    /// Which errors are honest with this configuration.
+    pub(crate) fn explains(&self) -> Explains {
+        let limits = &self.limits;
+        let patience = limits.header_timeout.min(limits.body_timeout).as_nanos() as u64;
+        Explains {
+            backend: match &self.remote {
+                None => self.backend.can_fail(),
+                // Whoever waits in a queue may wait too long.
+                Some((server, _)) => {
+                    let net = &self.net;
+                    let net_fails = (net.reset | net.connect_fails) != 0;
+                    server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
+                }
+            },
+            refused: match &self.remote {
+                None => self.backend.no != 0,
+                Some((server, _)) => server.no != 0,
+            },
+            device: self.device.lost_after != 0,
+            sessions_scarce: (self.sessions as usize) < self.requests,
+            sessions_expire: self.session_timeout < 100_000_000,
+            patience: patience / 10 * 9,
+            idle: {
+                let (header, idle) = (limits.header_timeout, limits.idle_timeout);
+                let nanos = |time: Duration| time.as_nanos() as u64;
+                (
+                    nanos(header.min(idle)),
+                    nanos(header.max(idle)) + SECOND / 10,
+                )
+            },
+            drain_short: self.drain_limit < 100 * SECOND,
+        }
+    }
+}

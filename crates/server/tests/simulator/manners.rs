@@ -1,0 +1,129 @@
+//! What clients are like, what they keep, and what they share with the run.
+
+use crate::backends::Blame;
+use crate::reference::Reference;
+use crate::requests::Wanted;
+use std::collections::BTreeSet;
+
+/// Manners. Numbers that are chances mean one request in so many; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manners {
+    /// Most requests under way at a time.
+    pub(crate) depth: usize,
+    /// Sends so many bytes at a time with this gap.
+    pub(crate) pace: Option<(usize, u64)>,
+    /// Thinks at most so long before it asks again, nanoseconds.
+    pub(crate) think_max: u64,
+    /// HTTP/1.0.
+    pub(crate) http10: usize,
+    /// `Connection: close`.
+    pub(crate) close: usize,
+    /// HEAD instead of GET.
+    pub(crate) head: usize,
+    /// Must be refused.
+    pub(crate) bad: usize,
+    /// Sends a part of a request and nothing more.
+    pub(crate) stall: usize,
+    /// Resets the connection while an answer is due.
+    pub(crate) reset: usize,
+    /// Stops reading for a while.
+    pub(crate) deaf: usize,
+    /// Sends the form in chunks.
+    pub(crate) chunked: usize,
+    /// Waits for `100 Continue` before the form.
+    pub(crate) expect: usize,
+    /// Asks for no page of a session but others.
+    pub(crate) anonymous: usize,
+    /// Logs out.
+    pub(crate) logout: usize,
+    /// Forgets its cookie.
+    pub(crate) forget: usize,
+    /// Sends its end with the last request of a connection.
+    pub(crate) half_close: usize,
+}
+
+/// What clients and the run share.
+pub(crate) struct Shared<'a> {
+    pub(crate) reference: &'a mut Reference,
+    /// How often the service was reloaded. It alternates between its versions.
+    pub(crate) epoch: usize,
+    /// The server is draining.
+    pub(crate) draining: bool,
+    /// When it began to, and when it gives up on what is left.
+    pub(crate) drain: (u64, u64),
+    pub(crate) explains: Explains,
+    /// What the backend did to each user, where that is known: each fault explains one error.
+    pub(crate) blame: Option<Blame>,
+    pub(crate) books: Books,
+}
+
+/// Which errors are honest in this run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Explains {
+    /// 502, 503, 504 of pages with calls.
+    pub(crate) backend: bool,
+    /// Pages as if the backend had said no.
+    pub(crate) refused: bool,
+    /// 500 of pages.
+    pub(crate) device: bool,
+    /// 503 to logins.
+    pub(crate) sessions_scarce: bool,
+    /// Sessions end by themselves.
+    pub(crate) sessions_expire: bool,
+    /// The least time for which a client may make the server wait.
+    pub(crate) patience: u64,
+    /// How long an idle connection is kept, at least and at most.
+    pub(crate) idle: (u64, u64),
+    /// Draining may end before everybody has their answers.
+    pub(crate) drain_short: bool,
+}
+
+/// What clients know of all sessions, and how many answers they checked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Books {
+    /// Sessions that were given and not taken back.
+    pub(crate) live: i64,
+    /// Those among them that may have been.
+    pub(crate) fading: i64,
+    /// Logins whose answer never came.
+    pub(crate) unknown: i64,
+    /// Names of pages that were right, and all statuses.
+    pub(crate) seen: BTreeSet<String>,
+    /// Right pages.
+    pub(crate) pages: usize,
+    /// Right answers that are no pages.
+    pub(crate) others: usize,
+    /// Honest errors.
+    pub(crate) errors: usize,
+    /// Requests whose connection ended before they were answered.
+    pub(crate) dropped: usize,
+}
+
+/// A session as its client knows it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) cookie: Option<String>,
+    /// Whether it may have ended.
+    pub(crate) fading: bool,
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) wanted: Wanted,
+    pub(crate) head: bool,
+    /// The client said that it is the last.
+    pub(crate) close: bool,
+    /// How many bytes of the connection it and those before it take.
+    pub(crate) ends_at: u64,
+    pub(crate) begun: u64,
+    pub(crate) epoch: usize,
+    /// All of it was sent.
+    pub(crate) complete: bool,
+    /// Whose session the cookie names.
+    pub(crate) user: Option<i64>,
+    /// Whether it may have ended before.
+    pub(crate) fading: bool,
+    /// What is sent after `100 Continue`.
+    pub(crate) rest: Option<Vec<u8>>,
+}
