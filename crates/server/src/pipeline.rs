@@ -251,7 +251,10 @@ impl Pipeline {
         self.clients.check()?;
         let [free, .., busy] = self.pool.counts();
         if self.requests.len() > (self.pool.len() - free) * self.pool.lanes_max() {
-            return Err(format!("{} requests are more than the lanes", self.requests.len()));
+            return Err(format!(
+                "{} requests are more than the lanes",
+                self.requests.len()
+            ));
         }
         if self.requests.len() > 0 && free == self.pool.len() {
             return Err(format!(
