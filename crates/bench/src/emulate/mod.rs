@@ -1,6 +1,6 @@
 //! `rhythm bench`: the paper's emulation (section 5.3.2). The network is taken away, and nothing else.
 //!
-//! Requests lie in memory; the server's own pipeline gets them through a [`port`] that copies every answer to main memory instead of
+//! Requests lie in memory; the server's own pipeline gets them through a port that copies every answer to main memory instead of
 //! sending it; BeSim is a function call. So what is measured is all that the server itself does for a request: reading,
 //! parsing, sessions, rendering, stitching, materializing. Each page type is run in isolation, and the throughput of the mix is
 //! the weighted harmonic mean (section 5.3.1). Executors alternate, several times, and the median counts.

@@ -1,6 +1,6 @@
 //! The conformance suite: what every executor must do as the reference does.
 //!
-//! [`check`] runs a page's stages on an executor and on [`Scalar`](super::scalar::Scalar) side by side, over the same cohort of
+//! [`check`] runs a page's stages on an executor and on [`Scalar`] side by side, over the same cohort of
 //! made-up lanes, and compares after every stage what can be seen of it: the lanes' states, the requests they ask,
 //! and for finished lanes status, headers, session change, file and every byte of the body. Backends are played by the
 //! suite: they answer rows of random texts, other statuses, and now and then something unreadable or nothing.
