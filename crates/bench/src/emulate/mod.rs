@@ -283,19 +283,15 @@ fn cookie_of(answer: &[u8]) -> &[u8] {
 }
 
 /// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the limit of materializing.
-fn copy_ns(bytes: usize, ring: &mut MemoryPort, repeats: usize) -> f64 {
+fn copy_ns(bytes: usize, ring: &mut MemoryPort) -> f64 {
     let page = vec![b'x'; bytes];
-    let copies = 20_000;
-    let mut runs: Vec<f64> = (0..repeats)
-        .map(|_| {
-            let start = cpu_ns();
-            for _ in 0..copies {
-                ring.copy(black_box(&page));
-            }
-            (cpu_ns() - start) as f64 / f64::from(copies)
-        })
-        .collect();
-    median(&mut runs)
+    // Once round the ring.
+    let copies = (ring.len() / bytes.max(1)).max(1);
+    let start = cpu_ns();
+    for _ in 0..copies {
+        ring.copy(black_box(&page));
+    }
+    (cpu_ns() - start) as f64 / copies as f64
 }
 
 fn median(runs: &mut [f64]) -> f64 {
@@ -324,18 +320,18 @@ pub fn run(
             stage.check(page, name)?;
             stages.push((name, stage, Vec::new()));
         }
+        let mut copies = Vec::new();
         for _ in 0..options.repeats.max(1) {
             for (_, stage, runs) in &mut stages {
-                runs.push(stage.measure(options.requests));
+                let run = stage.measure(options.requests);
+                runs.push(run);
+                // Of the same kind of memory, at the same time.
+                copies.push(copy_ns(run.bytes as usize, &mut stage.port));
             }
         }
-        let bytes = stages
-            .first()
-            .and_then(|(_, _, runs)| runs.first())
-            .map_or(0.0, |run| run.bytes);
-        let copy = stages.first_mut().map_or(f64::NAN, |(_, stage, _)| {
-            copy_ns(bytes as usize, &mut stage.port, options.repeats.max(3))
-        });
+        let bytes =
+            (stages.first().and_then(|(_, _, runs)| runs.first())).map_or(0.0, |run| run.bytes);
+        let copy = median(&mut copies);
         let executed = stages.iter().map(|(name, _, runs)| {
             let of = |value: fn(&Measured) -> f64| {
                 median(&mut runs.iter().map(value).collect::<Vec<_>>())

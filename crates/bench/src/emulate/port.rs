@@ -33,6 +33,11 @@ impl MemoryPort {
         self.answers.get(slot).map_or(&[], Vec::as_slice)
     }
 
+    /// Bytes of the ring.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
     /// Copies to the ring.
     pub(super) fn copy(&mut self, bytes: &[u8]) {
         if self.ring.len() - self.at < bytes.len() {
