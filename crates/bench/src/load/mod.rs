@@ -116,7 +116,7 @@ pub enum LoadError {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// Nothing answers there.
-    #[error("cannot connect to {address}: {source}")]
+    #[error("cannot connect to {address}")]
     Connect {
         /// Where.
         address: SocketAddr,
