@@ -27,13 +27,16 @@ pub struct ClientLimits {
     pub body_timeout: Duration,
     /// Between an answer and the next request.
     pub idle_timeout: Duration,
-    /// Without the client taking a byte of what is ready for it.
+    /// For the client to take what is ready for it, beside the time its bytes take at [`SEND_RATE_MIN`].
     pub send_timeout: Duration,
     /// Requests after which a connection is closed; 0: any number.
     pub requests_max: u32,
     /// Requests of one connection under way at a time; more are not read.
     pub pipelined_max: u32,
 }
+
+/// The slowest that a client may read over time, bytes a second.
+pub const SEND_RATE_MIN: u64 = 4096;
 
 impl Default for ClientLimits {
     fn default() -> ClientLimits {

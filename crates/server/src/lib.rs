@@ -20,7 +20,7 @@ mod site;
 mod statics;
 mod worker;
 
-pub use connection::ClientLimits;
+pub use connection::{ClientLimits, SEND_RATE_MIN};
 pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
 pub use response::Random;
 pub use server::{

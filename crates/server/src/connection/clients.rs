@@ -1,6 +1,8 @@
 //! All clients' connections of a worker: answers in order, closing, timers.
 
-use super::{ClientLimits, Connection, Early, Stall, Turn, Unsent, Waiting, last_own};
+use super::{
+    ClientLimits, Connection, Early, SEND_RATE_MIN, Stall, Turn, Unsent, Waiting, last_own,
+};
 use rhythm_net::{ConnectionId, Port, Sent, Time, TimerWheel};
 use rhythm_protocol::http::response::CONTINUE;
 use std::collections::VecDeque;
@@ -309,9 +311,7 @@ impl Clients {
         while let Some(unsent) = connection.unsent.front_mut() {
             match port.send(id, unsent.rest()) {
                 Sent::Taken(taken) => {
-                    if taken > 0 {
-                        connection.since = now;
-                    }
+                    connection.since = credited(connection.since, taken, now);
                     unsent.advance(taken);
                     if !unsent.rest().is_empty() {
                         break;
@@ -475,5 +475,32 @@ impl Clients {
             port.abort(id);
             self.remove(id);
         }
+    }
+}
+
+/// From when on a client is waited for that took so many bytes. They win it the time they take at the least rate, so
+/// that a client that reads by the byte does not keep its slot.
+fn credited(since: Time, taken: usize, now: Time) -> Time {
+    let won = Duration::from_nanos((taken as u64).saturating_mul(1_000_000_000) / SEND_RATE_MIN);
+    (since + won).min(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_reads_by_the_byte_wins_no_time() {
+        let second = Duration::from_secs(1);
+        let start = Time::from_nanos(5);
+        let mut since = start;
+        for seconds in 1..=30 {
+            since = credited(since, 1, start + second * seconds);
+        }
+        assert!(since < start + second / 100);
+        // At the least rate it is waited for from now on, and never from later.
+        let now = start + second;
+        assert_eq!(credited(start, SEND_RATE_MIN as usize, now), now);
+        assert_eq!(credited(start, 1 << 30, now), now);
     }
 }
