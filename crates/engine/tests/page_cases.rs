@@ -7,7 +7,8 @@
 
 mod page_common;
 
-use page_common::{compare, limits};
+use page_common::compare;
+use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::page::{Sources, compile};
@@ -83,12 +84,12 @@ fn check(path: &Path) -> Result<(), String> {
             }
             for page in 0..service.pages.len() {
                 for seed in 0..10 {
-                    let mut scalar = Scalar::new(limits());
+                    let mut scalar = Scalar::new(LaneLimits::default());
                     let compared = compare(&mut scalar, &sources, &service, page, 40, seed)?;
                     if compared.equal == 0 && seed == 0 {
                         return Err(format!("all lanes of {} fail", service.pages[page].name));
                     }
-                    let mut host = Host::new(limits(), Level::detect());
+                    let mut host = Host::new(LaneLimits::default(), Level::detect());
                     compare(&mut host, &sources, &service, page, 40, seed)?;
                 }
             }

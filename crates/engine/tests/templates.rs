@@ -5,14 +5,14 @@
 
 #[path = "templates/generate.rs"]
 mod generate;
+mod page_common;
 
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
-use rhythm_engine::device::conformance::{self, Dice, LANES};
+use page_common::compare;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance::{self, LANES};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::device::{Executor, LaneLimits, Work};
-use rhythm_engine::page::reference;
-use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_engine::page::{Sources, compile};
 use rhythm_protocol::scan::Level;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,96 +36,6 @@ fn made_sources(seed: u64) -> Sources {
     }
 }
 
-/// Runs a page on the reference executor from its first stage to its last.
-fn run_page(service: &Arc<Service>, page: usize, lanes: usize, seed: u64) -> Box<Cohort> {
-    let program = &service.pages[page];
-    let mut executor = Scalar::default();
-    let mut cohort = conformance::make_cohort(program, lanes, &mut Dice::new(seed));
-    for stage in 0..program.stages.len() {
-        let work = Work {
-            service: Arc::clone(service),
-            page,
-            cohort,
-            token: 0,
-        };
-        executor.submit(work).unwrap();
-        let mut done = Vec::new();
-        executor.poll(&mut done);
-        cohort = done.remove(0).cohort;
-        if stage < program.calls.len() {
-            conformance::answer(
-                program,
-                stage,
-                &mut cohort,
-                &mut Dice::new(seed ^ stage as u64),
-            );
-        }
-    }
-    cohort
-}
-
-/// Compares what the scalar executor made of a page with what MiniJinja makes of it, and gives how many lanes were
-/// compared.
-fn compare_with_minijinja(
-    sources: &Sources,
-    service: &Arc<Service>,
-    page: usize,
-    lanes: usize,
-    seed: u64,
-) -> usize {
-    let program = &service.pages[page];
-    let cohort = run_page(service, page, lanes, seed);
-    let mut compared = 0;
-    for lane in 0..cohort.len() {
-        let context = reference::lane_context(program, &cohort, lane);
-        let expected = reference::render(sources, &format!("{}.html", program.name), &context);
-        match (cohort.lanes[lane], expected) {
-            (LaneState::Finished, Ok(expected)) => {
-                let mut body = Vec::new();
-                cohort.output.stitch(lane, &service.fragments, &mut body);
-                // Lanes that make_cohort had finished before the first stage have no body.
-                if body.is_empty() && !expected.is_empty() {
-                    continue;
-                }
-                assert_eq!(
-                    String::from_utf8_lossy(&body),
-                    expected,
-                    "seed {seed}, lane {lane} of {}:\n{}",
-                    program.name,
-                    sources.files["pages/made.html"],
-                );
-                compared += 1;
-            }
-            (LaneState::Finished, Err(error)) => {
-                let mut body = Vec::new();
-                cohort.output.stitch(lane, &service.fragments, &mut body);
-                assert!(
-                    body.is_empty(),
-                    "seed {seed}, lane {lane}: MiniJinja fails with {error:#}, we answered\n{}\n{}",
-                    String::from_utf8_lossy(&body),
-                    sources.files["pages/made.html"],
-                );
-            }
-            // MiniJinja's integers have 128 bits, ours 64 (docs/pages.md), and it has no limits.
-            (
-                LaneState::Failed(
-                    LaneError::Overflow | LaneError::TooLarge | LaneError::TooManyTurns,
-                ),
-                _,
-            ) => {}
-            // The backend's fault, before the template began.
-            (LaneState::Failed(LaneError::BadAnswer), _) => {}
-            (LaneState::Failed(_), Err(_)) => compared += 1,
-            (LaneState::Failed(error), Ok(expected)) => panic!(
-                "seed {seed}, lane {lane}: failed with {error}, MiniJinja renders\n{expected}\n{}",
-                sources.files["pages/made.html"]
-            ),
-            (LaneState::Active, _) => panic!("seed {seed}: lane {lane} is left over"),
-        }
-    }
-    compared
-}
-
 #[test]
 fn scalar_equals_host_equals_minijinja_over_made_templates() {
     let mut compiled = 0;
@@ -142,7 +52,14 @@ fn scalar_equals_host_equals_minijinja_over_made_templates() {
             }
         };
         compiled += 1;
-        compared += compare_with_minijinja(&sources, &service, 0, 7, seed);
+        let lanes = compare(&mut Scalar::default(), &sources, &service, 0, 7, seed);
+        let lanes =
+            lanes.unwrap_or_else(|why| panic!("{why}\n{}", sources.files["pages/made.html"]));
+        assert_eq!(
+            lanes.out_of_range, 0,
+            "seed {seed}: the templates made here index nothing"
+        );
+        compared += lanes.equal;
         let mut host = Host::new(LaneLimits::default(), Level::detect());
         for lanes in [1, 2, 7, 300] {
             let lanes = if lanes == 300 && seed % 10 > 0 {
