@@ -32,7 +32,7 @@ impl Default for LaneLimits {
 
 /// Integer arithmetic; a result beyond 64 bits fails the lane.
 #[inline]
-pub(crate) fn int(operator: Arithmetic, a: i64, b: i64) -> Result<i64, LaneError> {
+pub fn int(operator: Arithmetic, a: i64, b: i64) -> Result<i64, LaneError> {
     let result = match operator {
         Arithmetic::Add => a.checked_add(b),
         Arithmetic::Subtract => a.checked_sub(b),
@@ -58,7 +58,7 @@ pub(crate) fn int(operator: Arithmetic, a: i64, b: i64) -> Result<i64, LaneError
 }
 
 /// Float arithmetic.
-pub(crate) fn float(operator: Arithmetic, a: f64, b: f64) -> Result<f64, LaneError> {
+pub fn float(operator: Arithmetic, a: f64, b: f64) -> Result<f64, LaneError> {
     Ok(match operator {
         Arithmetic::Add => a + b,
         Arithmetic::Subtract => a - b,
@@ -96,7 +96,7 @@ fn floor_division(a: f64, b: f64) -> (f64, f64) {
 
 /// Whether an ordering satisfies a comparison.
 #[inline]
-pub(crate) fn holds(comparison: Comparison, ordering: std::cmp::Ordering) -> bool {
+pub fn holds(comparison: Comparison, ordering: std::cmp::Ordering) -> bool {
     match comparison {
         Comparison::Equal => ordering.is_eq(),
         Comparison::NotEqual => ordering.is_ne(),
@@ -108,7 +108,7 @@ pub(crate) fn holds(comparison: Comparison, ordering: std::cmp::Ordering) -> boo
 }
 
 /// Compares two floats: equality as IEEE 754 has it, and a total order for the rest.
-pub(crate) fn floats_hold(comparison: Comparison, a: f64, b: f64) -> bool {
+pub fn floats_hold(comparison: Comparison, a: f64, b: f64) -> bool {
     match comparison {
         Comparison::Equal => a == b,
         Comparison::NotEqual => a != b,
@@ -118,7 +118,7 @@ pub(crate) fn floats_hold(comparison: Comparison, a: f64, b: f64) -> bool {
 }
 
 /// A float toward zero as an integer.
-pub(crate) fn float_to_int(value: f64) -> Result<i64, LaneError> {
+pub fn float_to_int(value: f64) -> Result<i64, LaneError> {
     // 2^63 is the first float above i64::MAX.
     if (-(2f64.powi(63))..2f64.powi(63)).contains(&value) {
         Ok(value as i64)
@@ -128,7 +128,7 @@ pub(crate) fn float_to_int(value: f64) -> Result<i64, LaneError> {
 }
 
 /// What the `int` filter reads: an integer, or a float's integral part.
-pub(crate) fn text_to_int(text: &str) -> Result<i64, LaneError> {
+pub fn text_to_int(text: &str) -> Result<i64, LaneError> {
     let sign_and_digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if !sign_and_digits.is_empty() && sign_and_digits.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().map_err(|_| LaneError::Overflow);
@@ -137,18 +137,18 @@ pub(crate) fn text_to_int(text: &str) -> Result<i64, LaneError> {
 }
 
 /// What the `float` filter reads.
-pub(crate) fn text_to_float(text: &str) -> Result<f64, LaneError> {
+pub fn text_to_float(text: &str) -> Result<f64, LaneError> {
     text.parse().map_err(|_| LaneError::NotANumber)
 }
 
 /// Appends an integer in decimal.
 #[inline]
-pub(crate) fn print_int(value: i64, to: &mut Vec<u8>) {
+pub fn print_int(value: i64, to: &mut Vec<u8>) {
     to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends a float as MiniJinja prints it: always with a point.
-pub(crate) fn print_float(value: f64, to: &mut Vec<u8>) {
+pub fn print_float(value: f64, to: &mut Vec<u8>) {
     if value.is_nan() {
         to.extend_from_slice(b"NaN");
     } else if value.is_infinite() {
@@ -164,13 +164,13 @@ pub(crate) fn print_float(value: f64, to: &mut Vec<u8>) {
 }
 
 /// A truth value as MiniJinja prints it.
-pub(crate) fn print_bool(value: bool) -> &'static [u8] {
+pub fn print_bool(value: bool) -> &'static [u8] {
     if value { b"True" } else { b"False" }
 }
 
 /// What replaces a byte in HTML, if anything does.
 #[inline]
-pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
+pub fn html_entity(byte: u8) -> Option<&'static [u8]> {
     Some(match byte {
         b'<' => b"&lt;",
         b'>' => b"&gt;",
@@ -183,7 +183,7 @@ pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
 }
 
 /// Appends a text, escaped.
-pub(crate) fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
+pub fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
     match escape {
         Escape::None => to.extend_from_slice(text),
         Escape::Html => {
@@ -219,13 +219,13 @@ fn percent_encode(text: &[u8], kept: &[u8], to: &mut Vec<u8>) {
 }
 
 /// The length of `text` with `old` replaced by `new`: known before the text is made, so that it can be refused.
-pub(crate) fn replaced_length(text: &str, old: &str, new: &str) -> usize {
+pub fn replaced_length(text: &str, old: &str, new: &str) -> usize {
     let times = text.matches(old).count();
     (text.len() - times * old.len()).saturating_add(times.saturating_mul(new.len()))
 }
 
 /// What a text function gives: a part of its operand, or new text appended to `to`.
-pub(crate) enum Made {
+pub enum Made {
     /// This range of the operand; nothing was appended.
     Part(std::ops::Range<usize>),
     /// What was appended.
@@ -233,7 +233,7 @@ pub(crate) enum Made {
 }
 
 /// Applies a text function.
-pub(crate) fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
+pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
     match function {
         TextFunction::Upper => to.extend_from_slice(text.to_uppercase().as_bytes()),
         TextFunction::Lower => to.extend_from_slice(text.to_lowercase().as_bytes()),

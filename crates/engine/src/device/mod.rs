@@ -3,7 +3,7 @@
 //! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance suite runs on all.
 
 pub mod conformance;
-mod functions;
+pub mod functions;
 pub mod host;
 mod output;
 pub mod scalar;

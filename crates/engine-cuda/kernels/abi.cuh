@@ -1,0 +1,94 @@
+// What the host and the kernels both know: the structs that cross, and the numbers of things.
+// src/abi.rs says the same in Rust; a test compares sizes and offsets.
+#pragma once
+#include "device.cuh"
+
+// A text in a cohort's arena: the same struct as the engine's.
+struct View {
+    u32 offset;
+    u32 length;
+};
+
+// A view of this length is no text: an answer that has not come, a file that was not asked for.
+#define NO_TEXT 0xffffffffu
+
+// A lane's share of an array: items start .. start + length.
+struct Span {
+    u32 start;
+    u32 length;
+};
+
+// A fragment's place in a lane's body: after so many bytes of the run.
+struct Segment {
+    u32 run_end;
+    u32 fragment;
+};
+
+// Where a lane stands. Errors are the engine's LaneError, which are 1 and up.
+enum LaneOutcome : u8 {
+    LANE_ACTIVE = 0,
+    LANE_FINISHED = 1,
+    // One of its regions is too small: to be run again with larger ones.
+    LANE_ROOM = 2,
+    // It asks for something only the host computes (floats to a power): the reference runs it.
+    LANE_HOST = 3,
+    // Added to the error.
+    LANE_FAILED = 64,
+};
+
+enum LaneError : u8 {
+    ERROR_DIVISION_BY_ZERO = 1,
+    ERROR_OVERFLOW,
+    ERROR_OUT_OF_RANGE,
+    ERROR_NOT_A_NUMBER,
+    ERROR_TOO_LARGE,
+    ERROR_TOO_MANY_TURNS,
+    ERROR_BAD_ANSWER,
+    ERROR_BACKEND_FAILED,
+    ERROR_BACKEND_REFUSED,
+    ERROR_BACKEND_TIMEOUT,
+    ERROR_SESSIONS_FULL,
+    ERROR_DEVICE_FAILED,
+};
+
+// What a lane's stage came to.
+struct LaneResult {
+    u8 outcome;
+    // SessionChange: what its answer does to sessions.
+    u8 session;
+    // HTTP status; 0 means 200.
+    u16 status;
+    u32 run_length;
+    u32 segment_count;
+    u32 body_length;
+    u32 request_count;
+    u32 header_count;
+    // The file of static/ that is its body; length NO_TEXT: none.
+    View file;
+    // Of SESSION_CREATE.
+    i64 user;
+    // Bytes of its text region that it used.
+    u32 text_used;
+    // Bytes of the texts that the host needs: requests, header values, the file's path.
+    u32 texts_length;
+};
+
+enum SessionChange : u8 {
+    SESSION_KEPT = 0,
+    SESSION_CREATE = 1,
+    SESSION_DESTROY = 2,
+};
+
+// A session's id: slot and secret (the engine's SessionId), where there is one.
+struct SessionKey {
+    u32 slot;
+    u32 present;
+    // The low and the high half of the secret's 128 bits.
+    u64 secret[2];
+};
+
+// The column of a page's field is found by its slot: `columns[slot]` is the address of the values. A scalar field has one slot (View or
+// i64 a lane); a list field one for its spans (Span a lane), then one for each column of its records (View or i64 an item).
+DEVICE View* text_column(const u64* columns, u32 slot) { return reinterpret_cast<View*>(columns[slot]); }
+DEVICE i64* int_column(const u64* columns, u32 slot) { return reinterpret_cast<i64*>(columns[slot]); }
+DEVICE Span* span_column(const u64* columns, u32 slot) { return reinterpret_cast<Span*>(columns[slot]); }

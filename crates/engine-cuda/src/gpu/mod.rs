@@ -1,0 +1,300 @@
+//! A GPU as the rest of the crate sees it: memory, streams, kernels, and a call when a stream has come to a point.
+//!
+//! [`driver`] is the real one, through the CUDA driver loaded at run time; `emulated` runs the same kernels on the CPU.
+//! The launch code above knows only this trait, so what the tests drive is what a GPU gets.
+//!
+//! Memory and launches are unsafe by nature: `unsafe` is here, and where a kernel is launched.
+
+#![allow(unsafe_code)]
+
+pub mod driver;
+#[cfg(feature = "emulation")]
+pub mod emulated;
+mod memory;
+
+pub use memory::{DeviceBuffer, PinnedBuffer};
+
+use std::sync::Arc;
+
+/// An address in the device's memory; what kernels get as a pointer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Address(pub u64);
+
+impl Address {
+    /// The address `bytes` further.
+    #[must_use]
+    pub const fn plus(self, bytes: usize) -> Address {
+        Address(self.0 + bytes as u64)
+    }
+}
+
+/// A sequence of copies and launches, done one after the other; streams run beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream(pub u32);
+
+/// A point in a stream, for timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark(pub u32);
+
+/// What a device did not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// There is no device to be used; says why and what to do.
+    #[error("{0}")]
+    Absent(String),
+    /// A buffer does not fit its memory.
+    #[error("the GPU's memory has no room for {0} more bytes")]
+    OutOfMemory(usize),
+    /// It failed; nothing more is to be expected of it.
+    #[error("the GPU failed: {0}")]
+    Failed(String),
+}
+
+/// The kernels, by the names they have in `kernels/*.cu`.
+macro_rules! kernels {
+    ($($module:literal: [$($variant:ident = $name:literal),* $(,)?]),* $(,)?) => {
+        /// A kernel.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        pub enum Kernel { $($($variant,)*)* }
+
+        impl Kernel {
+            /// All of them.
+            pub const ALL: &[Kernel] = &[$($(Kernel::$variant,)*)*];
+
+            /// Its name in the source.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $($(Kernel::$variant => $name,)*)* }
+            }
+
+            /// The file in `kernels/` that has it, without `.cu`.
+            #[must_use]
+            pub const fn module(self) -> &'static str {
+                match self { $($(Kernel::$variant => $module,)*)* }
+            }
+        }
+
+        /// The files with kernels, without `.cu`.
+        pub const MODULES: &[&str] = &[$($module,)*];
+    };
+}
+
+kernels! {
+    "stage": [Stage = "run_stage", Decode = "decode_answers"],
+    "layout": [
+        Offsets = "lane_offsets",
+        Row = "render_row",
+        Column = "render_column",
+        Transpose = "transpose_column",
+        Texts = "deliver_texts",
+    ],
+    "parse": [
+        TransposeRequests = "transpose_requests",
+        Classify = "classify_requests",
+        Sort = "sort_requests",
+        Params = "parse_params",
+    ],
+    "sessions": [
+        SessionsInit = "sessions_init",
+        SessionsLookup = "sessions_lookup",
+        SessionsCreate = "sessions_create",
+        SessionsDestroy = "sessions_destroy",
+        SessionsSweep = "sessions_sweep",
+    ],
+    "besim": [Besim = "answer_besim"],
+    "heads": [Heads = "write_heads"],
+    "bandwidth": [CopyBytes = "copy_bytes", WriteBytes = "write_bytes"],
+}
+
+/// The struct a kernel takes, as `kernels/*.cu` declares it.
+///
+/// # Safety
+/// The type must be `#[repr(C)]`, of the size and layout of the kernel's struct.
+pub unsafe trait Arguments: Copy + 'static {
+    /// The kernel that takes it.
+    const KERNEL: Kernel;
+}
+
+/// How many threads a kernel is run by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks. With none, nothing is launched.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// A thread for each of `items`, in blocks of `threads`.
+    #[must_use]
+    pub const fn over(items: usize, threads: u32) -> Grid {
+        Grid {
+            blocks: items.div_ceil(threads as usize) as u32,
+            threads,
+            shared_bytes: 0,
+        }
+    }
+
+    /// The same with so many bytes of dynamic shared memory a block.
+    #[must_use]
+    pub const fn with_shared(self, shared_bytes: u32) -> Grid {
+        Grid {
+            shared_bytes,
+            ..self
+        }
+    }
+}
+
+/// Called once when a stream has come to a point, on any thread; it must be short and must not call the GPU.
+pub type Completion = Box<dyn FnOnce(Result<(), GpuError>) + Send>;
+
+/// A GPU. All methods may be called from any thread.
+pub trait Gpu: Send + Sync + std::fmt::Debug {
+    /// Its name, for people.
+    fn name(&self) -> String;
+
+    /// Its multiprocessors: how many blocks it takes to keep it busy.
+    fn multiprocessors(&self) -> u32;
+
+    /// Memory of the device, 256-byte aligned, contents undefined. [`DeviceBuffer`] frees it.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], or it failed.
+    fn allocate(&self, bytes: usize) -> Result<Address, GpuError>;
+
+    /// Gives back what `allocate` gave.
+    ///
+    /// # Safety
+    /// It is not used any more, by the host or by work in any stream.
+    unsafe fn free(&self, address: Address);
+
+    /// Page-locked memory of the host, cached for the CPU to read fast and mapped for the device: where it is for
+    /// each. Zeroed. [`PinnedBuffer`] frees it.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], or it failed.
+    fn allocate_pinned(&self, bytes: usize) -> Result<(*mut u8, Address), GpuError>;
+
+    /// Gives back what `allocate_pinned` gave.
+    ///
+    /// # Safety
+    /// It is not used any more, by the host or by work in any stream.
+    unsafe fn free_pinned(&self, pointer: *mut u8);
+
+    /// A new stream.
+    ///
+    /// # Errors
+    /// It failed.
+    fn stream(&self) -> Result<Stream, GpuError>;
+
+    /// Copies between any two of host (pinned) and device memory, in a stream.
+    ///
+    /// # Errors
+    /// It failed.
+    ///
+    /// # Safety
+    /// Both ranges are alive and not written by others (the source) or used by others (the destination) until the stream has
+    /// done it.
+    unsafe fn copy(
+        &self,
+        stream: Stream,
+        to: Address,
+        from: Address,
+        bytes: usize,
+    ) -> Result<(), GpuError>;
+
+    /// Sets bytes, in a stream.
+    ///
+    /// # Errors
+    /// It failed.
+    ///
+    /// # Safety
+    /// As [`Gpu::copy`].
+    unsafe fn fill(
+        &self,
+        stream: Stream,
+        to: Address,
+        value: u8,
+        bytes: usize,
+    ) -> Result<(), GpuError>;
+
+    /// Launches a kernel in a stream. `arguments` points to its struct, which is copied before this returns.
+    ///
+    /// # Errors
+    /// It failed; failures of the kernel itself show later, in any call.
+    ///
+    /// # Safety
+    /// `arguments` points to the kernel's struct; what that points to is alive and used as the kernel says until the stream has
+    /// done it.
+    unsafe fn launch_raw(
+        &self,
+        stream: Stream,
+        kernel: Kernel,
+        grid: Grid,
+        arguments: *const u8,
+    ) -> Result<(), GpuError>;
+
+    /// Calls back when everything put into the stream so far is done or the device has failed.
+    ///
+    /// # Errors
+    /// It failed; then there is no call.
+    fn on_completion(&self, stream: Stream, call: Completion) -> Result<(), GpuError>;
+
+    /// Waits until everything put into the stream so far is done.
+    ///
+    /// # Errors
+    /// It failed.
+    fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
+
+    /// A mark, to be put into streams again and again.
+    ///
+    /// # Errors
+    /// It failed.
+    fn mark(&self) -> Result<Mark, GpuError>;
+
+    /// Puts a mark into a stream.
+    ///
+    /// # Errors
+    /// It failed.
+    fn record(&self, stream: Stream, mark: Mark) -> Result<(), GpuError>;
+
+    /// Milliseconds from one mark to another; both have been passed.
+    ///
+    /// # Errors
+    /// It failed, or a mark has not been passed.
+    fn elapsed_ms(&self, from: Mark, to: Mark) -> Result<f32, GpuError>;
+}
+
+/// Launches a kernel with its struct.
+///
+/// # Errors
+/// As [`Gpu::launch_raw`].
+///
+/// # Safety
+/// As [`Gpu::launch_raw`], of the addresses in `arguments`.
+pub unsafe fn launch<A: Arguments>(
+    gpu: &dyn Gpu,
+    stream: Stream,
+    grid: Grid,
+    arguments: &A,
+) -> Result<(), GpuError> {
+    if grid.blocks == 0 {
+        return Ok(());
+    }
+    // SAFETY: `A` is the kernel's struct, by the promise of `Arguments`; the rest is the caller's promise.
+    unsafe {
+        gpu.launch_raw(
+            stream,
+            A::KERNEL,
+            grid,
+            std::ptr::from_ref(arguments).cast(),
+        )
+    }
+}
+
+/// A GPU shared by executors.
+pub type SharedGpu = Arc<dyn Gpu>;
