@@ -38,6 +38,11 @@ mod emulation {
         let out = env::var("OUT_DIR").expect("cargo sets it");
         println!("cargo:rustc-link-search=native={out}");
         println!("cargo:rustc-link-lib=static:+whole-archive=rhythm_emulation");
+        if sanitize {
+            // Before any other library: the runtime must be the first that is loaded.
+            println!("cargo:rustc-link-lib=asan");
+            println!("cargo:rustc-link-lib=ubsan");
+        }
         println!("cargo:rustc-link-lib=stdc++");
         // Kernels with mistakes, for the emulation's own tests and nothing else.
         compile(
@@ -48,10 +53,6 @@ mod emulation {
         println!(
             "cargo:rustc-link-arg-tests=-Wl,--whole-archive,{out}/librhythm_emulation_tests.a,--no-whole-archive"
         );
-        if sanitize {
-            println!("cargo:rustc-link-lib=asan");
-            println!("cargo:rustc-link-lib=ubsan");
-        }
     }
 
     /// The files of a folder with an extension, in order.
