@@ -129,26 +129,30 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
     u64 end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
     if (end > args.out_capacity || (!args.offsets && end > to + args.pitch)) return;
     Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
-    if (head > 0) tile.append(pieces.heads + u64(pieces.head_stride) * index, head);
     const u8* run = pieces.runs + u64(pieces.run_stride) * index;
     const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
-    if (args.runs_only) {
-        tile.append(run, result.run_length);
-        if (args.segments_out) {
-            u32 first = args.offsets[index].segments;
-            for (u32 at = warp_lane(); at < result.segment_count && first + at < args.segments_capacity; at += WARP)
-                args.segments_out[first + at] = segments[at];
+    // The head, then parts of the run and fragments by turns, the run's end last: one loop, so that there is one copy of the code.
+    u32 count = args.runs_only ? 0 : result.segment_count;
+    const u8* from = pieces.heads + u64(pieces.head_stride) * index;
+    u32 length = head, at = 0;
+    for (u32 piece = 0;; ++piece) {
+        tile.append(from, length);
+        if (piece > 2 * count) break;
+        if (piece % 2 == 0) {
+            u32 end = piece / 2 < count ? segments[piece / 2].run_end : result.run_length;
+            from = run + at;
+            length = end - at;
+            at = end;
+        } else {
+            Fragment fragment = pieces.fragments[segments[piece / 2].fragment];
+            from = pieces.fragment_bytes + fragment.offset;
+            length = fragment.length;
         }
-    } else {
-        u32 at = 0;
-        for (u32 i = 0; i < result.segment_count; ++i) {
-            Segment segment = segments[i];
-            tile.append(run + at, segment.run_end - at);
-            at = segment.run_end;
-            Fragment fragment = pieces.fragments[segment.fragment];
-            tile.append(pieces.fragment_bytes + fragment.offset, fragment.length);
-        }
-        tile.append(run + at, result.run_length - at);
+    }
+    if (args.segments_out && args.runs_only) {
+        u32 first = args.offsets[index].segments;
+        for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity; i += WARP)
+            args.segments_out[first + i] = segments[i];
     }
     tile.finish();
 }

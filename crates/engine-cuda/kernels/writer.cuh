@@ -5,9 +5,6 @@
 #pragma once
 #include "device.cuh"
 
-// Member functions: inlined, as DEVICE's are.
-#define DEVICE_METHOD __device__ __forceinline__
-
 #define BYTES_ONE 0x0101010101010101ull
 #define BYTES_LOW 0x7f7f7f7f7f7f7f7full
 #define BYTES_HIGH 0x8080808080808080ull

@@ -9,8 +9,11 @@
 
 pub mod abi;
 pub mod besim;
+mod cohort;
 pub mod executor;
 pub mod gpu;
+pub mod launch;
+pub mod layout;
 pub mod parser;
 pub mod program;
 pub mod resident;
