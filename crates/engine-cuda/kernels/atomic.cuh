@@ -8,16 +8,39 @@
 
 #ifdef RHYTHM_EMULATION
 
-// The emulation's own are sequentially consistent, and places at which it may go on with another thread.
-DEVICE u64 load_relaxed(const u64* word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
-DEVICE u64 load_acquire(const u64* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-DEVICE void store_release(u64* word, u64 value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
-// What was loaded before is as if acquired.
+// Every one is a place at which the emulation may go on with another thread.
+#define ATOMIC_SITE ::emulation::Site site = {__builtin_FILE(), __builtin_LINE()}
+
+DEVICE u64 load_relaxed(const u64* word, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+DEVICE u64 load_acquire(const u64* word, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+DEVICE void store_release(u64* word, u64 value, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
 DEVICE void acquire_fence() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
-DEVICE u64 compare_and_swap(u64* word, u64 from, u64 to) { return atomicCAS(word, from, to); }
-DEVICE u64 fetch_and(u64* word, u64 bits) { return atomicAnd(word, bits); }
-DEVICE u64 fetch_or(u64* word, u64 bits) { return atomicOr(word, bits); }
-DEVICE u64 fetch_add(u64* word, u64 value) { return atomicAdd(word, value); }
+DEVICE u64 compare_and_swap(u64* word, u64 from, u64 to, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    __atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return from;
+}
+DEVICE u64 fetch_and(u64* word, u64 bits, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    return __atomic_fetch_and(word, bits, __ATOMIC_ACQ_REL);
+}
+DEVICE u64 fetch_or(u64* word, u64 bits, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    return __atomic_fetch_or(word, bits, __ATOMIC_ACQ_REL);
+}
+DEVICE u64 fetch_add(u64* word, u64 value, ATOMIC_SITE) {
+    ::emulation::before_atomic(word, sizeof(u64), site);
+    return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+}
 
 #else
 
@@ -37,6 +60,7 @@ DEVICE void store_release(u64* word, u64 value) {
     asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(__cvta_generic_to_global(word)), "l"(value) : "memory");
 }
 
+// What was loaded before is as if acquired.
 DEVICE void acquire_fence() { asm volatile("fence.acq_rel.gpu;" : : : "memory"); }
 
 // The value found; `to` is stored if that was `from`. Acquires and releases, like those below.
