@@ -1,10 +1,12 @@
 //! A stage of a cohort under way: what is still to be run, how much room its lanes need, and what has come of it so far.
 
+use super::upload::DeviceService;
 use crate::abi::LaneResult;
 use crate::cohort::Shares;
 use crate::launch::UNIT;
 use rhythm_engine::cohort::BackendRequest;
 use rhythm_engine::device::{LaneLimits, Work};
+use std::sync::Arc;
 
 /// How much room each lane gets in a launch. What is too small is found out on the device, made larger and remembered,
 /// so that the next cohort of the page has it from the start.
@@ -49,9 +51,8 @@ impl Room {
         }
     }
 
-    /// Grows what was too small for a lane, and says whether anything was.
-    pub(crate) fn grow(&mut self, result: &LaneResult) -> bool {
-        let before = *self;
+    /// Grows what was too small for a lane.
+    pub(crate) fn grow(&mut self, result: &LaneResult) {
         // In steps of powers of two, so that a page settles after a few cohorts.
         let fit = |room: &mut u32, needed: u32| {
             if needed > *room {
@@ -67,7 +68,22 @@ impl Room {
         if result.text_used > shares.text {
             shares.text = result.text_used.next_power_of_two().max(shares.text * 4).max(64);
         }
-        *self != before
+    }
+
+    /// What is remembered after a job: the larger of each, within bounds, or one odd request would make all that come after it
+    /// pay for room that they do not need.
+    pub(crate) fn remember(&mut self, job: &Room) {
+        let keep = |room: &mut u32, needed: u32, most: u32| *room = (*room).max(needed.min(most));
+        let (shares, needed) = (&mut self.shares, &job.shares);
+        keep(&mut shares.run, needed.run, 64 << 10);
+        keep(&mut shares.segments, needed.segments, 1 << 10);
+        keep(&mut shares.text, needed.text, 16 << 10);
+        keep(&mut shares.requests, needed.requests, 256);
+        keep(&mut shares.headers, needed.headers, 64);
+        keep(&mut self.items, job.items, 256);
+        keep(&mut self.rows, job.rows, 16 << 10);
+        keep(&mut self.body, job.body, 256 << 10);
+        keep(&mut self.texts, job.texts, 16 << 10);
     }
 }
 
@@ -86,8 +102,12 @@ pub(crate) struct Job {
     pub(crate) host: Vec<u32>,
     /// Requests asked by lanes that are done.
     pub(crate) requests: Vec<BackendRequest>,
+    /// How many headers the cohort had before.
+    pub(crate) headers_from: usize,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
+    /// Its service on the device.
+    pub(crate) service: Arc<DeviceService>,
 }
 
 impl Job {

@@ -10,68 +10,31 @@
 #![allow(unsafe_code)]
 
 use super::job::Job;
-use super::upload::{Bundle, DevicePage, DeviceService};
+use super::upload::{Bundle, DeviceService};
 use crate::abi::{LaneResult, NO_TEXT};
-use crate::besim::{ANSWER_BYTES, BesimArgs, BesimTables};
-use crate::gpu::{Address, DeviceBuffer, GpuError, Grid, PinnedBuffer, SharedGpu, Stream, launch};
-use crate::launch::{
-    ColumnArgs, DecodeArgs, DeliveredText, HeaderValue, LaneOffsets, NO_SLOT, OffsetsArgs, Pieces, Regions,
-    RowArgs, StageArgs, TextsArgs, TransposeArgs, UNIT, WARP,
+use crate::besim::{ANSWER_BYTES, BesimTables};
+use crate::cohort::{
+    Destination, DeviceCohort, Places, RegionPlaces, Tiles, render_columns, render_row, transpose_columns,
 };
+use crate::gpu::{Address, DeviceBuffer, GpuError, Grid, PinnedBuffer, SharedGpu, Stream, launch};
+use crate::launch::{DeliveredText, HeaderValue, LaneOffsets, OffsetsArgs, TextsArgs, UNIT};
 use crate::layout::Layout;
-use rhythm_engine::cohort::{Cohort, Column, LaneState, Span, View};
+use rhythm_engine::cohort::{Column, Span, View};
 use rhythm_engine::device::Segment;
-use std::mem::size_of;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
-/// Registers of a warp go to shared memory up to so many bytes; beyond, fewer warps would run at a time than with global memory.
-const SHARED_REGISTERS_MAX: usize = 48 << 10;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most device memory that one launch uses for its lanes' regions; larger cohorts run in several launches.
 const REGION_BYTES_MAX: usize = 1 << 30;
+
+/// What is called when a slot's launch has ended.
+pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// What a completion tells.
 #[derive(Debug, Default)]
 struct Completed {
     done: AtomicBool,
     error: Mutex<Option<GpuError>>,
-}
-
-/// Places in a buffer, handed out one after the other.
-#[derive(Debug, Default)]
-struct Places(usize);
-
-impl Places {
-    fn take<T>(&mut self, items: usize) -> usize {
-        let at = self.0;
-        self.0 = (at + items * size_of::<T>()).next_multiple_of(256);
-        at
-    }
-}
-
-/// Where things are in `out` and `back` after a launch, and how much room there was.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Delivery {
-    pub(crate) lanes: usize,
-    results: usize,
-    requests: usize,
-    headers: usize,
-    segments: usize,
-    texts: usize,
-    bodies: usize,
-    tile_rows: usize,
-    offsets: usize,
-    counters: usize,
-    columns: usize,
-    items: usize,
-    item_stride: usize,
-    rows_capacity: usize,
-    requests_capacity: usize,
-    headers_capacity: usize,
-    segments_capacity: usize,
-    texts_capacity: usize,
-    bodies_capacity: usize,
 }
 
 /// What the device counted beside its results.
@@ -85,6 +48,74 @@ pub(crate) struct Counters {
     unused: [u32; 2],
 }
 
+/// What all jobs of an executor share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) layout: Layout,
+    pub(crate) case_tables: DeviceBuffer,
+    /// The backend on the device.
+    pub(crate) besim: Option<BesimTables>,
+}
+
+/// Where a launch's input is.
+#[derive(Clone, Copy, Debug, Default)]
+struct InputPlaces {
+    /// Each slot's column.
+    columns_end: usize,
+    table: usize,
+    lane_list: usize,
+    asked: usize,
+    answers: usize,
+    counters: usize,
+}
+
+/// Where things are in `out` and `back` after a launch, and how much room there was.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delivery {
+    pub(crate) lanes: usize,
+    results: usize,
+    requests: Room,
+    headers: Room,
+    segments: Room,
+    texts: Room,
+    bodies: Room,
+    offsets: usize,
+    counters: usize,
+    tile_rows: usize,
+    tile_capacity: usize,
+    columns: usize,
+    items: usize,
+    /// Where each slot's column is among the columns, or its pool among the items.
+    column_places: Vec<ColumnPlace>,
+    item_stride: usize,
+}
+
+/// Room for so many things from a place on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    at: usize,
+    count: usize,
+}
+
+impl Room {
+    fn take<T>(places: &mut Places, count: usize) -> Room {
+        Room {
+            at: places.take::<T>(count),
+            count,
+        }
+    }
+}
+
+/// Where a slot's column is.
+#[derive(Clone, Copy, Debug)]
+enum ColumnPlace {
+    /// Among what was copied in.
+    Input(usize),
+    /// A pool of decoded items.
+    Items(usize),
+}
+
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Slot {
     gpu: SharedGpu,
@@ -100,17 +131,8 @@ pub(crate) struct Slot {
     out: PinnedBuffer,
     back: PinnedBuffer,
     completed: Arc<Completed>,
-    pub(crate) delivery: Delivery,
+    delivery: Delivery,
     pub(crate) job: Option<Job>,
-}
-
-/// What all jobs of an executor share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) layout: Layout,
-    pub(crate) case_tables: DeviceBuffer,
-    /// The backend on the device, and its number of users.
-    pub(crate) besim: Option<(BesimTables, u32)>,
 }
 
 impl Slot {
@@ -136,305 +158,450 @@ impl Slot {
         })
     }
 
-    pub(crate) fn stream(&self) -> Stream {
-        self.stream
-    }
-
-    /// Whether the launch under way has ended, well or not.
+    /// Whether the launch under way has ended, and how.
     pub(crate) fn take_completed(&mut self) -> Option<Result<(), GpuError>> {
         if !self.completed.done.swap(false, Ordering::Acquire) {
             return None;
         }
-        let error = self.completed.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        Some(error.map_or(Ok(()), Err))
+        let mut error = self.completed.error.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(error.take().map_or(Ok(()), Err))
     }
 
-    /// Launches as many of the job's pending lanes as there is room for. `Ok(false)`: there is none for a single one.
+    /// Waits for whatever the stream has been given: before memory that a failed launch may still use is touched.
+    pub(crate) fn drain(&self) {
+        // An error means that nothing runs any more.
+        let _ = self.gpu.synchronize(self.stream);
+    }
+
+    /// Launches as many of the job's pending lanes as there is room for.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`]: there is no room for a single one, or the device has none; nothing was launched.
     pub(crate) fn launch(
         &mut self,
         job: &mut Job,
         service: &DeviceService,
         shared: &Shared,
-        wake: &Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<bool, GpuError> {
-        let cohort = &job.work.cohort;
+        wake: &Wake,
+    ) -> Result<(), GpuError> {
+        let shares = job.room.shares;
         let page = &service.pages[job.work.page];
-        let room = job.room;
-        let answers = if job.first < job.last { room.requests as usize } else { 0 };
-        let text_base = cohort.arena.bytes().len().next_multiple_of(UNIT);
-        let of_lane = [
-            room.run as usize,
-            room.segments as usize * size_of::<Segment>(),
-            room.text as usize,
-            room.requests as usize * 2 * size_of::<View>() + answers * ANSWER_BYTES,
-            room.headers as usize * size_of::<HeaderValue>(),
-            room.rows as usize * UNIT * usize::from(!matches!(shared.layout, Layout::Row | Layout::Runs)),
-            size_of::<LaneResult>() + size_of::<LaneOffsets>(),
-        ];
-        let in_memory = REGION_BYTES_MAX / of_lane.iter().sum::<usize>();
+        let is_column = matches!(shared.layout, Layout::A | Layout::B | Layout::C);
+        // Answers made on the device; those of the host are in the arena already.
+        let answers = if job.first < job.last { shares.requests as usize } else { 0 };
+        let answer_bytes = answers * ANSWER_BYTES as usize;
+        let text_base = job.work.cohort.arena.bytes().len().next_multiple_of(UNIT);
+        let lane_bytes = shares.run as usize
+            + shares.segments as usize * size_of::<Segment>()
+            + shares.text as usize
+            + shares.requests as usize * 2 * size_of::<View>()
+            + answer_bytes
+            + shares.headers as usize * size_of::<HeaderValue>()
+            + if is_column { job.room.rows as usize * UNIT } else { 0 };
         // Views have 32 bits.
-        let in_arena = (u32::MAX as usize - text_base - 256) / (room.text as usize + answers * ANSWER_BYTES).max(1);
-        let lanes = job.pending.len().min(in_memory).min(in_arena);
+        let arena_left = (u32::MAX as usize).saturating_sub(text_base + (1 << 16));
+        let lanes = job
+            .pending
+            .len()
+            .min(REGION_BYTES_MAX / lane_bytes)
+            .min(arena_left / (shares.text as usize + answer_bytes).max(1));
         if lanes == 0 {
-            return Ok(false);
+            return Err(GpuError::OutOfMemory(lane_bytes));
         }
         job.launched = lanes;
-        let list = &job.pending[..lanes];
 
-        // Memory, all of it before anything is put into the stream.
+        // All memory before anything is put into the stream.
+        let input = self.pack(job, &page.page, lanes)?;
+        let registers = page.stages[job.first..=job.last].iter().map(|stage| stage.registers).max();
         let mut places = Places::default();
-        let results = places.take::<LaneResult>(lanes);
+        let region_places = RegionPlaces::new(&mut places, lanes, &shares, registers.unwrap_or(0));
         let offsets = places.take::<LaneOffsets>(lanes + 1);
-        let runs = places.take::<u8>(lanes * room.run as usize);
-        let segments = places.take::<Segment>(lanes * room.segments as usize);
-        let requests = places.take::<View>(lanes * room.requests as usize);
-        let headers = places.take::<HeaderValue>(lanes * room.headers as usize);
-        let answer_views = places.take::<View>(lanes * answers);
-        let tile_rows = places.take::<u32>(lanes.div_ceil(WARP));
-        let registers_max = (job.first..=job.last).map(|s| page.stages[s].registers as usize).max().unwrap_or(0);
-        let spills = registers_max * WARP * size_of::<u64>() > SHARED_REGISTERS_MAX;
-        let registers = places.take::<u64>(if spills { lanes.next_multiple_of(WARP) * registers_max } else { 0 });
+        let tile_rows = places.take::<u32>(Tiles::count(lanes));
         self.regions.grow(places.0)?;
-        let answer_base = (text_base + lanes * room.text as usize).next_multiple_of(UNIT);
-        self.arena.grow(answer_base + lanes * answers * ANSWER_BYTES + UNIT)?;
-        self.arena_pinned.grow(text_base + UNIT)?;
-        let columns_end = self.pack(job, page, lanes)?;
-        let is_column = matches!(shared.layout, Layout::A | Layout::B | Layout::C);
-        let tiles = if is_column { lanes.div_ceil(WARP) } else { 0 };
-        self.tiles.grow(tiles * WARP * UNIT * room.rows as usize)?;
+        let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
+        self.arena.grow(answer_base + lanes * answer_bytes + UNIT)?;
+        let tile_bytes = if is_column { Tiles::bytes(lanes, job.room.rows) } else { 0 };
+        self.tiles.grow(tile_bytes)?;
+        // Columns that were decoded come back where a stage on the host's side of the next call needs them.
+        let decoded_back = job.first > 0 && !job.is_last();
+        self.plan_delivery(job, shared.layout, lanes, tile_bytes, decoded_back.then_some(input.columns_end))?;
 
-        let mut places = Places::default();
-        let mut delivery = Delivery {
-            lanes,
-            item_stride: room.items as usize,
-            rows_capacity: room.rows as usize,
-            requests_capacity: lanes * room.requests as usize,
-            headers_capacity: lanes * room.headers as usize,
-            segments_capacity: if shared.layout == Layout::Runs { lanes * room.segments as usize } else { 0 },
-            texts_capacity: lanes * room.texts as usize,
-            bodies_capacity: match shared.layout {
-                Layout::C => tiles * WARP * UNIT * room.rows as usize,
-                _ => lanes * room.body as usize,
-            },
-            ..Delivery::default()
-        };
-        delivery.results = places.take::<LaneResult>(lanes);
-        delivery.requests = places.take::<DeliveredText>(delivery.requests_capacity);
-        delivery.headers = places.take::<DeliveredText>(delivery.headers_capacity);
-        delivery.segments = places.take::<Segment>(delivery.segments_capacity);
-        delivery.texts = places.take::<u8>(delivery.texts_capacity);
-        delivery.bodies = places.take::<u8>(delivery.bodies_capacity);
-        self.out.grow(places.0)?;
-        let mut places = Places::default();
-        // Columns that later stages on the host's side of the next call need.
-        let decodes_back = job.first > 0 && !job.is_last();
-        delivery.offsets = places.take::<LaneOffsets>(lanes + 1);
-        delivery.counters = places.take::<Counters>(1);
-        delivery.tile_rows = places.take::<u32>(tiles);
-        delivery.columns = places.take::<u8>(if decodes_back { columns_end } else { 0 });
-        delivery.items = places.take::<u8>(if decodes_back { self.items.len() } else { 0 });
-        self.back.grow(places.0)?;
-
-        let input = self.input_device.address();
         let at = |place: usize| self.regions.address().plus(place);
-        let places = self.pack_places;
-        let regions = Regions {
-            runs: at(runs),
-            segments: at(segments),
-            run_stride: room.run,
-            segment_stride: room.segments,
-            text_base: text_base as u32,
-            text_stride: room.text,
-            requests: at(requests),
-            headers: at(headers),
-            request_stride: room.requests,
-            header_stride: room.headers,
+        let from = |place: usize| self.input_device.address().plus(place);
+        let cohort = DeviceCohort {
+            lane_list: from(input.lane_list),
+            columns: from(input.table),
+            arena: self.arena.address(),
+            answer_base: answer_base as u32,
+            item_stride: job.room.items,
+            counters: from(input.counters),
+            ..DeviceCohort::new(self.regions.address(), &region_places, &shares, lanes, text_base)
+        };
+        let tiles = Tiles {
+            units: self.tiles.address(),
+            rows_used: at(tile_rows),
+            rows: job.room.rows,
         };
         let gpu = &*self.gpu;
         let stream = self.stream;
-        // SAFETY: all addresses are of this slot's buffers (or of the service's and the executor's, which outlive the job), grown
-        // above to what the kernels use, and none of them is touched again before the stream has come to its end:
-        // `launch` and the reading of `out` and `back` wait for the completion.
+        // SAFETY: all addresses are of this slot's buffers, grown above to what the kernels use, or of the service's and the executor's,
+        // which outlive the job. None of them is touched again before the completion has been taken.
         unsafe {
-            gpu.copy(stream, input, self.input.address(), self.bundle.bytes().len())?;
+            gpu.copy(stream, from(0), self.input.address(), self.bundle.bytes().len())?;
             gpu.copy(stream, self.arena.address(), self.arena_pinned.address(), text_base)?;
-            gpu.fill(stream, at(results), 0, lanes * size_of::<LaneResult>())?;
+            gpu.fill(stream, cohort.results, 0, lanes * size_of::<LaneResult>())?;
             for stage in job.first..=job.last {
                 if stage > 0 {
-                    let decoding = page.decoding(stage - 1);
-                    let is_first = stage == job.first;
-                    let decode = DecodeArgs {
-                        decoded: page.decoded[stage - 1],
-                        columns: input.plus(places.table),
-                        arena: self.arena.address(),
-                        asked: if is_first { input.plus(places.asked) } else { Address(0) },
-                        answers: if is_first { input.plus(places.answers) } else { at(answer_views) },
-                        lane_list: input.plus(places.lane_list),
-                        lane_count: Address(0),
-                        results: at(results),
-                        rows_needed: input.plus(places.counters),
-                        lanes: lanes as u32,
-                        request_stride: room.requests,
-                        decoded_count: decoding.columns.len() as u32,
-                        status_slot: decoding.status,
-                        spans_slot: decoding.spans.unwrap_or(NO_SLOT),
-                        item_stride: room.items,
-                    };
-                    launch(gpu, stream, Grid::over(lanes, 128), &decode)?;
+                    let from_host = (stage == job.first).then(|| [from(input.asked), from(input.answers)]);
+                    cohort.decode(gpu, stream, service, job.work.page, stage - 1, from_host)?;
                 }
-                let program = &page.stages[stage];
-                let shared_bytes = program.registers * (WARP * size_of::<u64>()) as u32;
-                let run = StageArgs {
-                    code: program.code,
-                    constants: program.constants,
-                    parts: program.parts,
-                    tables: page.tables,
-                    columns: input.plus(places.table),
-                    arena: self.arena.address(),
-                    fragments: service.fragments,
-                    fragment_bytes: service.fragment_bytes,
-                    case_tables: shared.case_tables.address(),
-                    registers: if spills { at(registers) } else { Address(0) },
-                    lane_list: input.plus(places.lane_list),
-                    lane_count: Address(0),
-                    results: at(results),
-                    regions,
-                    lanes: lanes as u32,
-                    register_count: program.registers,
-                    constant_count: program.constant_count,
-                    has_call: u32::from(job.work.program().stages[stage].call.is_some()),
-                    body_bytes_max: job.limits.body_bytes.min(u32::MAX as usize / 2) as u32,
-                    text_bytes_max: job.limits.text_bytes.min(u32::MAX as usize / 2) as u32,
-                    turns_max: job.limits.turns.min(u32::MAX as usize) as u32,
-                    unused: 0,
-                };
-                let grid = Grid::over(lanes, WARP as u32).with_shared(if spills { 0 } else { shared_bytes });
-                launch(gpu, stream, grid, &run)?;
-                if let (true, Some((tables, users))) = (stage < job.last, &shared.besim) {
-                    let besim = BesimArgs {
-                        requests: at(requests),
-                        request_stride: room.requests,
-                        lanes: lanes as u32,
-                        results: at(results),
-                        answers: at(answer_views),
-                        arena: self.arena.address(),
-                        answer_base: answer_base as u32,
-                        answer_stride: ANSWER_BYTES as u32,
-                        names: tables.address(),
-                        users: *users,
-                        unused: 0,
-                    };
-                    launch(gpu, stream, Grid::over(lanes * room.requests as usize, 128), &besim)?;
+                let case_tables = shared.case_tables.address();
+                cohort.run(gpu, stream, service, job.work.page, stage, job.limits, case_tables)?;
+                if let (true, Some(besim)) = (stage < job.last, &shared.besim) {
+                    cohort.answer(&self.gpu, stream, besim)?;
                 }
             }
-            let runs_only = u32::from(shared.layout == Layout::Runs);
-            let to_offsets = OffsetsArgs {
-                results: at(results),
-                offsets: at(offsets),
-                lanes: lanes as u32,
-                runs_only,
-            };
-            let one_block = Grid {
-                blocks: 1,
-                threads: 256,
-                shared_bytes: 0,
-            };
-            launch(gpu, stream, one_block, &to_offsets)?;
-            let out = |place: usize| self.out.address().plus(place);
-            let texts = TextsArgs {
-                results: at(results),
-                offsets: at(offsets),
-                lane_list: input.plus(places.lane_list),
-                arena: self.arena.address(),
-                results_out: out(delivery.results),
-                requests_out: out(delivery.requests),
-                headers_out: out(delivery.headers),
-                texts_out: out(delivery.texts),
-                regions,
-                lanes: lanes as u32,
-                requests_capacity: delivery.requests_capacity as u32,
-                headers_capacity: delivery.headers_capacity as u32,
-                texts_capacity: delivery.texts_capacity as u32,
-            };
-            launch(gpu, stream, Grid::over(lanes, 128), &texts)?;
-            let pieces = Pieces {
-                results: at(results),
-                runs: at(runs),
-                segments: at(segments),
-                fragments: service.fragments,
-                fragment_bytes: service.fragment_bytes,
-                run_stride: room.run,
-                segment_stride: room.segments,
-                lanes: lanes as u32,
-                ..Pieces::default()
-            };
-            if is_column {
-                let columns = ColumnArgs {
-                    pieces,
-                    tiles: self.tiles.address(),
-                    tile_rows: at(tile_rows),
-                    rows_needed: input.plus(places.counters + 4),
-                    rows_capacity: room.rows,
-                    unused: 0,
-                };
-                launch(gpu, stream, Grid::over(lanes, 128), &columns)?;
-            }
-            match shared.layout {
-                Layout::Row | Layout::Runs => {
-                    let rows = RowArgs {
-                        pieces,
-                        offsets: at(offsets),
-                        out: out(delivery.bodies),
-                        segments_out: out(delivery.segments),
-                        out_capacity: delivery.bodies_capacity as u64,
-                        pitch: 0,
-                        segments_capacity: delivery.segments_capacity as u32,
-                        runs_only,
-                    };
-                    launch(gpu, stream, Grid::over(lanes * WARP, 128), &rows)?;
-                }
-                Layout::A | Layout::B => {
-                    let turn = TransposeArgs {
-                        pieces,
-                        offsets: at(offsets),
-                        tiles: self.tiles.address(),
-                        tile_rows: at(tile_rows),
-                        out: out(delivery.bodies),
-                        out_capacity: delivery.bodies_capacity as u64,
-                        pitch: 0,
-                        rows_capacity: room.rows,
-                        unused: 0,
-                    };
-                    launch(gpu, stream, Grid::over(tiles * 256, 256), &turn)?;
-                }
-                Layout::C => {
-                    gpu.copy(stream, out(delivery.bodies), self.tiles.address(), delivery.bodies_capacity)?;
-                }
-            }
+            self.deliver(&cohort, service, shared.layout, &tiles, at(offsets))?;
             let back = |place: usize| self.back.address().plus(place);
+            let delivery = &self.delivery;
             gpu.copy(stream, back(delivery.offsets), at(offsets), (lanes + 1) * size_of::<LaneOffsets>())?;
-            gpu.copy(stream, back(delivery.counters), input.plus(places.counters), size_of::<Counters>())?;
-            if tiles > 0 {
-                gpu.copy(stream, back(delivery.tile_rows), at(tile_rows), tiles * 4)?;
+            gpu.copy(stream, back(delivery.counters), cohort.counters, size_of::<Counters>())?;
+            gpu.copy(stream, back(delivery.tile_rows), at(tile_rows), Tiles::count(lanes) * size_of::<u32>())?;
+            if decoded_back {
+                gpu.copy(stream, back(delivery.columns), from(0), input.columns_end)?;
+                gpu.copy(stream, back(delivery.items), self.items.address(), self.items.len())?;
             }
-            if decodes_back {
-                gpu.copy(stream, back(delivery.columns), input, columns_end)?;
-                if !self.items.is_empty() {
-                    gpu.copy(stream, back(delivery.items), self.items.address(), self.items.len())?;
+        }
+        let (completed, wake) = (self.completed.clone(), wake.clone());
+        let call = move |outcome: Result<(), GpuError>| {
+            *completed.error.lock().unwrap_or_else(PoisonError::into_inner) = outcome.err();
+            completed.done.store(true, Ordering::Release);
+            wake();
+        };
+        self.gpu.on_completion(self.stream, Box::new(call))
+    }
+
+    /// Puts what the device needs of the cohort into the pinned buffers.
+    fn pack(&mut self, job: &Job, page: &crate::program::Page, lanes: usize) -> Result<InputPlaces, GpuError> {
+        let cohort = &job.work.cohort;
+        let program = job.work.program();
+        // The lists that this launch decodes have their items in pools of their own.
+        let decoded = |slot: u32| {
+            let calls = job.first.max(1)..=job.last;
+            (calls.into_iter()).any(|stage| page.decodings[stage - 1].spans == Some(slot))
+        };
+        let mut pools = Places::default();
+        let places = &mut self.delivery.column_places;
+        places.clear();
+        self.bundle.clear();
+        for (field, &slot) in cohort.fields.iter().zip(&page.slots) {
+            match field {
+                Column::Text(views) => places.push(ColumnPlace::Input(self.bundle.push(views))),
+                Column::Int(values) => places.push(ColumnPlace::Input(self.bundle.push(values))),
+                Column::List(list) => {
+                    places.push(ColumnPlace::Input(self.bundle.push(&list.spans)));
+                    for column in &list.columns {
+                        places.push(match column {
+                            _ if decoded(slot) => {
+                                ColumnPlace::Items(pools.take::<u64>(cohort.len() * job.room.items as usize))
+                            }
+                            Column::Text(views) => ColumnPlace::Input(self.bundle.push(views)),
+                            Column::Int(values) => ColumnPlace::Input(self.bundle.push(values)),
+                            Column::List(_) => unreachable!("records have no lists"),
+                        });
+                    }
                 }
             }
         }
-        let _ = list;
-        self.delivery = delivery;
-        let (completed, wake) = (self.completed.clone(), wake.clone());
-        self.gpu.on_completion(
-            self.stream,
-            Box::new(move |outcome| {
-                *completed.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = outcome.err();
-                completed.done.store(true, Ordering::Release);
-                wake();
-            }),
-        )?;
-        Ok(true)
+        debug_assert_eq!(program.fields.len(), page.slots.len());
+        let columns_end = self.bundle.bytes().len();
+        let list = &job.pending[..lanes];
+        let lane_list = self.bundle.push(list);
+        let mut asked: Vec<Span> = Vec::with_capacity(lanes);
+        let mut at = 0;
+        for &lane in list {
+            // Requests are in order of lanes, and so is the list.
+            let requests = &cohort.requests;
+            while requests.get(at).is_some_and(|request| request.lane < lane) {
+                at += 1;
+            }
+            let start = at;
+            while requests.get(at).is_some_and(|request| request.lane == lane) {
+                at += 1;
+            }
+            asked.push(Span {
+                start: start as u32,
+                length: (at - start) as u32,
+            });
+        }
+        let asked = self.bundle.push(&asked);
+        let none = View {
+            offset: 0,
+            length: NO_TEXT,
+        };
+        let answers: Vec<View> = cohort.requests.iter().map(|request| request.answer.unwrap_or(none)).collect();
+        let answers = self.bundle.push(&answers);
+        let counters = self.bundle.reserve(size_of::<Counters>());
+        let table = self.bundle.bytes().len();
+        let table_bytes = (page.slot_count as usize * size_of::<u64>()).max(UNIT);
+        self.input_device.grow(table + table_bytes)?;
+        self.items.grow(pools.0)?;
+        let (input, items) = (self.input_device.address(), self.items.address());
+        let addresses: Vec<u64> = (self.delivery.column_places.iter())
+            .map(|place| match *place {
+                ColumnPlace::Input(at) => input.plus(at).0,
+                ColumnPlace::Items(at) => items.plus(at).0,
+            })
+            .collect();
+        self.bundle.push(&addresses);
+        self.input.grow(self.bundle.bytes().len().max(UNIT))?;
+        let arena = cohort.arena.bytes();
+        self.arena_pinned.grow(arena.len().max(UNIT))?;
+        // SAFETY: the slot has no launch under way, so nobody uses the buffers.
+        unsafe {
+            self.input.bytes_mut()[..self.bundle.bytes().len()].copy_from_slice(self.bundle.bytes());
+            self.arena_pinned.bytes_mut()[..arena.len()].copy_from_slice(arena);
+        }
+        Ok(InputPlaces {
+            columns_end,
+            table,
+            lane_list,
+            asked,
+            answers,
+            counters,
+        })
+    }
+
+    /// Decides where what is delivered goes.
+    fn plan_delivery(
+        &mut self,
+        job: &Job,
+        layout: Layout,
+        lanes: usize,
+        tile_bytes: usize,
+        columns_back: Option<usize>,
+    ) -> Result<(), GpuError> {
+        let shares = &job.room.shares;
+        let delivery = &mut self.delivery;
+        let mut out = Places::default();
+        delivery.lanes = lanes;
+        delivery.item_stride = job.room.items as usize;
+        delivery.tile_capacity = job.room.rows as usize;
+        delivery.results = out.take::<LaneResult>(lanes);
+        delivery.requests = Room::take::<DeliveredText>(&mut out, lanes * shares.requests as usize);
+        delivery.headers = Room::take::<DeliveredText>(&mut out, lanes * shares.headers as usize);
+        let segments = if layout == Layout::Runs { lanes * shares.segments as usize } else { 0 };
+        delivery.segments = Room::take::<Segment>(&mut out, segments);
+        delivery.texts = Room::take::<u8>(&mut out, lanes * job.room.texts as usize);
+        let bodies = match layout {
+            Layout::C => tile_bytes,
+            _ => lanes * job.room.body as usize,
+        };
+        delivery.bodies = Room::take::<u8>(&mut out, bodies);
+        self.out.grow(out.0)?;
+        let mut back = Places::default();
+        delivery.offsets = back.take::<LaneOffsets>(lanes + 1);
+        delivery.counters = back.take::<Counters>(1);
+        delivery.tile_rows = back.take::<u32>(Tiles::count(lanes));
+        if let Some(columns) = columns_back {
+            delivery.columns = back.take::<u8>(columns);
+            delivery.items = back.take::<u8>(self.items.len());
+        }
+        self.back.grow(back.0)
+    }
+
+    /// Launches what brings the results to the host.
+    ///
+    /// # Safety
+    /// As in [`Slot::launch`].
+    unsafe fn deliver(
+        &self,
+        cohort: &DeviceCohort,
+        service: &DeviceService,
+        layout: Layout,
+        tiles: &Tiles,
+        offsets: Address,
+    ) -> Result<(), GpuError> {
+        let gpu = &*self.gpu;
+        let stream = self.stream;
+        let delivery = &self.delivery;
+        let out = |place: usize| self.out.address().plus(place);
+        let sums = OffsetsArgs {
+            results: cohort.results,
+            offsets,
+            lanes: cohort.lanes,
+            runs_only: u32::from(layout == Layout::Runs),
+        };
+        let one_block = Grid {
+            blocks: 1,
+            threads: 256,
+            shared_bytes: 0,
+        };
+        let texts = TextsArgs {
+            results: cohort.results,
+            offsets,
+            lane_list: cohort.lane_list,
+            arena: cohort.arena,
+            results_out: out(delivery.results),
+            requests_out: out(delivery.requests.at),
+            headers_out: out(delivery.headers.at),
+            texts_out: out(delivery.texts.at),
+            regions: cohort.regions,
+            lanes: cohort.lanes,
+            requests_capacity: delivery.requests.count as u32,
+            headers_capacity: delivery.headers.count as u32,
+            texts_capacity: delivery.texts.count as u32,
+        };
+        let to = Destination {
+            offsets,
+            pitch: 0,
+            out: out(delivery.bodies.at),
+            bytes: delivery.bodies.count as u64,
+            segments: out(delivery.segments.at),
+            segment_count: delivery.segments.count as u32,
+        };
+        let pieces = cohort.pieces(service);
+        let rows_needed = cohort.counters.plus(size_of::<u32>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            launch(gpu, stream, one_block, &sums)?;
+            launch(gpu, stream, Grid::over(cohort.lanes as usize, 128), &texts)?;
+            match layout {
+                Layout::Row | Layout::Runs => render_row(gpu, stream, pieces, &to, layout == Layout::Runs),
+                Layout::A | Layout::B => {
+                    render_columns(gpu, stream, pieces, tiles, rows_needed)?;
+                    transpose_columns(gpu, stream, pieces, tiles, &to)
+                }
+                Layout::C => {
+                    render_columns(gpu, stream, pieces, tiles, rows_needed)?;
+                    gpu.copy(stream, to.out, tiles.units, delivery.bodies.count)
+                }
+            }
+        }
+    }
+
+    /// What the launch delivered; it has been taken as completed.
+    pub(crate) fn delivered(&self) -> Delivered<'_> {
+        Delivered {
+            delivery: &self.delivery,
+            // SAFETY: the launch has completed, and the next one begins when the borrow has ended.
+            out: unsafe { self.out.bytes() },
+            // SAFETY: likewise.
+            back: unsafe { self.back.bytes() },
+        }
+    }
+}
+
+/// What a launch delivered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered<'a> {
+    delivery: &'a Delivery,
+    out: &'a [u8],
+    back: &'a [u8],
+}
+
+/// A struct that a kernel wrote.
+fn read<T: super::upload::Plain>(bytes: &[u8], at: usize, index: usize) -> T {
+    let start = at + index * size_of::<T>();
+    let part = &bytes[start..start + size_of::<T>()];
+    // SAFETY: `part` has the size of `T`, whose bytes may have any value.
+    unsafe { part.as_ptr().cast::<T>().read_unaligned() }
+}
+
+impl<'a> Delivered<'a> {
+    /// How many lanes.
+    pub(crate) fn lanes(&self) -> usize {
+        self.delivery.lanes
+    }
+
+    /// What the device counted.
+    pub(crate) fn counters(&self) -> Counters {
+        read(self.back, self.delivery.counters, 0)
+    }
+
+    /// What a lane came to; a file's view is into the texts delivered.
+    pub(crate) fn result(&self, index: usize) -> LaneResult {
+        read(self.out, self.delivery.results, index)
+    }
+
+    /// Where a lane's things begin; one past the last: the sums.
+    pub(crate) fn offsets(&self, index: usize) -> LaneOffsets {
+        read(self.back, self.delivery.offsets, index)
+    }
+
+    /// Whether everything found its place. Otherwise it says how much room is needed, as lane averages of (bodies, texts).
+    pub(crate) fn fits(&self, layout: Layout) -> Result<(), [u32; 2]> {
+        let sums = self.offsets(self.lanes());
+        let delivery = self.delivery;
+        // Segments, requests and headers have room for all that the shares allow.
+        let bodies_fit = layout == Layout::C || sums.body <= delivery.bodies.count as u64;
+        if bodies_fit && sums.texts as usize <= delivery.texts.count {
+            return Ok(());
+        }
+        let lanes = self.lanes() as u64;
+        let average = |sum: u64| (sum.div_ceil(lanes).next_multiple_of(64) as u32).saturating_add(64);
+        Err([average(sums.body), average(u64::from(sums.texts))])
+    }
+
+    /// A request of the lanes delivered: whose, and its text.
+    pub(crate) fn request(&self, index: usize) -> (u32, &'a [u8]) {
+        let request: DeliveredText = read(self.out, self.delivery.requests.at, index);
+        (request.lane, self.text(request.text))
+    }
+
+    /// A header: its name's index and its value.
+    pub(crate) fn header(&self, index: usize) -> (u16, &'a [u8]) {
+        let header: DeliveredText = read(self.out, self.delivery.headers.at, index);
+        (header.name as u16, self.text(header.text))
+    }
+
+    /// A segment.
+    pub(crate) fn segment(&self, index: usize) -> Segment {
+        read(self.out, self.delivery.segments.at, index)
+    }
+
+    /// A text delivered.
+    pub(crate) fn text(&self, view: View) -> &'a [u8] {
+        &self.out[self.delivery.texts.at + view.offset as usize..][..view.length as usize]
+    }
+
+    /// A body, or a run, in one piece.
+    pub(crate) fn body(&self, at: u64, length: usize) -> &'a [u8] {
+        &self.out[self.delivery.bodies.at + at as usize..][..length]
+    }
+
+    /// The units of a lane's column, in order. Padding comes last in each.
+    pub(crate) fn units(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (tile, lane) = (index / crate::launch::WARP, index % crate::launch::WARP);
+        let rows: u32 = read(self.back, self.delivery.tile_rows, tile);
+        let start = self.delivery.bodies.at + Tiles::bytes(tile * crate::launch::WARP, self.delivery.tile_capacity as u32);
+        let (out, row_bytes) = (self.out, crate::launch::WARP * UNIT);
+        (0..rows as usize).map(move |row| &out[start + row * row_bytes + lane * UNIT..][..UNIT])
+    }
+
+    /// Whether columns were brought back.
+    fn column(&self, slot: u32) -> (&'a [u8], usize) {
+        match self.delivery.column_places[slot as usize] {
+            ColumnPlace::Input(at) => (self.back, self.delivery.columns + at),
+            ColumnPlace::Items(at) => (self.back, self.delivery.items + at),
+        }
+    }
+
+    /// A lane's integer in a column brought back.
+    pub(crate) fn int(&self, slot: u32, lane: usize) -> i64 {
+        let (bytes, at) = self.column(slot);
+        read(bytes, at, lane)
+    }
+
+    /// A lane's view in a column brought back.
+    pub(crate) fn view(&self, slot: u32, lane: usize) -> View {
+        let (bytes, at) = self.column(slot);
+        read(bytes, at, lane)
+    }
+
+    /// A lane's span in a column brought back.
+    pub(crate) fn span(&self, slot: u32, lane: usize) -> Span {
+        let (bytes, at) = self.column(slot);
+        read(bytes, at, lane)
     }
 }

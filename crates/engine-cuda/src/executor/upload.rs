@@ -9,7 +9,7 @@ use rhythm_engine::page::Service;
 /// Plain data that is uploaded as it lies in memory.
 ///
 /// # Safety
-/// Without padding and pointers: every byte of it is initialized.
+/// Without gaps and pointers: every byte of it is initialized, and any bytes are a value of it.
 pub(crate) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
@@ -28,6 +28,11 @@ plain!(
     rhythm_engine::cohort::View,
     rhythm_engine::cohort::Span,
     crate::program::Instruction,
+    crate::abi::LaneResult,
+    crate::launch::LaneOffsets,
+    crate::launch::DeliveredText,
+    super::slot::Counters,
+    rhythm_engine::device::Segment,
     StageConstant,
     Fragment,
     DecodedColumn,
