@@ -31,6 +31,7 @@ struct Big {
 };
 
 DEVICE void set_big(Big& big, u64 number) {
+#pragma unroll 1
     for (u32 i = 0; i < BIG_WORDS; i += 1) big.words[i] = 0;
     big.words[0] = static_cast<u32>(number);
     big.words[1] = static_cast<u32>(number >> 32);
@@ -43,6 +44,7 @@ DEVICE void multiply_by_power_of_five(Big& big, u32 exponent) {
         u64 factor = 1;
         for (u32 i = 0; i < step; i += 1) factor *= 5;
         u64 carry = 0;
+#pragma unroll 1
         for (u32 i = 0; i < BIG_WORDS; i += 1) {
             carry += big.words[i] * factor;
             big.words[i] = static_cast<u32>(carry);
@@ -60,6 +62,7 @@ DEVICE u32 big_bit_length(const Big& big) {
 
 DEVICE void shift_left(Big& big, u32 bits) {
     u32 whole = bits / 32, rest = bits % 32;
+#pragma unroll 1
     for (u32 i = BIG_WORDS; i > 0; i -= 1) {
         u32 at = i - 1;
         u64 upper = at >= whole ? big.words[at - whole] : 0;
@@ -79,6 +82,7 @@ DEVICE u64 bits_from(const Big& big, u32 place) {
 
 DEVICE bool any_bit_below(const Big& big, u32 place) {
     u32 found = 0;
+#pragma unroll 1
     for (u32 i = 0; i < BIG_WORDS && 32 * i < place; i += 1) {
         u32 bits = place - 32 * i;
         found |= bits >= 32 ? big.words[i] : big.words[i] & ((1u << bits) - 1);
@@ -89,6 +93,7 @@ DEVICE bool any_bit_below(const Big& big, u32 place) {
 // Doubles and adds a bit, then takes `divisor` away if it fits: a step of long division.
 DEVICE bool divide_step(Big& rest, const Big& divisor, u32 bit) {
     u64 borrow = 0;
+#pragma unroll 1
     for (u32 i = 0; i < BIG_WORDS; i += 1) {
         u32 word = rest.words[i];
         rest.words[i] = word << 1 | bit;
@@ -96,6 +101,7 @@ DEVICE bool divide_step(Big& rest, const Big& divisor, u32 bit) {
         borrow = (static_cast<u64>(rest.words[i]) - divisor.words[i] - borrow) >> 63;
     }
     if (borrow != 0) return false;
+#pragma unroll 1
     for (u32 i = 0; i < BIG_WORDS; i += 1) {
         u64 difference = static_cast<u64>(rest.words[i]) - divisor.words[i] - borrow;
         rest.words[i] = static_cast<u32>(difference);
