@@ -10,7 +10,9 @@
 pub mod driver;
 #[cfg(feature = "emulation")]
 pub mod emulated;
+pub mod images;
 mod memory;
+pub mod power;
 
 pub use memory::{DeviceBuffer, PinnedBuffer};
 
