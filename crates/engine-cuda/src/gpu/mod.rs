@@ -10,6 +10,7 @@
 pub mod driver;
 #[cfg(feature = "emulation")]
 pub mod emulated;
+pub mod images;
 mod memory;
 
 pub use memory::{DeviceBuffer, PinnedBuffer};
