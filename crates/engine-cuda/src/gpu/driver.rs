@@ -5,13 +5,12 @@
 //!
 //! - [`library`]: the driver's functions, looked up by name, and its errors;
 //! - [`context`]: a device and its primary context;
-//! - [`modules`], [`nvrtc`], [`sources`]: the kernels, from images in the binary or compiled from its sources.
+//! - [`modules`], [`nvrtc`]: the kernels, from images in the binary or compiled from its sources.
 
 mod context;
 mod library;
 mod modules;
 mod nvrtc;
-mod sources;
 
 pub use context::DeviceDescription;
 

@@ -1,7 +1,7 @@
 //! Kernels compiled when the program runs, by NVRTC: for devices and drivers that the binary's images are not for.
 
 use super::library::{Code, Nvrtc, nvrtc};
-use super::sources;
+use crate::gpu::images;
 use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{CString, c_char, c_int};
 
@@ -19,13 +19,13 @@ pub(super) fn compile(module: &str, capability: (u32, u32)) -> Result<Vec<u8>, C
     let nvrtc = nvrtc().map_err(CompileError::NoCompiler)?;
     let text = |text: &str| CString::new(text).map_err(|error| failed(error.to_string()));
     let file = format!("{module}.cu");
-    let source = sources::SOURCES
+    let source = images::sources()
         .iter()
         .find(|(name, _)| *name == file)
         .ok_or_else(|| failed(format!("the binary has no source of {module}")))?;
     let mut names = Vec::new();
     let mut texts = Vec::new();
-    for (name, header) in sources::SOURCES {
+    for (name, header) in images::sources() {
         if name.ends_with(".cuh") {
             names.push(text(name)?);
             texts.push(text(header)?);
