@@ -52,10 +52,10 @@ impl Layout {
         }
     }
 
-    /// Whether the backend runs on the device, too, where it can.
+    /// Whether the backend runs on the device, too.
     #[must_use]
     pub const fn has_device_backend(self) -> bool {
-        !matches!(self, Layout::A)
+        matches!(self, Layout::B | Layout::C)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The executor of Rhythm that runs cohorts on an NVIDIA GPU (paper, sections 3 to 6).
 //!
 //! - [`gpu`]: a GPU: the driver loaded at run time, or the emulation on a CPU;
+//! - [`layout`]: the layouts that answers are made in;
 //! - [`abi`]: the structs that host and kernels exchange;
 //! - [`case`]: the tables by which kernels change case;
 //! - [`program`]: a page's stage programs as the kernels read them;

@@ -11,7 +11,9 @@ pub mod bandwidth;
 pub mod driver;
 #[cfg(feature = "emulation")]
 pub mod emulated;
+pub mod images;
 mod memory;
+pub mod power;
 
 pub use memory::{DeviceBuffer, PinnedBuffer};
 
