@@ -81,7 +81,13 @@ fn collect(folder: &Path) -> Result<u64> {
 /// The commit that is checked out, and whether anything differs from it.
 fn commit() -> String {
     let mut git = Command::new("git");
-    git.args(["describe", "--always", "--abbrev=40", "--dirty"]);
+    git.args([
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--dirty",
+        "--exclude=*",
+    ]);
     match git.current_dir(crate::root()).output() {
         Ok(output) if output.status.success() => {
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
