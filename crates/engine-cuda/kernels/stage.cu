@@ -11,6 +11,7 @@
 #include "decode.cuh"
 #include "md5.cuh"
 #include "number.cuh"
+#include "search.cuh"
 #include "stage.cuh"
 #include "text.cuh"
 #include "writer.cuh"
@@ -112,10 +113,10 @@ DEVICE void put_escaped(Writer& to, u32 escape, const u8* text, u32 length) {
 // that the lane's own stays in registers.
 DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 length, const u8* case_tables) {
     switch (function) {
-        case TEXT_UPPER: upper(made, text, length, case_tables); break;
-        case TEXT_LOWER: lower(made, text, length, case_tables); break;
-        case TEXT_TITLE: title(made, text, length, case_tables); break;
-        case TEXT_CAPITALIZE: capitalize(made, text, length, case_tables); break;
+        case TEXT_UPPER: upper(made, case_tables, text, length); break;
+        case TEXT_LOWER: lower(made, case_tables, text, length); break;
+        case TEXT_TITLE: title(made, case_tables, text, length); break;
+        case TEXT_CAPITALIZE: capitalize(made, case_tables, text, length); break;
         case TEXT_URL_ENCODE: url_encode(made, text, length); break;
         case TEXT_MD5: md5_hex(made, text, length); break;
         default: put_escaped(made, function - TEXT_ESCAPE, text, length); break;
@@ -143,11 +144,11 @@ DEVICE_CALL bool test_texts(u32 test, const u8* left, u32 left_length, const u8*
 }
 
 // Trim, first and last give a part of their operand.
-DEVICE_CALL View part_of(u32 function, const u8* text, u32 length) {
+DEVICE_CALL TextRange part_of(u32 function, const u8* text, u32 length) {
     switch (function) {
-        case TEXT_TRIM: return text_trim(text, length);
-        case TEXT_FIRST: return text_first(text, length);
-        default: return text_last(text, length);
+        case TEXT_TRIM: return trim_range(text, length);
+        case TEXT_FIRST: return first_range(text, length);
+        default: return last_range(text, length);
     }
 }
 
@@ -299,8 +300,8 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
         }
         case CODE_TEXT: {
             if (op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
-                View part = part_of(op.d, lane.text(op.b), lane.length(op.b));
-                lane.set_text(op.a, u32(lane.reg(op.b)) + part.offset, part.length);
+                TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
+                lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
                 break;
             }
             Writer made = make_text(lane.maker(), op.d, lane.text(op.b), lane.length(op.b), args.case_tables);

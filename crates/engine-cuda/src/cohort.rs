@@ -9,7 +9,8 @@ use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::executor::upload::DeviceService;
 use crate::gpu::{Address, Gpu, GpuError, Grid, SharedGpu, Stream, launch};
 use crate::launch::{
-    ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, StageArgs, TransposeArgs, UNIT, WARP,
+    ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, StageArgs,
+    TransposeArgs, UNIT, WARP,
 };
 use rhythm_engine::cohort::View;
 use rhythm_engine::device::{LaneLimits, Segment};
@@ -61,7 +62,12 @@ pub(crate) struct RegionPlaces {
 
 impl RegionPlaces {
     /// Finds room for them. `registers` is the most that a program has.
-    pub(crate) fn new(places: &mut Places, lanes: usize, shares: &Shares, registers: u32) -> RegionPlaces {
+    pub(crate) fn new(
+        places: &mut Places,
+        lanes: usize,
+        shares: &Shares,
+        registers: u32,
+    ) -> RegionPlaces {
         let bytes_of_warp = registers as usize * WARP * size_of::<u64>();
         RegionPlaces {
             results: places.take::<LaneResult>(lanes),
@@ -97,12 +103,18 @@ pub(crate) struct DeviceCohort {
     /// Two counters: rows needed of items, rows needed of tiles.
     pub(crate) counters: Address,
     /// 0: registers are in shared memory.
-    registers: Address,
+    pub(crate) registers: Address,
 }
 
 impl DeviceCohort {
     /// A cohort whose regions are at `places` from `base` on, its texts in the arena from `text_base` on.
-    pub(crate) fn new(base: Address, places: &RegionPlaces, shares: &Shares, lanes: usize, text_base: usize) -> Self {
+    pub(crate) fn new(
+        base: Address,
+        places: &RegionPlaces,
+        shares: &Shares,
+        lanes: usize,
+        text_base: usize,
+    ) -> Self {
         let at = |place: usize| base.plus(place);
         DeviceCohort {
             lanes: lanes as u32,
@@ -165,7 +177,14 @@ impl DeviceCohort {
             item_stride: self.item_stride,
         };
         // SAFETY: the caller's promise.
-        unsafe { launch(gpu, stream, Grid::over(self.lanes as usize, 128), &arguments) }
+        unsafe {
+            launch(
+                gpu,
+                stream,
+                Grid::over(self.lanes as usize, 128),
+                &arguments,
+            )
+        }
     }
 
     /// Runs a stage's program.
@@ -223,7 +242,12 @@ impl DeviceCohort {
     ///
     /// # Safety
     /// As [`DeviceCohort::decode`]; the arena has room for the answers.
-    pub(crate) unsafe fn answer(&self, gpu: &SharedGpu, stream: Stream, besim: &BesimTables) -> Result<(), GpuError> {
+    pub(crate) unsafe fn answer(
+        &self,
+        gpu: &SharedGpu,
+        stream: Stream,
+        besim: &BesimTables,
+    ) -> Result<(), GpuError> {
         let cohort = BesimCohort {
             lanes: self.lanes,
             results: self.results,
@@ -312,7 +336,14 @@ pub(crate) unsafe fn render_row(
         runs_only: u32::from(runs_only),
     };
     // SAFETY: the caller's promise.
-    unsafe { launch(gpu, stream, Grid::over(pieces.lanes as usize * WARP, 128), &arguments) }
+    unsafe {
+        launch(
+            gpu,
+            stream,
+            Grid::over(pieces.lanes as usize * WARP, 128),
+            &arguments,
+        )
+    }
 }
 
 /// Renders bodies into columns.
@@ -335,7 +366,14 @@ pub(crate) unsafe fn render_columns(
         unused: 0,
     };
     // SAFETY: the caller's promise.
-    unsafe { launch(gpu, stream, Grid::over(pieces.lanes as usize, 128), &arguments) }
+    unsafe {
+        launch(
+            gpu,
+            stream,
+            Grid::over(pieces.lanes as usize, 128),
+            &arguments,
+        )
+    }
 }
 
 /// Turns columns into bodies, one after the other.
@@ -371,5 +409,8 @@ pub(crate) unsafe fn transpose_columns(
 
 /// Whether a call's backend is the embedded BeSim, which the device has, too.
 pub(crate) fn is_embedded(service: &Service, backend: usize) -> bool {
-    service.backends.get(backend).is_some_and(|config| config.url.is_none())
+    service
+        .backends
+        .get(backend)
+        .is_some_and(|config| config.url.is_none())
 }

@@ -11,8 +11,8 @@
 
 pub mod abi;
 pub mod besim;
-mod cohort;
 pub mod case;
+mod cohort;
 pub mod executor;
 pub mod gpu;
 pub mod launch;

@@ -66,7 +66,11 @@ impl Room {
         fit(&mut shares.headers, result.header_count);
         // A lane stops at the first text without room, so what it used says little of what it needs.
         if result.text_used > shares.text {
-            shares.text = result.text_used.next_power_of_two().max(shares.text * 4).max(64);
+            shares.text = result
+                .text_used
+                .next_power_of_two()
+                .max(shares.text * 4)
+                .max(64);
         }
     }
 

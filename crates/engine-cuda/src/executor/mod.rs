@@ -59,6 +59,19 @@ impl Default for Options {
     }
 }
 
+/// What an executor has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Launches of a cohort, or of a part of one.
+    pub launches: u64,
+    /// Lanes launched, each time counted.
+    pub lanes: u64,
+    /// Lanes launched again, with more room.
+    pub again: u64,
+    /// Lanes that the host ran: because only it can, or for want of device memory.
+    pub on_host: u64,
+}
+
 /// A service that has been uploaded, and what its cohorts were found to need.
 #[derive(Debug)]
 struct Known {
@@ -83,6 +96,7 @@ pub struct CudaExecutor {
     /// The bank that answers for lanes which the host runs through to their end.
     bank: Option<Bank>,
     lost: Option<GpuError>,
+    statistics: Statistics,
 }
 
 impl std::fmt::Debug for CudaExecutor {
@@ -101,13 +115,18 @@ impl CudaExecutor {
     /// The device has no room, or failed.
     pub fn new(gpu: SharedGpu, options: Options, wake: Wake) -> Result<CudaExecutor, GpuError> {
         let upload_stream = gpu.stream()?;
-        let bank = options.besim_users.filter(|_| options.layout != Layout::A).map(Bank::new);
+        let bank = options
+            .besim_users
+            .filter(|_| options.layout != Layout::A)
+            .map(Bank::new);
         let shared = Shared {
             layout: options.layout,
             case_tables: upload::upload(&gpu, upload_stream, &CaseTables::bytes())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
         };
-        let slots = (0..options.in_flight.max(1)).map(|_| Slot::new(&gpu)).collect::<Result<_, _>>()?;
+        let slots = (0..options.in_flight.max(1))
+            .map(|_| Slot::new(&gpu))
+            .collect::<Result<_, _>>()?;
         Ok(CudaExecutor {
             gpu,
             options,
@@ -121,7 +140,20 @@ impl CudaExecutor {
             host: Host::new(options.limits, Level::active()),
             bank,
             lost: None,
+            statistics: Statistics::default(),
         })
+    }
+
+    /// Why the device was given up, if it was.
+    #[must_use]
+    pub fn lost(&self) -> Option<&GpuError> {
+        self.lost.as_ref()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
     }
 
     /// The service on the device; uploaded when it is met first, forgotten when nobody serves it any more.
@@ -130,7 +162,8 @@ impl CudaExecutor {
         if let Some(index) = self.services.iter().position(is_it) {
             return Ok(index);
         }
-        self.services.retain(|known| known.service.strong_count() > 0);
+        self.services
+            .retain(|known| known.service.strong_count() > 0);
         self.services.push(Known {
             service: Arc::downgrade(service),
             device: Arc::new(DeviceService::new(&self.gpu, self.upload_stream, service)?),
@@ -151,11 +184,24 @@ impl CudaExecutor {
         let first = work.cohort.stage;
         let is_on_device = self.bank.is_some()
             && (program.calls[first..].iter()).all(|call| is_embedded(&work.service, call.backend));
-        let last = if is_on_device { program.stages.len() - 1 } else { first };
+        let last = if is_on_device {
+            program.stages.len() - 1
+        } else {
+            first
+        };
         let stages = &known.device.pages[work.page].page.stages[first..=last];
-        let room = *(known.rooms.entry((work.page, first))).or_insert_with(|| Room::guess(stages.iter()));
-        let active = |(lane, state): (usize, &LaneState)| (*state == LaneState::Active).then_some(lane as u32);
-        let pending = work.cohort.lanes.iter().enumerate().filter_map(active).collect();
+        let room =
+            *(known.rooms.entry((work.page, first))).or_insert_with(|| Room::guess(stages.iter()));
+        let active = |(lane, state): (usize, &LaneState)| {
+            (*state == LaneState::Active).then_some(lane as u32)
+        };
+        let pending = work
+            .cohort
+            .lanes
+            .iter()
+            .enumerate()
+            .filter_map(active)
+            .collect();
         Ok(Job {
             first,
             last,
@@ -176,7 +222,11 @@ impl CudaExecutor {
         let service = job.service.clone();
         let slot = &mut self.slots[slot];
         match slot.launch(&mut job, &service, &self.shared, &self.wake) {
-            Ok(()) => slot.job = Some(job),
+            Ok(()) => {
+                self.statistics.launches += 1;
+                self.statistics.lanes += job.launched as u64;
+                slot.job = Some(job);
+            }
             Err(error) => {
                 slot.drain();
                 if matches!(error, GpuError::OutOfMemory(_)) {
@@ -201,6 +251,7 @@ impl CudaExecutor {
 
     /// All lanes are done on the device: the host runs what is left to it, and the work is done.
     fn finish(&mut self, job: Job) {
+        self.statistics.on_host += job.host.len() as u64;
         let work = unpack::finish(job, &mut self.host, self.bank.as_ref());
         self.done.push(work);
         (self.wake)();
@@ -230,6 +281,7 @@ impl CudaExecutor {
         if job.pending.is_empty() {
             self.finish(job);
         } else {
+            self.statistics.again += job.pending.len() as u64;
             self.launch(index, job);
         }
     }

@@ -14,7 +14,8 @@ use super::upload::{Bundle, DeviceService};
 use crate::abi::{LaneResult, NO_TEXT};
 use crate::besim::{ANSWER_BYTES, BesimTables};
 use crate::cohort::{
-    Destination, DeviceCohort, Places, RegionPlaces, Tiles, render_columns, render_row, transpose_columns,
+    Destination, DeviceCohort, Places, RegionPlaces, Tiles, render_columns, render_row,
+    transpose_columns,
 };
 use crate::gpu::{Address, DeviceBuffer, GpuError, Grid, PinnedBuffer, SharedGpu, Stream, launch};
 use crate::launch::{DeliveredText, HeaderValue, LaneOffsets, OffsetsArgs, TextsArgs, UNIT};
@@ -163,7 +164,11 @@ impl Slot {
         if !self.completed.done.swap(false, Ordering::Acquire) {
             return None;
         }
-        let mut error = self.completed.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut error = self
+            .completed
+            .error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         Some(error.take().map_or(Ok(()), Err))
     }
 
@@ -188,7 +193,11 @@ impl Slot {
         let page = &service.pages[job.work.page];
         let is_column = matches!(shared.layout, Layout::A | Layout::B | Layout::C);
         // Answers made on the device; those of the host are in the arena already.
-        let answers = if job.first < job.last { shares.requests as usize } else { 0 };
+        let answers = if job.first < job.last {
+            shares.requests as usize
+        } else {
+            0
+        };
         let answer_bytes = answers * ANSWER_BYTES as usize;
         let text_base = job.work.cohort.arena.bytes().len().next_multiple_of(UNIT);
         let lane_bytes = shares.run as usize
@@ -197,7 +206,11 @@ impl Slot {
             + shares.requests as usize * 2 * size_of::<View>()
             + answer_bytes
             + shares.headers as usize * size_of::<HeaderValue>()
-            + if is_column { job.room.rows as usize * UNIT } else { 0 };
+            + if is_column {
+                job.room.rows as usize * UNIT
+            } else {
+                0
+            };
         // Views have 32 bits.
         let arena_left = (u32::MAX as usize).saturating_sub(text_base + (1 << 16));
         let lanes = job
@@ -212,7 +225,10 @@ impl Slot {
 
         // All memory before anything is put into the stream.
         let input = self.pack(job, &page.page, lanes)?;
-        let registers = page.stages[job.first..=job.last].iter().map(|stage| stage.registers).max();
+        let registers = page.stages[job.first..=job.last]
+            .iter()
+            .map(|stage| stage.registers)
+            .max();
         let mut places = Places::default();
         let region_places = RegionPlaces::new(&mut places, lanes, &shares, registers.unwrap_or(0));
         let offsets = places.take::<LaneOffsets>(lanes + 1);
@@ -220,11 +236,21 @@ impl Slot {
         self.regions.grow(places.0)?;
         let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
         self.arena.grow(answer_base + lanes * answer_bytes + UNIT)?;
-        let tile_bytes = if is_column { Tiles::bytes(lanes, job.room.rows) } else { 0 };
+        let tile_bytes = if is_column {
+            Tiles::bytes(lanes, job.room.rows)
+        } else {
+            0
+        };
         self.tiles.grow(tile_bytes)?;
         // Columns that were decoded come back where a stage on the host's side of the next call needs them.
         let decoded_back = job.first > 0 && !job.is_last();
-        self.plan_delivery(job, shared.layout, lanes, tile_bytes, decoded_back.then_some(input.columns_end))?;
+        self.plan_delivery(
+            job,
+            shared.layout,
+            lanes,
+            tile_bytes,
+            decoded_back.then_some(input.columns_end),
+        )?;
 
         let at = |place: usize| self.regions.address().plus(place);
         let from = |place: usize| self.input_device.address().plus(place);
@@ -235,7 +261,13 @@ impl Slot {
             answer_base: answer_base as u32,
             item_stride: job.room.items,
             counters: from(input.counters),
-            ..DeviceCohort::new(self.regions.address(), &region_places, &shares, lanes, text_base)
+            ..DeviceCohort::new(
+                self.regions.address(),
+                &region_places,
+                &shares,
+                lanes,
+                text_base,
+            )
         };
         let tiles = Tiles {
             units: self.tiles.address(),
@@ -247,16 +279,35 @@ impl Slot {
         // SAFETY: all addresses are of this slot's buffers, grown above to what the kernels use, or of the service's and the executor's,
         // which outlive the job. None of them is touched again before the completion has been taken.
         unsafe {
-            gpu.copy(stream, from(0), self.input.address(), self.bundle.bytes().len())?;
-            gpu.copy(stream, self.arena.address(), self.arena_pinned.address(), text_base)?;
+            gpu.copy(
+                stream,
+                from(0),
+                self.input.address(),
+                self.bundle.bytes().len(),
+            )?;
+            gpu.copy(
+                stream,
+                self.arena.address(),
+                self.arena_pinned.address(),
+                text_base,
+            )?;
             gpu.fill(stream, cohort.results, 0, lanes * size_of::<LaneResult>())?;
             for stage in job.first..=job.last {
                 if stage > 0 {
-                    let from_host = (stage == job.first).then(|| [from(input.asked), from(input.answers)]);
+                    let from_host =
+                        (stage == job.first).then(|| [from(input.asked), from(input.answers)]);
                     cohort.decode(gpu, stream, service, job.work.page, stage - 1, from_host)?;
                 }
                 let case_tables = shared.case_tables.address();
-                cohort.run(gpu, stream, service, job.work.page, stage, job.limits, case_tables)?;
+                cohort.run(
+                    gpu,
+                    stream,
+                    service,
+                    job.work.page,
+                    stage,
+                    job.limits,
+                    case_tables,
+                )?;
                 if let (true, Some(besim)) = (stage < job.last, &shared.besim) {
                     cohort.answer(&self.gpu, stream, besim)?;
                 }
@@ -264,17 +315,40 @@ impl Slot {
             self.deliver(&cohort, service, shared.layout, &tiles, at(offsets))?;
             let back = |place: usize| self.back.address().plus(place);
             let delivery = &self.delivery;
-            gpu.copy(stream, back(delivery.offsets), at(offsets), (lanes + 1) * size_of::<LaneOffsets>())?;
-            gpu.copy(stream, back(delivery.counters), cohort.counters, size_of::<Counters>())?;
-            gpu.copy(stream, back(delivery.tile_rows), at(tile_rows), Tiles::count(lanes) * size_of::<u32>())?;
+            gpu.copy(
+                stream,
+                back(delivery.offsets),
+                at(offsets),
+                (lanes + 1) * size_of::<LaneOffsets>(),
+            )?;
+            gpu.copy(
+                stream,
+                back(delivery.counters),
+                cohort.counters,
+                size_of::<Counters>(),
+            )?;
+            gpu.copy(
+                stream,
+                back(delivery.tile_rows),
+                at(tile_rows),
+                Tiles::count(lanes) * size_of::<u32>(),
+            )?;
             if decoded_back {
                 gpu.copy(stream, back(delivery.columns), from(0), input.columns_end)?;
-                gpu.copy(stream, back(delivery.items), self.items.address(), self.items.len())?;
+                gpu.copy(
+                    stream,
+                    back(delivery.items),
+                    self.items.address(),
+                    self.items.len(),
+                )?;
             }
         }
         let (completed, wake) = (self.completed.clone(), wake.clone());
         let call = move |outcome: Result<(), GpuError>| {
-            *completed.error.lock().unwrap_or_else(PoisonError::into_inner) = outcome.err();
+            *completed
+                .error
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = outcome.err();
             completed.done.store(true, Ordering::Release);
             wake();
         };
@@ -282,7 +356,12 @@ impl Slot {
     }
 
     /// Puts what the device needs of the cohort into the pinned buffers.
-    fn pack(&mut self, job: &Job, page: &crate::program::Page, lanes: usize) -> Result<InputPlaces, GpuError> {
+    fn pack(
+        &mut self,
+        job: &Job,
+        page: &crate::program::Page,
+        lanes: usize,
+    ) -> Result<InputPlaces, GpuError> {
         let cohort = &job.work.cohort;
         let program = job.work.program();
         // The lists that this launch decodes have their items in pools of their own.
@@ -302,9 +381,9 @@ impl Slot {
                     places.push(ColumnPlace::Input(self.bundle.push(&list.spans)));
                     for column in &list.columns {
                         places.push(match column {
-                            _ if decoded(slot) => {
-                                ColumnPlace::Items(pools.take::<u64>(cohort.len() * job.room.items as usize))
-                            }
+                            _ if decoded(slot) => ColumnPlace::Items(
+                                pools.take::<u64>(cohort.len() * job.room.items as usize),
+                            ),
                             Column::Text(views) => ColumnPlace::Input(self.bundle.push(views)),
                             Column::Int(values) => ColumnPlace::Input(self.bundle.push(values)),
                             Column::List(_) => unreachable!("records have no lists"),
@@ -339,7 +418,11 @@ impl Slot {
             offset: 0,
             length: NO_TEXT,
         };
-        let answers: Vec<View> = cohort.requests.iter().map(|request| request.answer.unwrap_or(none)).collect();
+        let answers: Vec<View> = cohort
+            .requests
+            .iter()
+            .map(|request| request.answer.unwrap_or(none))
+            .collect();
         let answers = self.bundle.push(&answers);
         let counters = self.bundle.reserve(size_of::<Counters>());
         let table = self.bundle.bytes().len();
@@ -359,7 +442,8 @@ impl Slot {
         self.arena_pinned.grow(arena.len().max(UNIT))?;
         // SAFETY: the slot has no launch under way, so nobody uses the buffers.
         unsafe {
-            self.input.bytes_mut()[..self.bundle.bytes().len()].copy_from_slice(self.bundle.bytes());
+            self.input.bytes_mut()[..self.bundle.bytes().len()]
+                .copy_from_slice(self.bundle.bytes());
             self.arena_pinned.bytes_mut()[..arena.len()].copy_from_slice(arena);
         }
         Ok(InputPlaces {
@@ -390,7 +474,11 @@ impl Slot {
         delivery.results = out.take::<LaneResult>(lanes);
         delivery.requests = Room::take::<DeliveredText>(&mut out, lanes * shares.requests as usize);
         delivery.headers = Room::take::<DeliveredText>(&mut out, lanes * shares.headers as usize);
-        let segments = if layout == Layout::Runs { lanes * shares.segments as usize } else { 0 };
+        let segments = if layout == Layout::Runs {
+            lanes * shares.segments as usize
+        } else {
+            0
+        };
         delivery.segments = Room::take::<Segment>(&mut out, segments);
         delivery.texts = Room::take::<u8>(&mut out, lanes * job.room.texts as usize);
         let bodies = match layout {
@@ -467,7 +555,9 @@ impl Slot {
             launch(gpu, stream, one_block, &sums)?;
             launch(gpu, stream, Grid::over(cohort.lanes as usize, 128), &texts)?;
             match layout {
-                Layout::Row | Layout::Runs => render_row(gpu, stream, pieces, &to, layout == Layout::Runs),
+                Layout::Row | Layout::Runs => {
+                    render_row(gpu, stream, pieces, &to, layout == Layout::Runs)
+                }
                 Layout::A | Layout::B => {
                     render_columns(gpu, stream, pieces, tiles, rows_needed)?;
                     transpose_columns(gpu, stream, pieces, tiles, &to)
@@ -539,7 +629,8 @@ impl<'a> Delivered<'a> {
             return Ok(());
         }
         let lanes = self.lanes() as u64;
-        let average = |sum: u64| (sum.div_ceil(lanes).next_multiple_of(64) as u32).saturating_add(64);
+        let average =
+            |sum: u64| (sum.div_ceil(lanes).next_multiple_of(64) as u32).saturating_add(64);
         Err([average(sums.body), average(u64::from(sums.texts))])
     }
 
@@ -574,7 +665,11 @@ impl<'a> Delivered<'a> {
     pub(crate) fn units(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (tile, lane) = (index / crate::launch::WARP, index % crate::launch::WARP);
         let rows: u32 = read(self.back, self.delivery.tile_rows, tile);
-        let start = self.delivery.bodies.at + Tiles::bytes(tile * crate::launch::WARP, self.delivery.tile_capacity as u32);
+        let start = self.delivery.bodies.at
+            + Tiles::bytes(
+                tile * crate::launch::WARP,
+                self.delivery.tile_capacity as u32,
+            );
         let (out, row_bytes) = (self.out, crate::launch::WARP * UNIT);
         (0..rows as usize).map(move |row| &out[start + row * row_bytes + lane * UNIT..][..UNIT])
     }

@@ -7,7 +7,9 @@ use crate::launch::PAD;
 use crate::layout::Layout;
 use crate::program::Decoding;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
+use rhythm_engine::cohort::{
+    Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View,
+};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, LaneOutput, Output, SessionChange, Work};
 
@@ -21,7 +23,9 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     let later = job.pending.split_off(job.launched);
     let launched = std::mem::replace(&mut job.pending, later);
     let output = &mut job.work.cohort.output;
-    output.lanes.resize(job.work.cohort.lanes.len(), LaneOutput::default());
+    output
+        .lanes
+        .resize(job.work.cohort.lanes.len(), LaneOutput::default());
     output.runs.truncate(output.runs_used);
     output.segments.truncate(output.segments_used);
     let mut again = Vec::new();
@@ -33,7 +37,11 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Room => {
                 job.room.grow(&result);
                 // One that no growing helps would come back for ever.
-                let to = if job.room == launched_with { &mut job.host } else { &mut again };
+                let to = if job.room == launched_with {
+                    &mut job.host
+                } else {
+                    &mut again
+                };
                 to.push(lane);
             }
             Outcome::Host => job.host.push(lane),
@@ -41,12 +49,22 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
-                if texts.take(cohort, lane, delivered, &mut job.requests).is_none() {
+                if texts
+                    .take(cohort, lane, delivered, &mut job.requests)
+                    .is_none()
+                {
                     cohort.fail(lane as usize, LaneError::TooLarge);
                 } else if decodes {
                     let decoding = &job.service.pages[job.work.page].page.decodings[job.first - 1];
                     let fields = &job.work.service.pages[job.work.page];
-                    take_decoded(cohort, fields, job.first - 1, decoding, lane as usize, delivered);
+                    take_decoded(
+                        cohort,
+                        fields,
+                        job.first - 1,
+                        decoding,
+                        lane as usize,
+                        delivered,
+                    );
                 }
             }
             Outcome::Finished => {
@@ -55,7 +73,8 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                     None => cohort.fail(lane as usize, LaneError::TooLarge),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
-                        let answer = take_body(&mut cohort.output, delivered, index, &result, layout);
+                        let answer =
+                            take_body(&mut cohort.output, delivered, index, &result, layout);
                         cohort.output.lanes[lane as usize] = LaneOutput { file, ..answer };
                     }
                 }
@@ -165,7 +184,9 @@ fn take_body(
             output.runs.extend_from_slice(run);
             let first = offsets.segments as usize;
             let segments = first..first + result.segment_count as usize;
-            output.segments.extend(segments.map(|at| delivered.segment(at)));
+            output
+                .segments
+                .extend(segments.map(|at| delivered.segment(at)));
         }
         Layout::A | Layout::B | Layout::Row => {
             let body = delivered.body(offsets.body, result.body_length as usize);
@@ -174,7 +195,10 @@ fn take_body(
         // What a network card that gathers would do (paper, section 5.3.2, Titan C).
         Layout::C => {
             for unit in delivered.units(index) {
-                let text = unit.iter().position(|byte| *byte == PAD).unwrap_or(unit.len());
+                let text = unit
+                    .iter()
+                    .position(|byte| *byte == PAD)
+                    .unwrap_or(unit.len());
                 output.runs.extend_from_slice(&unit[..text]);
             }
         }
@@ -221,7 +245,9 @@ fn take_decoded(
         }
         CallResult::Rows(list) => {
             let list = cohort.fields[usize::from(*list)].list_mut();
-            let span = decoding.spans.map_or(Span::default(), |slot| delivered.span(slot, lane));
+            let span = decoding
+                .spans
+                .map_or(Span::default(), |slot| delivered.span(slot, lane));
             list.spans[lane] = Span {
                 start: list.columns.first().map_or(0, Column::len) as u32,
                 length: span.length,
@@ -229,8 +255,12 @@ fn take_decoded(
             let items = span.start as usize..(span.start + span.length) as usize;
             for (column, &(slot, _)) in list.columns.iter_mut().zip(&decoding.columns) {
                 match column {
-                    Column::Text(views) => views.extend(items.clone().map(|item| delivered.view(slot, item))),
-                    Column::Int(values) => values.extend(items.clone().map(|item| delivered.int(slot, item))),
+                    Column::Text(views) => {
+                        views.extend(items.clone().map(|item| delivered.view(slot, item)))
+                    }
+                    Column::Int(values) => {
+                        values.extend(items.clone().map(|item| delivered.int(slot, item)))
+                    }
                     Column::List(_) => unreachable!("records have no lists"),
                 }
             }
@@ -258,7 +288,13 @@ pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work
 }
 
 /// Runs some lanes of a cohort on the host, up to stage `last`; the others are kept out of it.
-fn run_on_host(mut work: Work, lanes: &[u32], last: usize, host: &mut Host, bank: Option<&Bank>) -> Work {
+fn run_on_host(
+    mut work: Work,
+    lanes: &[u32],
+    last: usize,
+    host: &mut Host,
+    bank: Option<&Bank>,
+) -> Work {
     let cohort = &mut *work.cohort;
     let mut states = cohort.lanes.clone();
     cohort.lanes.fill(LaneState::Finished);
@@ -276,7 +312,10 @@ fn run_on_host(mut work: Work, lanes: &[u32], last: usize, host: &mut Host, bank
         match host.submit(work) {
             Ok(()) => {}
             // The host executor refuses nothing.
-            Err(rhythm_engine::device::Refusal::Busy(back) | rhythm_engine::device::Refusal::Lost(back, _)) => {
+            Err(
+                rhythm_engine::device::Refusal::Busy(back)
+                | rhythm_engine::device::Refusal::Lost(back, _),
+            ) => {
                 work = back;
                 break;
             }

@@ -71,26 +71,26 @@ impl Bundle {
     }
 
     fn align(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT), 0);
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(UNIT), 0);
     }
 
     /// What it has.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-
-    /// The same, to be changed.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
 }
 
 /// Copies bytes to a new buffer of the device and waits until they are there.
-pub(crate) fn upload(gpu: &SharedGpu, stream: Stream, bytes: &[u8]) -> Result<DeviceBuffer, GpuError> {
+pub(crate) fn upload(
+    gpu: &SharedGpu,
+    stream: Stream,
+    bytes: &[u8],
+) -> Result<DeviceBuffer, GpuError> {
     let buffer = DeviceBuffer::new(gpu, bytes.len().max(UNIT))?;
     let mut pinned = PinnedBuffer::new(gpu, bytes.len().max(UNIT))?;
     // SAFETY: nobody else knows the buffer yet.
-    unsafe { pinned.bytes_mut() }[..bytes.len()].copy_from_slice(bytes);
+    unsafe { pinned.bytes_mut()[..bytes.len()].copy_from_slice(bytes) };
     // SAFETY: both buffers are alive until the copy is done, which is waited for.
     unsafe { gpu.copy(stream, buffer.address(), pinned.address(), pinned.len()) }?;
     gpu.synchronize(stream)?;
@@ -130,7 +130,11 @@ pub(crate) struct DeviceService {
 }
 
 impl DeviceService {
-    pub(crate) fn new(gpu: &SharedGpu, stream: Stream, service: &Service) -> Result<DeviceService, GpuError> {
+    pub(crate) fn new(
+        gpu: &SharedGpu,
+        stream: Stream,
+        service: &Service,
+    ) -> Result<DeviceService, GpuError> {
         let mut bundle = Bundle::default();
         let mut bytes: Vec<u8> = Vec::new();
         let mut table: Vec<Fragment> = Vec::new();
@@ -182,21 +186,23 @@ impl DeviceService {
         bundle.reserve(UNIT);
         let memory = upload(gpu, stream, bundle.bytes())?;
         let at = |place: usize| memory.address().plus(place);
-        let pages = places.into_iter().map(|(page, stages, decoded, tables)| DevicePage {
-            stages: (page.stages.iter().zip(stages).enumerate())
-                .map(|(index, (stage, [code, constants, parts]))| DeviceStage {
-                    code: at(code),
-                    constants: at(constants),
-                    parts: at(parts),
-                    constant_count: stage.constants.len() as u32,
-                    registers: stage.registers,
-                    has_call: index < page.decodings.len(),
-                })
-                .collect(),
-            tables: at(tables),
-            decoded: decoded.into_iter().map(at).collect(),
-            page,
-        });
+        let pages = places
+            .into_iter()
+            .map(|(page, stages, decoded, tables)| DevicePage {
+                stages: (page.stages.iter().zip(stages).enumerate())
+                    .map(|(index, (stage, [code, constants, parts]))| DeviceStage {
+                        code: at(code),
+                        constants: at(constants),
+                        parts: at(parts),
+                        constant_count: stage.constants.len() as u32,
+                        registers: stage.registers,
+                        has_call: index < page.decodings.len(),
+                    })
+                    .collect(),
+                tables: at(tables),
+                decoded: decoded.into_iter().map(at).collect(),
+                page,
+            });
         Ok(DeviceService {
             pages: pages.collect(),
             fragments: at(fragments),
