@@ -18,7 +18,7 @@ constexpr unsigned long MAX_SHARED = 227 * 1024;
 constexpr unsigned long MAX_SHARED_ARRAYS = 48 * 1024;
 constexpr unsigned MAX_ARRAYS = 64;
 // So often may a block's threads wait for each other's stores while none meets another or ends.
-constexpr unsigned MAX_SPINS = 1 << 22;
+constexpr unsigned MAX_SPINS = 1 << 20;
 
 enum Order : unsigned { ASCENDING = 0, DESCENDING = 1, SHUFFLED = 2 };
 
