@@ -96,10 +96,13 @@ fn shared_memory_begins_as_garbage() {
 
 #[test]
 fn threads_wait_for_stores() {
+    let hand_over =
+        |order, variant| try_kernel("hand_over", Grid::over(128, 128), order, variant, &[999]);
     for order in ORDERS {
-        let left = try_kernel("hand_over", Grid::over(128, 128), order, 0, &[999]).unwrap();
-        assert_eq!(left, [0], "{order:?}");
-        let error = try_kernel("hand_over", Grid::over(128, 128), order, 1, &[999]).unwrap_err();
+        for waiting_by in 0..3 {
+            assert_eq!(hand_over(order, waiting_by), Ok(vec![0]), "{order:?}");
+        }
+        let error = hand_over(order, 3).unwrap_err();
         assert!(error.contains("a store that does not come"), "{error}");
     }
 }
@@ -246,8 +249,8 @@ fn functions_of_bits_give_what_cuda_gives() {
         0x0f00_4567,
         // The sign of byte 3, 0x81, then byte 0 three times.
         0x6767_67ff,
-        (u64::from(a) * u64::from(b) >> 32) as u32,
-        (u128::from(wide) * u128::from(wide) >> 64) as u32,
+        ((u64::from(a) * u64::from(b)) >> 32) as u32,
+        ((u128::from(wide) * u128::from(wide)) >> 64) as u32,
         9,
         9,
         7,

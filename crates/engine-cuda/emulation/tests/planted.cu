@@ -65,11 +65,21 @@ KERNEL(overrun, Values, 64) {
     args.values[threadIdx.x] = from[threadIdx.x];
 }
 
-// Hands a number from thread to thread by stores, the highest first: everybody but one waits. Another variant: nobody begins.
+// Hands a number from thread to thread by stores, the highest first: everybody but one waits, in one of three ways. Last variant: nobody
+// begins.
 KERNEL(hand_over, Values, 128) {
     volatile u32* turn = args.values;
-    if (args.variant == VARIANT_RIGHT && threadIdx.x == blockDim.x - 1) *turn = blockDim.x;
-    while (*turn != threadIdx.x + 1) __nanosleep(20);
+    u32 mine = threadIdx.x + 1;
+    if (args.variant != 3 && mine == blockDim.x) *turn = mine;
+    if (args.variant == VARIANT_RIGHT || args.variant == 3) {
+        while (*turn != mine) __nanosleep(20);
+    } else if (args.variant == 1) {
+        while (atomicAdd(args.values, 0u) != mine) {
+        }
+    } else {
+        while (__ldcv(args.values) != mine) {
+        }
+    }
     *turn = threadIdx.x;
 }
 
