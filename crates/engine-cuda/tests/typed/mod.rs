@@ -31,7 +31,8 @@ pub(crate) struct Typed<T> {
 impl<T: Plain> Typed<T> {
     /// An array of these.
     pub(crate) fn new(gpu: &SharedGpu, items: &[T]) -> Typed<T> {
-        let buffer = PinnedBuffer::new(gpu, size_of_val(items)).unwrap();
+        // An empty one has an address, too.
+        let buffer = PinnedBuffer::new(gpu, size_of_val(items).max(16)).unwrap();
         let mut typed = Typed {
             buffer,
             length: items.len(),
