@@ -271,3 +271,15 @@ impl BesimTables {
 }
 
 const _: () = assert!(size_of::<BesimArguments>() == 104 && size_of::<Word>() == 32);
+
+#[cfg(all(test, feature = "emulation"))]
+mod tests {
+    use super::*;
+    use crate::gpu::emulated::Emulated;
+
+    #[test]
+    fn the_kernel_takes_the_same_struct() {
+        let size = Emulated::arguments_size(Kernel::Besim);
+        assert_eq!(size, Some(size_of::<BesimArguments>()));
+    }
+}

@@ -408,3 +408,34 @@ impl DeviceSessions {
 }
 
 const _: () = assert!(size_of::<Array>() == 48 && size_of::<CreateArguments>() == 88);
+
+#[cfg(all(test, feature = "emulation"))]
+mod tests {
+    use super::*;
+    use crate::gpu::emulated::Emulated;
+
+    fn same_size<A: Arguments>() {
+        let size = Emulated::arguments_size(A::KERNEL);
+        assert_eq!(size, Some(size_of::<A>()), "{:?}", A::KERNEL);
+    }
+
+    #[test]
+    fn the_kernels_take_the_same_structs() {
+        same_size::<InitArguments>();
+        same_size::<LookupArguments>();
+        same_size::<CreateArguments>();
+        same_size::<DestroyArguments>();
+        same_size::<SweepArguments>();
+    }
+
+    #[test]
+    fn an_id_is_a_key() {
+        let id = SessionId::new(0x0012_abcd, 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978);
+        let key = SessionKey::from(id);
+        assert_eq!(key.secret, [0x0f1e_2d3c_4b5a_6978, 0x0123_4567_89ab_cdef]);
+        assert_eq!(key.id(), Some(id));
+        let text = id.to_text();
+        assert_eq!(SessionId::parse(&text).map(SessionKey::from), Some(key));
+        assert_eq!(SessionKey::NONE.id(), None);
+    }
+}
