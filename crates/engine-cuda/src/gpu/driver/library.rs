@@ -220,12 +220,12 @@ fn cure(code: Code) -> &'static str {
         803 | 804 => {
             "kernel module and libcuda.so are of different drivers: restart the machine, or install one driver"
         }
-        // ECC error, hardware stack error, illegal instruction, lost context.
-        214 | 710..=718 => {
-            "restart the server; where it comes again, see nvidia-smi -q and the kernel's log"
+        // Memory or link that corrects no more.
+        214 | 220 => {
+            "restart the server; where it comes again the GPU is broken: see nvidia-smi -q and the kernel's log"
         }
-        // Illegal address, launch timeout, launch failed.
-        700 | 702 | 719 => {
+        // Illegal address, timeout, assertion, and what else a kernel can do wrong.
+        700 | 702 | 710 | 714..=719 => {
             "restart the server, and report it with the service's folder: a kernel failed"
         }
         // Unknown.

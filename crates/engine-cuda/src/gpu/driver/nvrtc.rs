@@ -62,7 +62,8 @@ pub(super) fn compile(module: &str, capability: (u32, u32)) -> Result<Vec<u8>, C
         (nvrtc.nvrtcCompileProgram)(program.1, options.len() as c_int, option_pointers.as_ptr())
     };
     if code != 0 {
-        return Err(failed(format!("{file:?}: error {code}: {}", program.log())));
+        let log = program.log();
+        return Err(failed(format!("{module}.cu: error {code}: {log}")));
     }
     let (size, get) = match exact {
         true => (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN),
