@@ -15,15 +15,8 @@
 // The lowest `count` bytes set; 1 to 8.
 DEVICE u64 low_bytes(u32 count) { return ~0ull >> (64 - 8 * count); }
 
-// How many zero bytes a word begins with (at its low end): the place of the lowest byte that is flagged. Not for 0.
-DEVICE u32 first_byte(u64 flags) {
-    u32 low = static_cast<u32>(flags);
-    u32 half = low != 0 ? low : static_cast<u32>(flags >> 32);
-    // The lowest bit alone; which of four bytes it is in follows from its size.
-    u32 bit = half & (0u - half);
-    u32 place = (bit > 0xff) + (bit > 0xffff) + (bit > 0xffffff);
-    return low != 0 ? place : place + 4;
-}
+// How many bytes are below the lowest that has a bit set. Not for 0.
+DEVICE u32 first_byte(u64 flags) { return static_cast<u32>(__ffsll(static_cast<i64>(flags)) - 1) / 8; }
 
 // Flags (0x80) of the bytes that are zero, exactly.
 DEVICE u64 zero_bytes(u64 bytes) { return ~(((bytes & BYTES_LOW) + BYTES_LOW) | bytes | BYTES_LOW); }
