@@ -100,7 +100,10 @@ impl Parser {
             pages: DeviceBuffer::new(gpu, requests * size_of::<u16>())?,
             parts: DeviceBuffer::new(gpu, requests * size_of::<RequestParts>())?,
             order: DeviceBuffer::new(gpu, requests * size_of::<u32>())?,
-            page_start: DeviceBuffer::new(gpu, (tables.page_count() as usize + 2) * size_of::<u32>())?,
+            page_start: DeviceBuffer::new(
+                gpu,
+                (tables.page_count() as usize + 2) * size_of::<u32>(),
+            )?,
             tables,
         })
     }

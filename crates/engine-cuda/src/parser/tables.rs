@@ -53,7 +53,8 @@ impl PageParams {
     /// A size for a lane's part of the arena that is always enough for requests of at most so many bytes; a multiple of 16.
     #[must_use]
     pub fn text_stride(&self, request_bytes: u32) -> u32 {
-        let by_request = u64::from(request_bytes) + 8 * u64::from(self.texts) + u64::from(self.fallbacks);
+        let by_request =
+            u64::from(request_bytes) + 8 * u64::from(self.texts) + u64::from(self.fallbacks);
         let stride = self.texts_max.min(by_request).next_multiple_of(16);
         u32::try_from(stride).unwrap_or(u32::MAX & !15)
     }
@@ -86,7 +87,10 @@ impl ParserTables {
             encoded.options.bytes(),
             &encoded.texts,
         ];
-        let size: usize = sections.iter().map(|part| part.len().next_multiple_of(16)).sum();
+        let size: usize = sections
+            .iter()
+            .map(|part| part.len().next_multiple_of(16))
+            .sum();
         let buffer = DeviceBuffer::new(gpu, size)?;
         let mut staging = PinnedBuffer::new(gpu, size)?;
         let mut addresses = [Address::default(); 6];
@@ -311,7 +315,9 @@ impl Encoder {
             name_length: name.len() as u32,
             least,
             greatest,
-            places: places.iter().fold(0, |bits, place| bits | place_bit(*place)),
+            places: places
+                .iter()
+                .fold(0, |bits, place| bits | place_bit(*place)),
             kind,
             option_start,
             option_count: self.options.len() as u32 - option_start,
