@@ -56,7 +56,7 @@ impl PageParams {
         let by_request =
             u64::from(request_bytes) + 8 * u64::from(self.texts) + u64::from(self.fallbacks);
         let stride = self.texts_max.min(by_request).next_multiple_of(16);
-        u32::try_from(stride).unwrap_or(u32::MAX & !15)
+        u32::try_from(stride).unwrap_or(!15)
     }
 }
 

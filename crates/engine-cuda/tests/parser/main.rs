@@ -298,7 +298,7 @@ rows = { in = "form", list = 12, fields = { key = { type = "text", max_length = 
         request("GET  HTTP/1.1\nHost: h", ""),
         request("DELETE / HTTP/1.1\nHost: h", ""),
         request("POST / HTTP/1.1\nHost: h\nContent-Length: 1", ""),
-        with("/", &"A: b\n".repeat(12).trim()),
+        with("/", "A: b\n".repeat(12).trim()),
         with("/", "Connection: close"),
         // What the host would answer, and the device leaves to it.
         request("HEAD / HTTP/1.1\nHost: h", ""),
