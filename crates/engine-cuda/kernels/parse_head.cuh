@@ -54,9 +54,10 @@ DEVICE bool is_host(const Request& request, u32 at, u32 end) {
     at += first_byte(stop);
     if (at == from) return false;
     if (at == end) return true;
+    u64 rest = load(request, at, end);
+    u32 digits = end - at - 1;
     u64 port = 0;
-    return byte_of(load(request, at, end), 0) == ':' && end - at <= 6 &&
-           (at + 1 == end || (read_number(request, at + 1, end, port) && port <= 0xffff));
+    return byte_of(rest, 0) == ':' && digits <= 5 && (digits == 0 || (read_digits(rest >> 8, digits, port) && port <= 0xffff));
 }
 
 // What the headers say.
@@ -98,7 +99,9 @@ DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, He
     if (is_name_host) return headers.host_count++ == 0 && is_host(request, from, to);
     if (is_length) {
         u64 number;
-        if (headers.length_count++ != 0 || !read_number(request, from, to, number) || number > 0xffff) return false;
+        u32 digits = to - from;
+        if (headers.length_count++ != 0 || digits == 0 || digits > 8) return false;
+        if (!read_digits(load(request, from, to), digits, number) || number > 0xffff) return false;
         headers.content_length = static_cast<u32>(number);
         return true;
     }

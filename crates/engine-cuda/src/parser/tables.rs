@@ -15,6 +15,7 @@ use rhythm_engine::page::Service;
 use rhythm_engine::page::program::{
     FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse,
 };
+use rhythm_protocol::http::request::HeadLimits;
 
 /// Most pages: so many counts fit a block's shared memory.
 const PAGES_MAX: usize = 12_000;
@@ -22,8 +23,8 @@ const PAGES_MAX: usize = 12_000;
 const COUNTERS_MAX: usize = 96;
 /// Most items of a list: their indices have four digits.
 const ITEMS_MAX: u32 = 9999;
-/// Most bytes of a target, as the server's own default.
-const TARGET_MAX: u32 = 8 * 1024;
+/// Most routes: a request's parts say in 16 bits by which one it was found.
+const ROUTES_MAX: usize = 0xffff;
 
 /// The room that a list parameter needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +181,8 @@ impl Encoder {
         patterns.sort_by_key(|(route, _)| -> Vec<bool> {
             route.segments.iter().map(is_param).collect()
         });
+        // What they would find is the host's then; a path without parameters has no use for the number.
+        patterns.truncate(ROUTES_MAX.saturating_sub(literals.len()));
         for (method, path, page) in &literals {
             let tail = &path.as_bytes()[path.len().saturating_sub(8)..];
             let entry = RouteEntry {
@@ -220,7 +223,7 @@ impl Encoder {
             pattern_count: patterns.len() as u32,
             page_count: to.pages.len() as u32,
             head_max: config.limits.head_bytes,
-            target_max: TARGET_MAX,
+            target_max: HeadLimits::default().target_max as u32,
             header_max: config.limits.headers,
             body_max: config.limits.body_bytes,
             cookie: to.text(&config.session.cookie),

@@ -334,3 +334,28 @@ fn requests_that_do_not_fit_are_left_to_the_host() {
         256,
     );
 }
+
+#[test]
+fn many_pages_are_sorted_by_fewer_warps() {
+    let pages: Vec<(String, String)> = (0..600)
+        .map(|page| (format!("p{page:03}"), format!("route = \"GET /{page}\"")))
+        .collect();
+    let pages: Vec<(&str, &str)> = (pages.iter())
+        .map(|(name, header)| (name.as_str(), header.as_str()))
+        .collect();
+    let service = service(&pages);
+    let mut rng = Rng(4);
+    let requests: Vec<Vec<u8>> = (0..2000)
+        .map(|_| {
+            let page = rng.below(40) * rng.below(20);
+            request(&format!("GET /{page} HTTP/1.1\nHost: h"), "")
+        })
+        .collect();
+    let is = accepted(&service, &requests, 64);
+    let mut host = Host::new(&service);
+    let by_host: Vec<bool> = (requests.iter())
+        .map(|request| host.parse(request).is_some())
+        .collect();
+    assert!(by_host.contains(&false));
+    assert_eq!(is, by_host);
+}
