@@ -306,6 +306,11 @@ EXPORT int cuEventRecord(struct event *event, struct stream *stream) {
     return stream ? SUCCESS : INVALID_VALUE;
 }
 
+EXPORT int cuStreamWaitEvent(struct stream *stream, struct event *event, unsigned flags) {
+    NEED_CONTEXT();
+    return stream && event && !flags ? SUCCESS : INVALID_VALUE;
+}
+
 EXPORT int cuEventElapsedTime(float *milliseconds, struct event *from, struct event *to) {
     NEED_CONTEXT();
     *milliseconds = 1.5f;
