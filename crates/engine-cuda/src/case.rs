@@ -58,7 +58,12 @@ impl CaseTables {
         bytes.resize(entries_start, 0);
         bytes.extend(entries.iter().flat_map(|entry| entry.to_le_bytes()));
         bytes.resize(mappings_start, 0);
-        bytes.extend(mappings.iter().flatten().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(
+            mappings
+                .iter()
+                .flatten()
+                .flat_map(|word| word.to_le_bytes()),
+        );
         bytes
     }
 }
