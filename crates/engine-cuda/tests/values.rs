@@ -560,7 +560,7 @@ fn every_character_changes_case_as_in_rust() {
     }
     for c in all {
         let cased = !c.to_uppercase().eq([c]) || !c.to_lowercase().eq([c]);
-        if cased || c.is_whitespace() || c as u32 % 101 == 0 {
+        if cased || c.is_whitespace() || (c as u32).is_multiple_of(101) {
             batch.add_text_function(TextFunction::Capitalize, &format!("{c}{c}Σ"));
             batch.add_text_function(TextFunction::Trim, &format!("{c} {c}x{c}"));
             batch.add_text_function(TextFunction::First, &format!("{c}{c}"));
@@ -755,13 +755,15 @@ fn floats_are_as_the_reference_has_them() {
         f64::NEG_INFINITY,
         f64::NAN,
         -f64::NAN,
-        9_007_199_254_740_993.0,
+        9_007_199_254_740_992.0,
+        9_007_199_254_740_994.0,
         9_223_372_036_854_775_808.0,
         -9_223_372_036_854_775_808.0,
         9_223_372_036_854_774_784.0,
-        1_125_899_906_842_624.25,
-        1_125_899_906_842_624.75,
-        562_949_953_421_312.125,
+        // In the middle between their shortest decimals.
+        1_125_899_906_842_624.0 + 0.25,
+        1_125_899_906_842_624.0 + 0.75,
+        562_949_953_421_312.0 + 0.125,
         9.5e-7,
         123_456_789_012_345.68,
     ];
