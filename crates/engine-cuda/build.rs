@@ -17,7 +17,8 @@ fn main() {
 mod emulation {
     use std::env;
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
+    use std::thread;
 
     const SANITIZE: &str = "RHYTHM_EMULATION_SANITIZE";
 
@@ -38,6 +39,11 @@ mod emulation {
         let out = env::var("OUT_DIR").expect("cargo sets it");
         println!("cargo:rustc-link-search=native={out}");
         println!("cargo:rustc-link-lib=static:+whole-archive=rhythm_emulation");
+        if sanitize {
+            // Before any other library: the runtime must be the first that is loaded.
+            println!("cargo:rustc-link-lib=asan");
+            println!("cargo:rustc-link-lib=ubsan");
+        }
         println!("cargo:rustc-link-lib=stdc++");
         // Kernels with mistakes, for the emulation's own tests and nothing else.
         compile(
@@ -48,10 +54,6 @@ mod emulation {
         println!(
             "cargo:rustc-link-arg-tests=-Wl,--whole-archive,{out}/librhythm_emulation_tests.a,--no-whole-archive"
         );
-        if sanitize {
-            println!("cargo:rustc-link-lib=asan");
-            println!("cargo:rustc-link-lib=ubsan");
-        }
     }
 
     /// The files of a folder with an extension, in order.
@@ -65,7 +67,21 @@ mod emulation {
         files.into_iter()
     }
 
+    /// Makes a library of some files, all compiled beside each other.
     fn compile(name: &str, sanitize: bool, files: impl Iterator<Item = PathBuf>) {
+        let objects: Vec<PathBuf> = thread::scope(|scope| {
+            let compile_one =
+                |file| scope.spawn(move || compiler(sanitize).file(file).compile_intermediates());
+            let threads: Vec<_> = files.map(compile_one).collect();
+            let objects = threads.into_iter().map(|thread| thread.join());
+            objects
+                .flat_map(|objects| objects.expect("the compiler takes it"))
+                .collect()
+        });
+        compiler(sanitize).objects(objects).compile(name);
+    }
+
+    fn compiler(sanitize: bool) -> cc::Build {
         let mut build = cc::Build::new();
         build
             .cpp(true)
@@ -76,8 +92,8 @@ mod emulation {
             .debug(true)
             .warnings(true)
             .extra_warnings(true)
-            .include(Path::new("emulation"))
-            .include(Path::new("kernels"))
+            .include("emulation")
+            .include("kernels")
             .define("RHYTHM_EMULATION", None)
             .flag("-ffp-contract=off")
             .flag("-fno-strict-aliasing")
@@ -92,9 +108,6 @@ mod emulation {
         }
         // Kernels are `.cu`, which the compiler would take for something to link.
         build.flag("-xc++");
-        for file in files {
-            build.file(file);
-        }
-        build.compile(name);
+        build
     }
 }

@@ -71,7 +71,7 @@ void exchange(Thread* lanes, unsigned kind, unsigned mask) {
         Thread& self = lanes[lane];
         self.result = common;
         if (kind >= SHFL && kind <= SHFL_XOR) {
-            self.result = lanes[shuffle_source(kind, int(lane), self.operand, self.width)].value;
+            self.result = lanes[self.source].value;
         } else if (kind == MATCH_ANY) {
             self.result = 0;
             for (unsigned others = mask; others != 0; others &= others - 1) {
@@ -95,12 +95,12 @@ unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value,
     }
     if (kind >= SHFL && kind <= SHFL_XOR) {
         if (width < 1 || width > 32 || (width & (width - 1)) != 0) fail(site, "%s with width %d", kind_name(kind), width);
-        int source = shuffle_source(kind, int(lane), operand, width);
-        if (!(mask >> source & 1)) fail(site, "%s reads lane %d, which mask %08x does not name", kind_name(kind), source, mask);
+        self.source = unsigned(shuffle_source(kind, int(lane), operand, width));
+        if (!(mask >> self.source & 1)) {
+            fail(site, "%s reads lane %u, which mask %08x does not name", kind_name(kind), self.source, mask);
+        }
     }
     self.value = value;
-    self.operand = operand;
-    self.width = width;
 
     unsigned at = warp.group_count;
     for (unsigned i = 0; i < warp.group_count; i++) {
@@ -151,7 +151,8 @@ unsigned meet_block(Kind kind, unsigned value, Site site) {
 
 void before_atomic(const volatile void* address, unsigned long bytes, Site site) {
     if (reinterpret_cast<unsigned long>(address) % bytes != 0) fail(site, "an atomic access of %lu bytes at %p", bytes, address);
-    if (launch->order == SHUFFLED && launch->random.below(4) == 0) give_way(false, site);
+    bool turn = ++launch->atomics % ATOMICS_PER_TURN == 0;
+    if (turn || (launch->order == SHUFFLED && launch->random.below(4) == 0)) give_way(turn, site);
 }
 
 }  // namespace emulation

@@ -120,8 +120,8 @@ void fiber_reset(Fiber& fiber) {
     // As rhythm_emulation_switch leaves a stack: six registers, and where to return to. A function begins with its stack 8 bytes
     // off a multiple of 16, and finds no caller here.
     uintptr_t top = reinterpret_cast<uintptr_t>(fiber.stack + fiber.size - fiber.color) & ~uintptr_t(15);
-    void** words = reinterpret_cast<void**>(top) - 9;
-    for (int i = 0; i < 9; i++) words[i] = nullptr;
+    void** words = reinterpret_cast<void**>(top) - 8;
+    for (int i = 0; i < 8; i++) words[i] = nullptr;
     words[6] = reinterpret_cast<void*>(begin);
     fiber.context = words;
 #endif

@@ -96,6 +96,7 @@ int rhythm_emulation_launch(const char* name, unsigned blocks, unsigned threads,
     of->blocks = blocks;
     of->shared_bytes = shared_bytes;
     of->blocks_begun = 0;
+    of->atomics = 0;
     of->array_count = 0;
     of->array_bytes = 0;
     of->dynamic = {};

@@ -37,7 +37,8 @@ struct Pool {
         for (unsigned i = 0; i < made_count; i++) fiber_free(made[i]);
     }
 };
-thread_local Pool pool;
+// Of the OS thread, while a launch runs; looked up once.
+__thread Pool* pool;
 
 void make_current(Thread& thread) {
     current = &thread;
@@ -47,10 +48,10 @@ void make_current(Thread& thread) {
 // Goes on with a thread that has begun or that gets a fiber now.
 void go_on(Fiber& from, Thread& to) {
     if (to.fiber == nullptr) {
-        to.fiber = pool.take();
+        to.fiber = pool->take();
         if (to.fiber == nullptr) {
             launch->report("kernel %s: the host has no memory for another stack", launch->kernel->name);
-            if (&from != &pool.own) fiber_switch(from, pool.own);
+            if (&from != &pool->own) fiber_switch(from, pool->own);
             return;
         }
     }
@@ -77,12 +78,12 @@ void fiber_main() {
             make_current(*to);
             continue;
         }
-        pool.give(own);
+        pool->give(own);
         if (to != nullptr) {
             go_on(*own, *to);
         } else {
             if (launch->live > 0) launch->report_deadlock();
-            fiber_switch(*own, pool.own);
+            fiber_switch(*own, pool->own);
         }
         // Taken from the pool for another thread, which is the current one.
     }
@@ -94,13 +95,15 @@ void suspend() {
     if (to == &self) return;
     if (to == nullptr) {
         launch->report_deadlock();
-        fiber_switch(*self.fiber, pool.own);
+        fiber_switch(*self.fiber, pool->own);
     } else {
         go_on(*self.fiber, *to);
     }
 }
 
 bool run(Launch& of) {
+    thread_local Pool own_pool;
+    pool = &own_pool;
     launch = &of;
     unsigned* blocks = nullptr;
     if (of.order == SHUFFLED) {
@@ -114,11 +117,11 @@ bool run(Launch& of) {
     }
     for (unsigned i = 0; !of.failed && i < of.blocks; i++) {
         of.begin_block(of.order == ASCENDING ? i : of.order == DESCENDING ? of.blocks - 1 - i : blocks[i]);
-        go_on(pool.own, *of.next());
+        go_on(pool->own, *of.next());
     }
     free(blocks);
     of.release_shared();
-    if (of.failed) pool.reset();
+    if (of.failed) pool->reset();
     launch = nullptr;
     current = nullptr;
     place = nullptr;
@@ -272,7 +275,7 @@ void fail(Site site, const char* format, ...) {
     unsigned thread = launch->number(*current);
     launch->report("kernel %s, block %u, thread %u (lane %u of warp %u): %s (%s:%d)", launch->kernel->name, current->place.block.x, thread,
                    thread % WARP_LANES, thread / WARP_LANES, text, base_name(site.file), site.line);
-    fiber_switch(*current->fiber, pool.own);
+    fiber_switch(*current->fiber, pool->own);
     __builtin_trap();
 }
 

@@ -17,8 +17,10 @@ constexpr unsigned MAX_WARPS = MAX_THREADS / WARP_LANES;
 constexpr unsigned long MAX_SHARED = 227 * 1024;
 constexpr unsigned long MAX_SHARED_ARRAYS = 48 * 1024;
 constexpr unsigned MAX_ARRAYS = 64;
+// Of so many atomic accesses one lets others run under every order: some may wait for them.
+constexpr unsigned ATOMICS_PER_TURN = 256;
 // So often may a block's threads wait for each other's stores while none meets another or ends.
-constexpr unsigned MAX_SPINS = 1 << 22;
+constexpr unsigned MAX_SPINS = 1 << 20;
 
 enum Order : unsigned { ASCENDING = 0, DESCENDING = 1, SHUFFLED = 2 };
 
@@ -50,10 +52,9 @@ struct Thread {
     Place place;
     // None: it has not begun.
     Fiber* fiber;
-    // What it brought to where it waits, and what it gets.
+    // What it brought to where it waits, the lane that it reads from, and what it gets.
     unsigned long long value;
-    unsigned operand;
-    int width;
+    unsigned source;
     unsigned long long result;
 };
 
@@ -76,7 +77,7 @@ struct Launch {
 
     // The block.
     unsigned long long blocks_begun;
-    unsigned live, ready_warps, spins;
+    unsigned live, ready_warps, spins, atomics;
     Warp warps[MAX_WARPS];
     Thread threads_of_block[MAX_THREADS];
     // Threads at the block's barrier.
@@ -110,7 +111,7 @@ struct Launch {
     void release_barrier();
     void* fill(SharedArray& array);
     void release_shared();
-    unsigned number(const Thread& thread) const { return unsigned(&thread - threads_of_block); }
+    static unsigned number(const Thread& thread) { return thread.place.thread.x; }
     // Says who waits where.
     void report_deadlock();
     void report(const char* format, ...) __attribute__((format(printf, 2, 3)));

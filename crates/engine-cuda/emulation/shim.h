@@ -4,13 +4,12 @@
 // that is missing shows under some order of the lanes; what CUDA leaves undefined (a wrong mask, a lane that never comes, a source lane
 // that takes no part) is an error of the launch. __activemask and the primitives without a mask are left out: they hide mistakes.
 //
-// A loop that waits for another thread's store must call __nanosleep or an atomic: nothing else lets the other one run.
+// A loop that waits for another thread's store must call __nanosleep, an atomic or __ldcv: nothing else lets the other one run.
 #pragma once
 
 #include <math.h>
 #include <string.h>
 
-// Under the sanitizers -Wall cannot see that a kernel's stores stay inside; without them this costs nothing.
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline, unused))
@@ -26,7 +25,7 @@
 
 // An allocation of its own for each declaration, so that the address sanitizer sees where it ends; garbage at each block's begin.
 #define SHARED_ARRAY(type, name, count)                                                                      \
-    static const char name##_site = 0;                                                                       \
+    static char name##_site;                                                                                 \
     type(&name)[count] = *static_cast<type(*)[count]>(::emulation::shared_array(&name##_site, sizeof(type) * (count)))
 #define SHARED_DYNAMIC(type, name) type* const name = static_cast<type*>(::emulation::shared_dynamic())
 
@@ -118,7 +117,7 @@ unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value,
 unsigned meet_block(Kind kind, unsigned value, Site site);
 // Lets others run; `spinning`: the thread only waits for them.
 void give_way(bool spinning, Site site);
-// Before an atomic access of `bytes`: orders that are shuffled may switch here.
+// Before an atomic access of `bytes`, or a load of what others store: may let them run.
 void before_atomic(const volatile void* address, unsigned long bytes, Site site);
 [[noreturn]] void fail_at(Site site, const char* what);
 
@@ -262,12 +261,15 @@ CUDA_LOAD(__ldca)
 CUDA_LOAD(__ldcg)
 CUDA_LOAD(__ldcs)
 CUDA_LOAD(__ldlu)
-CUDA_LOAD(__ldcv)
 CUDA_STORE(__stwb)
 CUDA_STORE(__stcg)
 CUDA_STORE(__stcs)
 CUDA_STORE(__stwt)
 #undef CUDA_LOAD
+template <class T> static inline T __ldcv(const T* address, CUDA_SITE) {
+    ::emulation::before_atomic(address, 1, site);
+    return *address;
+}
 #undef CUDA_STORE
 
 // Bits.
