@@ -1,5 +1,5 @@
-//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the device follows the same version of
-//! Unicode as the reference. `kernels/case.cuh` reads them.
+//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the device follows the
+//! same version of Unicode as the reference. `kernels/case.cuh` reads them.
 
 use std::collections::HashMap;
 
@@ -24,8 +24,9 @@ pub struct CaseTables;
 impl CaseTables {
     /// The tables as kernels read them, to be copied to the device once: about 86 KB, built in some ten milliseconds.
     ///
-    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its first entry, entries of two bytes
-    /// that say which mapping a character has, and the mappings. Equal blocks and equal mappings are stored once.
+    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its first entry,
+    /// entries of two bytes that say which mapping a character has, and the mappings. Equal blocks and equal mappings
+    /// are stored once.
     #[must_use]
     pub fn bytes() -> Vec<u8> {
         let classes = classes();
@@ -129,7 +130,8 @@ fn mapping(c: char, class: Class) -> [u64; 2] {
     [upper, lower | (class as u64) << CLASS_SHIFT]
 }
 
-/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes, and their number; 0 if it stays.
+/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes, and their number; 0
+/// if it stays.
 fn word(c: char, becomes: impl ExactSizeIterator<Item = char> + Clone) -> u64 {
     if becomes.len() == 1 && becomes.clone().next() == Some(c) {
         return 0;

@@ -1,10 +1,10 @@
-// The functions on single values, a thread each: what tests/values.rs drives.
+// The functions on single values, a thread each: what tests/values/ drives.
 #include "case.cuh"
 #include "md5.cuh"
 #include "number.cuh"
 #include "search.cuh"
 
-// The order is that of `Function` in tests/values.rs.
+// The order is that of `Function` in tests/values/batch.rs.
 enum Function : u32 {
     TEXTS,
     COMPARE,
