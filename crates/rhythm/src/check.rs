@@ -125,9 +125,10 @@ fn conform(device: Device, cuda: &CudaArgs, service: Arc<Service>) -> Result<Exi
         eprintln!("{opened}: {wrong} of {runs} runs differ from the reference");
         return Ok(ExitCode::FAILURE);
     }
+    let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     println!(
-        "{opened}: {} pages with cohorts of {sizes:?} lanes: every byte is the reference's",
-        service.pages.len()
+        "{opened}: every byte of every page is the reference's, in cohorts of {} lanes",
+        sizes.join(", ")
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -139,23 +139,24 @@ impl Device {
     /// # Errors
     /// One sentence that says why it cannot be used, and what to do.
     pub(crate) fn open(self, args: &CudaArgs, service: &Service) -> Result<Opened> {
+        if !self.has_kernels() {
+            return Ok(Opened {
+                device: self,
+                cuda: None,
+            });
+        }
+        let layout = args.layout();
+        let besim_users = besim_users(layout, service)?;
         let (gpu, description): (SharedGpu, _) = match self {
-            Device::Scalar | Device::Host => {
-                return Ok(Opened {
-                    device: self,
-                    cuda: None,
-                });
-            }
-            Device::Cuda => {
+            #[cfg(feature = "cuda-emulation")]
+            Device::CudaEmulated => (Emulated::shared(), None),
+            _ => {
                 let driver = Driver::open(args.gpu.unwrap_or(0));
                 let driver = driver.map_err(|why| anyhow!("--device {self}: {why}"))?;
                 let description = driver.describe().clone();
                 (driver, Some(description))
             }
-            #[cfg(feature = "cuda-emulation")]
-            Device::CudaEmulated => (Emulated::shared(), None),
         };
-        let layout = args.layout();
         Ok(Opened {
             device: self,
             cuda: Some(Cuda {
@@ -163,7 +164,7 @@ impl Device {
                 description,
                 layout,
                 in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
-                besim_users: besim_users(layout, service)?,
+                besim_users,
             }),
         })
     }
