@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Compile the kernels into crates/engine-cuda/kernels/built/, which is committed.
 ///
@@ -169,7 +169,7 @@ fn differences(committed: &Files, compiled: &Files) -> Result<()> {
 }
 
 /// Brings the folder to what was compiled, leaving alone what is the same.
-fn write(built: &PathBuf, committed: &Files, compiled: &Files) -> Result<()> {
+fn write(built: &Path, committed: &Files, compiled: &Files) -> Result<()> {
     fs::create_dir_all(built)?;
     for (name, bytes) in compiled {
         if committed.get(name) != Some(bytes) {
@@ -183,4 +183,93 @@ fn write(built: &PathBuf, committed: &Files, compiled: &Files) -> Result<()> {
         fs::remove_file(built.join(name))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(files: &[(&str, &str)]) -> Files {
+        let owned = files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+        owned.collect()
+    }
+
+    /// What is committed when it was made of such sources.
+    fn made_of(sources: &Files) -> Files {
+        let record = Record {
+            nvcc: nvcc::VERSION.to_owned(),
+            flags: nvcc::flags(),
+            sources: hashes(sources),
+            ..Record::default()
+        };
+        files(&[("resources.toml", &record.to_toml())])
+    }
+
+    #[test]
+    fn stale_images_are_told_by_the_sources_that_changed() {
+        let sources = files(&[("a.cu", "one"), ("b.cuh", "two"), ("c.cuh", "three")]);
+        let committed = made_of(&sources);
+        stale(&sources, &committed).unwrap();
+        for (now, changed) in [
+            (
+                files(&[("a.cu", "one"), ("b.cuh", "2"), ("c.cuh", "three")]),
+                "\"b.cuh\"",
+            ),
+            (files(&[("a.cu", "one"), ("c.cuh", "three")]), "\"b.cuh\""),
+            (
+                files(&[
+                    ("a.cu", "1"),
+                    ("b.cuh", "two"),
+                    ("c.cuh", "three"),
+                    ("d.cu", ""),
+                ]),
+                "\"a.cu\", \"d.cu\"",
+            ),
+        ] {
+            let error = stale(&now, &committed).unwrap_err().to_string();
+            assert!(error.contains(&format!("{{{changed}}}")), "{error}");
+            assert!(error.ends_with("run cargo xtask kernels"), "{error}");
+        }
+        assert!(stale(&sources, &Files::new()).is_err());
+        let text = String::from_utf8(committed["resources.toml"].clone()).unwrap();
+        for (from, to) in [("fmad=false", "fmad=true"), (nvcc::VERSION, "12.9.1")] {
+            let other = files(&[("resources.toml", &text.replace(from, to))]);
+            let error = stale(&sources, &other).unwrap_err().to_string();
+            assert!(
+                error.contains("another nvcc or with other flags"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_byte_more_a_file_more_or_less_is_a_difference() {
+        let compiled = files(&[("a.fatbin", "\u{1}\u{2}"), ("resources.toml", "")]);
+        differences(&compiled, &compiled).unwrap();
+        for committed in [
+            files(&[("a.fatbin", "\u{1}\u{2}\u{3}"), ("resources.toml", "")]),
+            files(&[("resources.toml", "")]),
+            files(&[
+                ("a.fatbin", "\u{1}\u{2}"),
+                ("b.fatbin", ""),
+                ("resources.toml", ""),
+            ]),
+        ] {
+            assert!(differences(&committed, &compiled).is_err());
+        }
+    }
+
+    #[test]
+    fn writing_leaves_what_was_compiled_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("rhythm-kernels-{}", std::process::id()));
+        let first = files(&[("a.fatbin", "1"), ("b.fatbin", "2")]);
+        write(&folder, &Files::new(), &first).unwrap();
+        assert_eq!(read_files(&folder).unwrap(), first);
+        let second = files(&[("b.fatbin", "3"), ("c.fatbin", "4")]);
+        write(&folder, &first, &second).unwrap();
+        assert_eq!(read_files(&folder).unwrap(), second);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

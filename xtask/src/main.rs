@@ -1,6 +1,7 @@
 //! `cargo xtask`: what is done to Rhythm's sources that cargo does not do itself.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod kernels;
 mod nvcc;
 mod resources;
@@ -20,11 +21,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Kernels(kernels::Args),
+    Gpu(bundle::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Kernels(args) => kernels::run(&args),
+        Command::Gpu(args) => bundle::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

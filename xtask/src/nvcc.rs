@@ -18,6 +18,9 @@ const PACKAGES: [&str; 4] = [
     "nvidia-cuda-runtime==13.0.96",
 ];
 
+/// The file of an environment that says that all of them are in it.
+const MARKER: &str = "packages-installed";
+
 /// Source to PTX. No multiplication is fused with an addition, so that doubles are those of a CPU. No line numbers:
 /// they double an image and hold the times and folders of the sources.
 const TO_PTX: [&str; 6] = [
@@ -65,8 +68,10 @@ impl Nvcc {
     /// The one that `RHYTHM_NVCC` names; else the PATH's, if its version is right; else one from PyPI, installed below `target`.
     ///
     /// # Errors
-    /// The one named is not of the right version, or none can be installed.
+    /// The one named is not of the right version, or none can be installed; or there is no g++, which it reads the sources with.
     pub(crate) fn find(target: &Path) -> Result<Nvcc> {
+        output_of(Command::new("g++").arg("--version"))
+            .context("nvcc needs a C++ compiler (Debian: apt-get install g++)")?;
         if let Some(named) = std::env::var_os("RHYTHM_NVCC") {
             let nvcc = Nvcc {
                 program: named.into(),
@@ -98,6 +103,9 @@ impl Nvcc {
 
     /// The one of a Python environment that [`install`] made.
     fn installed_in(environment: &Path) -> Result<Nvcc> {
+        // Written last: an installation that was cut short has none, and one of other packages has another.
+        let marker = fs::read_to_string(environment.join(MARKER)).unwrap_or_default();
+        ensure!(marker == PACKAGES.join("\n"), "nvcc is not installed");
         let lib = environment.join("lib");
         let entries =
             fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))?;
@@ -190,6 +198,7 @@ fn install(environment: &Path) -> Result<()> {
     pip.args(["--no-deps", "--only-binary=:all:"])
         .args(PACKAGES);
     output_of(&mut pip).context("pip cannot install nvcc")?;
+    fs::write(environment.join(MARKER), PACKAGES.join("\n"))?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod bandwidth;
 pub mod driver;
 #[cfg(feature = "emulation")]
 pub mod emulated;
