@@ -316,6 +316,14 @@ impl Gpu for Driver {
         cuda.check(code, "cuEventRecord")
     }
 
+    fn wait(&self, stream: Stream, mark: Mark) -> Result<(), GpuError> {
+        let (stream, event) = (self.stream_of(stream)?, self.event_of(mark)?);
+        let cuda = self.context.enter()?;
+        // SAFETY: both are alive and of this context.
+        let code = unsafe { (cuda.cuStreamWaitEvent)(stream, event, 0) };
+        cuda.check(code, "cuStreamWaitEvent")
+    }
+
     fn elapsed_ms(&self, from: Mark, to: Mark) -> Result<f32, GpuError> {
         let (from, to) = (self.event_of(from)?, self.event_of(to)?);
         let cuda = self.context.enter()?;
