@@ -3,8 +3,8 @@
 #pragma once
 #include "device.cuh"
 
-// A text in a cohort's arena: the same struct as the engine's.
-struct View {
+// A text in a cohort's arena: the same struct as the engine's. Aligned, so that it is loaded at once.
+struct __align__(8) View {
     u32 offset;
     u32 length;
 };
@@ -13,13 +13,13 @@ struct View {
 #define NO_TEXT 0xffffffffu
 
 // A lane's share of an array: items start .. start + length.
-struct Span {
+struct __align__(8) Span {
     u32 start;
     u32 length;
 };
 
 // A fragment's place in a lane's body: after so many bytes of the run.
-struct Segment {
+struct __align__(8) Segment {
     u32 run_end;
     u32 fragment;
 };

@@ -28,6 +28,8 @@ using i64 = long long;
 // Device functions: inlined, and those that are too rare or too large for it.
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_CALL static __device__ __noinline__
+// Member functions: inlined, as DEVICE's are.
+#define DEVICE_METHOD __device__ __forceinline__
 
 #define WARP 32u
 #define FULL_MASK 0xffffffffu

@@ -1,1 +1,524 @@
-//! To be written.
+//! A page's stage programs as the kernels read them: one flat sequence of instructions a stage.
+//!
+//! The engine's operations nest; a warp wants a program counter. Branches and loops become jumps, laid out so that
+//! among lanes at different places the one with the lowest counter is never past a place where the others will join it: the
+//! kernel always runs the lowest one, and lanes that parted meet again where their branches end. A loop keeps its
+//! state in four registers of its own (count, position, turn, and where the bits of the positions kept are).
+//!
+//! ```text
+//!   if c {then} else {otherwise}     JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
+//!   for ... {body} else {otherwise}  LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
+//! ```
+//! With a filter all positions are tried before the first turn, as the reference does, and a bit each remembers which were kept.
+
+use crate::abi::column_slots;
+use rhythm_engine::device::scalar::FOLD_BYTES_MAX;
+use rhythm_engine::page::program::{
+    Block, CallResult, Constant, Conversion, Escape, FieldType, LoopFilter, Op, PageProgram,
+    Register, StageProgram, TextFunction, Type,
+};
+
+/// An instruction, 16 bytes, loaded at once by a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// Which one: see [`Code`].
+    pub code: u16,
+    /// Registers, or nothing.
+    pub a: u16,
+    /// Likewise.
+    pub b: u16,
+    /// Likewise.
+    pub c: u16,
+    /// A jump's target, a slot, a number.
+    pub d: u32,
+    /// Likewise.
+    pub e: u32,
+}
+
+/// What instructions do; `kernels/stage.cuh` numbers them likewise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+#[allow(missing_docs)]
+pub enum Code {
+    End,
+    Finish,
+    Jump,
+    JumpUnless,
+    Copy,
+    Field,
+    Length,
+    Item,
+    ConstantItem,
+    IntArithmetic,
+    FloatArithmetic,
+    NegateInt,
+    NegateFloat,
+    AbsoluteInt,
+    AbsoluteFloat,
+    CompareText,
+    CompareInt,
+    CompareFloat,
+    Not,
+    TruthText,
+    TruthInt,
+    TruthFloat,
+    IntToFloat,
+    FloatToInt,
+    IntToText,
+    FloatToText,
+    BoolToText,
+    TextToInt,
+    TextToFloat,
+    Concat,
+    Text,
+    Replace,
+    TextTest,
+    TextLength,
+    LoopBegin,
+    FilterBegin,
+    FilterNext,
+    FilterKeep,
+    FilterEnd,
+    Turn,
+    TurnKept,
+    TurnEnd,
+    Fold,
+    Segment,
+    PutText,
+    PutInt,
+    PutFloat,
+    PutBool,
+    Request,
+    Status,
+    Header,
+    File,
+    SessionCreate,
+    SessionDestroy,
+}
+
+/// A stage's program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    /// The instructions; the last one ends the program.
+    pub code: Vec<Instruction>,
+    /// Registers, those of loops included.
+    pub registers: u32,
+    /// Registers that hold constants, and their bits.
+    pub constants: Vec<(u32, u64)>,
+    /// Operands of concatenations.
+    pub parts: Vec<u16>,
+    /// Requests that one pass of the program asks, loops taken as one turn: a first guess at the room for them.
+    pub requests: u32,
+    /// Headers, likewise.
+    pub headers: u32,
+    /// Fragments that become segments, likewise.
+    pub segments: u32,
+    /// Whether it makes texts, which need room.
+    pub makes_texts: bool,
+}
+
+/// What a call's answers are decoded to: slots of columns, and their types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoding {
+    /// The slot of the status.
+    pub status: u32,
+    /// The slot of the spans; `None` where there is one row, whose columns go to scalar fields.
+    pub spans: Option<u32>,
+    /// Slot and type (is it a text?) of each column.
+    pub columns: Vec<(u32, bool)>,
+}
+
+/// A page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Its stages.
+    pub stages: Vec<Stage>,
+    /// What follows each of its calls.
+    pub decodings: Vec<Decoding>,
+    /// The first slot of each field.
+    pub slots: Vec<u32>,
+    /// How many slots there are.
+    pub slot_count: u32,
+    /// The bits of all its tables of constants.
+    pub tables: Vec<u64>,
+}
+
+/// A value's bits in a register: a text's offset and length, an integer, a float's bits, or 0 and 1.
+fn bits(constant: &Constant) -> u64 {
+    match *constant {
+        Constant::Text { offset, length } => u64::from(length) << 32 | u64::from(offset),
+        Constant::Int(value) => value as u64,
+        Constant::Float(value) => value.to_bits(),
+        Constant::Bool(value) => u64::from(value),
+    }
+}
+
+impl Page {
+    /// Encodes a page's programs. `fragments` are the service's.
+    #[must_use]
+    pub fn encode(program: &PageProgram, fragments: &[Box<[u8]>]) -> Page {
+        let (slots, slot_count) = column_slots(program);
+        let mut tables = Vec::new();
+        let table_starts: Vec<u32> = program
+            .tables
+            .iter()
+            .map(|table| {
+                let start = tables.len() as u32;
+                tables.extend(table.iter().map(bits));
+                start
+            })
+            .collect();
+        let stages = program.stages.iter().map(|stage| {
+            let mut encoder = Encoder {
+                program,
+                types: &stage.registers,
+                slots: &slots,
+                table_starts: &table_starts,
+                fragments,
+                stage: Stage {
+                    registers: stage.registers.len() as u32,
+                    constants: constants(stage),
+                    ..Stage::default()
+                },
+            };
+            encoder.block(&stage.body);
+            encoder.emit(Code::End, 0, 0, 0, 0, 0);
+            encoder.stage
+        });
+        let decodings = program.calls.iter().map(|call| {
+            let (spans, columns) = match &call.result {
+                CallResult::Rows(list) => {
+                    let first = slots[usize::from(*list)];
+                    let kinds = match &program.fields[usize::from(*list)].kind {
+                        FieldType::List(columns) => columns.as_slice(),
+                        FieldType::Scalar(_) => &[],
+                    };
+                    let columns = (first + 1..).zip(kinds);
+                    let columns = columns.map(|(slot, (_, kind))| (slot, *kind == Type::Text));
+                    (Some(first), columns.collect())
+                }
+                CallResult::Row(fields) => {
+                    let columns = fields.iter().map(|field| {
+                        let field = usize::from(*field);
+                        let is_text = program.fields[field].kind == FieldType::Scalar(Type::Text);
+                        (slots[field], is_text)
+                    });
+                    (None, columns.collect())
+                }
+            };
+            Decoding {
+                status: slots[usize::from(call.status)],
+                spans,
+                columns,
+            }
+        });
+        Page {
+            stages: stages.collect(),
+            decodings: decodings.collect(),
+            slots: slots.clone(),
+            slot_count,
+            tables,
+        }
+    }
+}
+
+fn constants(stage: &StageProgram) -> Vec<(u32, u64)> {
+    let pair = |(register, constant): &(Register, Constant)| (u32::from(*register), bits(constant));
+    stage.constants.iter().map(pair).collect()
+}
+
+/// A stage under construction.
+struct Encoder<'a> {
+    program: &'a PageProgram,
+    types: &'a [Type],
+    slots: &'a [u32],
+    table_starts: &'a [u32],
+    fragments: &'a [Box<[u8]>],
+    stage: Stage,
+}
+
+impl Encoder<'_> {
+    /// Appends an instruction and gives its place.
+    fn emit(&mut self, code: Code, a: u16, b: u16, c: u16, d: u32, e: u32) -> usize {
+        self.stage.code.push(Instruction {
+            code: code as u16,
+            a,
+            b,
+            c,
+            d,
+            e,
+        });
+        self.stage.code.len() - 1
+    }
+
+    fn here(&self) -> u32 {
+        self.stage.code.len() as u32
+    }
+
+    /// Makes the jump at `at` lead to what comes next.
+    fn land(&mut self, at: usize) {
+        self.stage.code[at].d = self.here();
+    }
+
+    fn kind(&self, register: Register) -> Type {
+        self.types[usize::from(register)]
+    }
+
+    fn block(&mut self, block: &Block) {
+        for op in block {
+            self.op(op);
+        }
+    }
+
+    /// By the type of a register: for numbers and texts.
+    fn by_type(&self, register: Register, text: Code, int: Code, float: Code) -> Code {
+        match self.kind(register) {
+            Type::Text => text,
+            Type::Int | Type::Bool => int,
+            Type::Float => float,
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        match op {
+            Op::Copy { to, from } => self.plain(Code::Copy, *to, *from, 0, 0),
+            Op::Field { to, field } => {
+                let slot = self.slots[usize::from(*field)];
+                self.plain(Code::Field, *to, 0, 0, slot);
+            }
+            Op::Length { to, list } => {
+                let slot = self.slots[usize::from(*list)];
+                self.plain(Code::Length, *to, 0, 0, slot);
+            }
+            Op::Item {
+                to,
+                list,
+                column,
+                position,
+            } => {
+                let spans = self.slots[usize::from(*list)];
+                let values = spans + 1 + u32::from(*column);
+                self.emit(Code::Item, *to, *position, 0, spans, values);
+            }
+            Op::ConstantItem {
+                to,
+                table,
+                position,
+            } => {
+                let start = self.table_starts[usize::from(*table)];
+                let length = self.program.tables[usize::from(*table)].len() as u32;
+                self.emit(Code::ConstantItem, *to, *position, 0, start, length);
+            }
+            Op::Arithmetic {
+                operator,
+                to,
+                left,
+                right,
+            } => {
+                let code = self.by_type(
+                    *to,
+                    Code::IntArithmetic,
+                    Code::IntArithmetic,
+                    Code::FloatArithmetic,
+                );
+                self.plain(code, *to, *left, *right, *operator as u32);
+            }
+            Op::Negate { to, from } => {
+                let code = self.by_type(*to, Code::NegateInt, Code::NegateInt, Code::NegateFloat);
+                self.plain(code, *to, *from, 0, 0);
+            }
+            Op::Absolute { to, from } => {
+                let code = self.by_type(
+                    *to,
+                    Code::AbsoluteInt,
+                    Code::AbsoluteInt,
+                    Code::AbsoluteFloat,
+                );
+                self.plain(code, *to, *from, 0, 0);
+            }
+            Op::Compare {
+                comparison,
+                to,
+                left,
+                right,
+            } => {
+                // Truth values are 0 and 1: they compare as integers do.
+                let code = self.by_type(
+                    *left,
+                    Code::CompareText,
+                    Code::CompareInt,
+                    Code::CompareFloat,
+                );
+                self.plain(code, *to, *left, *right, *comparison as u32);
+            }
+            Op::Not { to, from } => self.plain(Code::Not, *to, *from, 0, 0),
+            Op::Truth { to, from } => {
+                let code = self.by_type(*from, Code::TruthText, Code::TruthInt, Code::TruthFloat);
+                self.plain(code, *to, *from, 0, 0);
+            }
+            Op::Convert {
+                conversion,
+                to,
+                from,
+            } => self.convert(*conversion, *to, *from),
+            Op::Concat { to, parts } => {
+                let start = self.stage.parts.len() as u32;
+                self.stage.parts.extend(parts);
+                self.stage.makes_texts = true;
+                self.emit(Code::Concat, *to, 0, 0, start, parts.len() as u32);
+            }
+            Op::Text { function, to, from } => {
+                self.stage.makes_texts = true;
+                self.plain(Code::Text, *to, *from, 0, text_function(*function));
+            }
+            Op::Replace { to, from, old, new } => {
+                self.stage.makes_texts = true;
+                self.plain(Code::Replace, *to, *from, *old, u32::from(*new));
+            }
+            Op::TextTest {
+                test,
+                to,
+                left,
+                right,
+            } => self.plain(Code::TextTest, *to, *left, *right, *test as u32),
+            Op::TextLength { to, from } => self.plain(Code::TextLength, *to, *from, 0, 0),
+            Op::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let skip = self.emit(Code::JumpUnless, *condition, 0, 0, 0, 0);
+                self.block(then);
+                if otherwise.is_empty() {
+                    self.land(skip);
+                    return;
+                }
+                let out = self.emit(Code::Jump, 0, 0, 0, 0, 0);
+                self.land(skip);
+                self.block(otherwise);
+                self.land(out);
+            }
+            Op::For {
+                count,
+                filter,
+                position,
+                index,
+                length,
+                body,
+                otherwise,
+            } => {
+                let turn = [*position, *index, *length];
+                self.repeat(*count, filter.as_ref(), turn, body, otherwise);
+            }
+            Op::Fragment { fragment } => {
+                let length = self.fragments[*fragment as usize].len();
+                if length <= FOLD_BYTES_MAX {
+                    self.emit(Code::Fold, 0, 0, 0, *fragment, length as u32);
+                } else {
+                    self.stage.segments += 1;
+                    self.emit(Code::Segment, 0, 0, 0, *fragment, length as u32);
+                }
+            }
+            Op::Put { from, escape } => {
+                let code = match self.kind(*from) {
+                    Type::Text => Code::PutText,
+                    Type::Int => Code::PutInt,
+                    Type::Float => Code::PutFloat,
+                    Type::Bool => Code::PutBool,
+                };
+                self.plain(code, *from, 0, 0, *escape as u32);
+            }
+            Op::Request { text } => {
+                self.stage.requests += 1;
+                self.plain(Code::Request, *text, 0, 0, 0);
+            }
+            Op::Status { status } => self.plain(Code::Status, 0, 0, 0, u32::from(*status)),
+            Op::Header { name, value } => {
+                self.stage.headers += 1;
+                self.plain(Code::Header, *value, 0, 0, u32::from(*name));
+            }
+            Op::File { path } => self.plain(Code::File, *path, 0, 0, 0),
+            Op::SessionCreate { user } => self.plain(Code::SessionCreate, *user, 0, 0, 0),
+            Op::SessionDestroy => self.plain(Code::SessionDestroy, 0, 0, 0, 0),
+            Op::Finish => self.plain(Code::Finish, 0, 0, 0, 0),
+        }
+    }
+
+    /// An instruction that needs no place and no fifth operand.
+    fn plain(&mut self, code: Code, a: u16, b: u16, c: u16, d: u32) {
+        self.emit(code, a, b, c, d, 0);
+    }
+
+    fn convert(&mut self, conversion: Conversion, to: Register, from: Register) {
+        let code = match conversion {
+            Conversion::IntToFloat => Code::IntToFloat,
+            Conversion::FloatToInt => Code::FloatToInt,
+            Conversion::BoolToInt => Code::Copy,
+            Conversion::TextToInt => Code::TextToInt,
+            Conversion::TextToFloat => Code::TextToFloat,
+            Conversion::ToText => match self.kind(from) {
+                Type::Text => Code::Copy,
+                Type::Int => Code::IntToText,
+                Type::Float => Code::FloatToText,
+                Type::Bool => Code::BoolToText,
+            },
+        };
+        self.stage.makes_texts |=
+            matches!(code, Code::IntToText | Code::FloatToText | Code::BoolToText);
+        self.plain(code, to, from, 0, 0);
+    }
+
+    fn repeat(
+        &mut self,
+        count: Register,
+        filter: Option<&LoopFilter>,
+        [position, index, length]: [Register; 3],
+        body: &Block,
+        otherwise: &Block,
+    ) {
+        let state = self.stage.registers as u16;
+        self.stage.registers += 4;
+        let begin = match filter {
+            None => self.emit(Code::LoopBegin, count, state, length, 0, 0),
+            Some(filter) => {
+                self.stage.makes_texts = true;
+                self.plain(Code::FilterBegin, count, state, 0, 0);
+                let next = self.emit(Code::FilterNext, position, state, 0, 0, 0);
+                self.block(&filter.block);
+                self.plain(Code::FilterKeep, filter.keep, state, 0, next as u32);
+                self.land(next);
+                self.emit(Code::FilterEnd, 0, state, length, 0, 0)
+            }
+        };
+        let code = match filter {
+            None => Code::Turn,
+            Some(_) => Code::TurnKept,
+        };
+        let turn = self.emit(code, position, state, index, 0, 0);
+        self.block(body);
+        self.plain(Code::TurnEnd, 0, state, 0, turn as u32);
+        self.land(begin);
+        self.block(otherwise);
+        self.land(turn);
+    }
+}
+
+/// A function's number in the kernel.
+fn text_function(function: TextFunction) -> u32 {
+    match function {
+        TextFunction::Upper => 0,
+        TextFunction::Lower => 1,
+        TextFunction::Title => 2,
+        TextFunction::Capitalize => 3,
+        TextFunction::Trim => 4,
+        TextFunction::First => 5,
+        TextFunction::Last => 6,
+        TextFunction::UrlEncode => 7,
+        TextFunction::Md5 => 8,
+        TextFunction::Escape(Escape::None) => 9,
+        TextFunction::Escape(Escape::Html) => 10,
+        TextFunction::Escape(Escape::Percent) => 11,
+        TextFunction::Escape(Escape::Header) => 12,
+    }
+}

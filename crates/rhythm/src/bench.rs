@@ -1,19 +1,21 @@
 //! `rhythm bench`: the paper's emulation, and the limit server.
 
+use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
-use crate::serve::Device;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
 use rhythm_bench::limit::{self, LimitOptions};
 use rhythm_bench::load::Page;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine_cuda::gpu::driver::DeviceDescription;
 use rhythm_server::SiteSettings;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Measure the server without a network, as the paper does: requests from memory, answers to memory.
@@ -84,12 +86,16 @@ struct Emulation {
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    #[command(flatten)]
+    cuda: CudaArgs,
 }
 
 /// A report, with what it was made on and by.
 #[derive(Serialize)]
 struct Recorded {
     machine: String,
+    gpu: Option<DeviceDescription>,
     version: &'static str,
     command: String,
     report: emulate::Report,
@@ -119,13 +125,20 @@ fn run_limit(args: &Limit) -> Result<ExitCode> {
 }
 
 fn run_emulation(args: Emulation) -> Result<ExitCode> {
+    args.cuda.check(&args.devices)?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
+    let open = |device: &Device| device.open(&args.cuda, &service);
+    let devices: Vec<Opened> = args.devices.iter().map(open).collect::<Result<_>>()?;
     let settings = SiteSettings::of(&service);
     let site = folder.into_site(service, settings)?;
-    let executors = args.devices.iter().map(|&device| {
-        let make: MakeExecutor = Box::new(move || device.executor(LaneLimits::default()));
-        (format!("{device:?}").to_lowercase(), make)
+    let gpu = devices.iter().find_map(Opened::gpu).cloned();
+    let executors = devices.into_iter().map(|device| {
+        let name = device.to_string();
+        // The emulation looks for what is done; nobody sleeps.
+        let make: MakeExecutor =
+            Box::new(move || device.executor(LaneLimits::default(), Arc::new(|| ())));
+        (name, make)
     });
     let options = EmulationOptions {
         executors: executors.collect(),
@@ -147,6 +160,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
     }
     let recorded = Recorded {
         machine: machine(),
+        gpu,
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         report,

@@ -8,6 +8,7 @@
 mod bench;
 mod besim;
 mod check;
+mod device;
 mod duration;
 mod folder;
 mod load;
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
     };
     result.unwrap_or_else(|error| {
+        if let Some(wrong_flags) = error.downcast_ref::<clap::Error>() {
+            wrong_flags.exit();
+        }
         eprintln!("rhythm: {error:#}");
         ExitCode::FAILURE
     })

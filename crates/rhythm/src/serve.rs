@@ -1,14 +1,14 @@
 //! `rhythm serve`: serves a service's folder.
 
+use crate::device::{CudaArgs, Device};
 use crate::folder::Folder;
 use crate::{duration, logs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rhythm_besim::Bank;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::device::{Executor, LaneLimits};
+use rhythm_engine::device::LaneLimits;
 use rhythm_engine::page::{BackendConfig, Service};
+use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
 use rhythm_server::access_log::LogFormat;
@@ -90,25 +90,9 @@ pub(crate) struct Args {
     /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace)
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: logs::Format,
-}
 
-/// Executors by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Device {
-    /// One request at a time, in plain code: the reference.
-    Scalar,
-    /// One operation at a time for all requests of a cohort, with SIMD.
-    Host,
-}
-
-impl Device {
-    /// An executor of this kind.
-    pub(crate) fn executor(self, limits: LaneLimits) -> Box<dyn Executor> {
-        match self {
-            Device::Scalar => Box::new(Scalar::new(limits)),
-            Device::Host => Box::new(Host::new(limits, Level::active())),
-        }
-    }
+    #[command(flatten)]
+    cuda: CudaArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -129,6 +113,7 @@ fn parse_backend(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    args.cuda.check(&[args.device])?;
     logs::start(args.log_format);
     if let Err(error) = Level::from_env() {
         tracing::warn!(%error, used = error.fallback().name(), "the SIMD level asked for cannot be used");
@@ -151,12 +136,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         body_bytes: site.service().config.limits.response_bytes as usize,
         ..LaneLimits::default()
     };
-    let device = args.device;
+    let device = args.device.open(&args.cuda, site.service())?;
+    let makes = device.clone();
     let reload = args.clone();
     let parts = ServerParts {
         site: Arc::clone(&site),
         loader: Box::new(move || load(&reload).map_err(|error| format!("{error:#}"))),
-        executors: Arc::new(move |_, _| Ok(device.executor(limits))),
+        executors: Arc::new(move |_, waker: Waker| {
+            makes.executor(limits, Arc::new(move || waker.wake()))
+        }),
         backends: Arc::new(|site, index| backend(&site.service().backends[index])),
         log: args.access_log.as_deref().map(open_log).transpose()?,
     };
@@ -178,7 +166,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         address = %server.local_addr(),
         admin = server.admin_addr().map(|address| address.to_string()),
         workers,
-        device = format!("{device:?}").to_lowercase(),
+        device = device.to_string(),
+        gpu = device.gpu().map(|gpu| gpu.name.as_str()),
         simd = Level::active().name(),
         "serving"
     );

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Makes an executor to measure.
-pub type MakeExecutor = Box<dyn Fn() -> Box<dyn Executor>>;
+/// Makes an executor to measure, or says why there is none.
+pub type MakeExecutor = Box<dyn Fn() -> Result<Box<dyn Executor>, String>>;
 
 /// What to measure.
 pub struct EmulationOptions {
@@ -72,6 +72,9 @@ pub enum EmulationError {
         /// The answer's beginning.
         excerpt: String,
     },
+    /// An executor cannot be made.
+    #[error("{0}")]
+    NoExecutor(String),
 }
 
 /// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a core's time means.
@@ -194,6 +197,10 @@ impl Stage {
                 .received(&mut self.port, *connection, request, self.now);
         }
         self.pipeline.idle(&mut self.port, self.now);
+        // A device may take its time.
+        while self.pipeline.requests_under_way() > 0 {
+            self.pipeline.idle(&mut self.port, self.now);
+        }
         self.now += Duration::from_micros(1);
     }
 
@@ -316,7 +323,8 @@ pub fn run(
         progress(page.name());
         let mut stages = Vec::new();
         for (name, make) in &options.executors {
-            let mut stage = Stage::new(site, options, make(), page);
+            let executor = make().map_err(EmulationError::NoExecutor)?;
+            let mut stage = Stage::new(site, options, executor, page);
             stage.check(page, name)?;
             stages.push((name, stage, Vec::new()));
         }

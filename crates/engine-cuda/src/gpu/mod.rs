@@ -7,11 +7,13 @@
 
 #![allow(unsafe_code)]
 
+pub mod bandwidth;
 pub mod driver;
 #[cfg(feature = "emulation")]
 pub mod emulated;
 pub mod images;
 mod memory;
+pub mod power;
 
 pub use memory::{DeviceBuffer, PinnedBuffer};
 
@@ -105,7 +107,7 @@ kernels! {
         SessionsSweep = "sessions_sweep",
     ],
     "besim": [Besim = "answer_besim"],
-    "heads": [Heads = "write_heads"],
+    "resident": [Begin = "begin_lanes", Heads = "write_heads"],
     "bandwidth": [CopyBytes = "copy_bytes", WriteBytes = "write_bytes"],
 }
 
@@ -262,6 +264,12 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// It failed.
     fn record(&self, stream: Stream, mark: Mark) -> Result<(), GpuError>;
+
+    /// Makes a stream wait until another one has come to where a mark was last put.
+    ///
+    /// # Errors
+    /// It failed.
+    fn wait(&self, stream: Stream, mark: Mark) -> Result<(), GpuError>;
 
     /// Milliseconds from one mark to another; both have been passed.
     ///

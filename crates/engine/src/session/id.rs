@@ -32,11 +32,24 @@ impl SessionId {
     /// Length of an id as text, in bytes.
     pub const TEXT_LEN: usize = 40;
 
-    pub(super) fn new(slot: u32, random: u128) -> SessionId {
+    /// The id of the session in a slot with these random bits. For arrays that are kept elsewhere, such as on a device: what
+    /// [`SessionArray`](super::SessionArray) knows is only what it created.
+    pub fn new(slot: u32, random: u128) -> SessionId {
         SessionId {
             slot,
             secret: [(random >> 64) as u64, random as u64],
         }
+    }
+
+    /// The slot.
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The random bits. Whoever has them has the session: they belong in no log, and are compared with [`PartialEq`], which takes the
+    /// same time wherever they differ.
+    pub fn secret(&self) -> u128 {
+        u128::from(self.secret[0]) << 64 | u128::from(self.secret[1])
     }
 
     /// Reads an id from a cookie's value. Only what [`to_text`](Self::to_text) writes is one:

@@ -5,6 +5,10 @@
 //! and for finished lanes status, headers, session change, file and every byte of the body. Backends are played by the
 //! suite: they answer rows of random texts, other statuses, and now and then something unreadable or nothing.
 
+mod programs;
+
+pub use programs::make_service;
+
 use super::scalar::Scalar;
 use super::{Executor, LaneLimits, Refusal, Work};
 use crate::cohort::{Arena, Cohort, Column, LaneState, Span, View};
@@ -131,6 +135,41 @@ pub fn check(
         }
     }
     Ok(())
+}
+
+/// Runs a page on `executor` and on the reference from the first stage to the last, with a backend that is a function of
+/// the request: for executors that have the backend on their device, too, and go through several stages at once.
+///
+/// # Errors
+/// The first difference, in words.
+pub fn check_with_backend(
+    executor: &mut dyn Executor,
+    service: &Arc<Service>,
+    page: usize,
+    lanes: usize,
+    seed: u64,
+    limits: LaneLimits,
+    backend: &dyn Fn(&[u8], &mut Vec<u8>),
+) -> Result<(), String> {
+    let program = &service.pages[page];
+    let to_the_end = |executor: &mut dyn Executor| {
+        let mut cohort = make_cohort(program, lanes, &mut Dice::new(seed));
+        loop {
+            cohort = run(executor, service, page, cohort)?;
+            if cohort.stage == program.stages.len() {
+                return Ok(cohort);
+            }
+            for index in 0..cohort.requests.len() {
+                let mut body = Vec::new();
+                backend(cohort.arena.get(cohort.requests[index].text), &mut body);
+                cohort.requests[index].answer = Some(cohort.arena.push(&body));
+            }
+        }
+    };
+    let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
+    let ours = to_the_end(&mut Scalar::new(limits)).map_err(what)?;
+    let theirs = to_the_end(executor).map_err(what)?;
+    compare(service, program, &theirs, &ours).map_err(what)
 }
 
 /// Runs a page from its first stage to its last on an executor alone, and gives where each lane ended.

@@ -1,0 +1,617 @@
+// BeSim on the device (paper, section 5.3.2: Titan B has the backend on the GPU): a thread answers one request, byte for byte as
+// `Bank::answer` of the crate rhythm-besim does. That function keeps nothing, so this is all of it but the words, which the host uploads.
+//
+// The names are the host's (mix, bank, answer, date, money); what they mean is said there. Requests of a cohort are of one page and
+// so of one command: a warp rarely diverges but in how many rows its users have.
+#include "abi.cuh"
+#include "md5.cuh"
+#include "number.cuh"
+
+// A word as the host lays it out; for a city also its state and the first digits of its ZIP codes. 16-byte aligned.
+struct Word {
+    u64 text[3];
+    u8 length;
+    u8 state[2];
+    u8 padding;
+    u32 number;
+};
+
+// A table's place among the words.
+struct Words {
+    u32 first;
+    u32 count;
+};
+
+struct BesimArgs {
+    const Word* words;
+    Words streets;
+    Words cities;
+    Words first_names;
+    Words payees;
+    Words memos;
+    // Of the bank: users 1 to this one.
+    u32 users;
+    u32 lanes;
+    // Requests of a lane: slots lane * stride to lane * stride + request_count.
+    const LaneResult* results;
+    const View* requests;
+    View* answers;
+    u8* arena;
+    u32 request_stride;
+    // Where the answers' region begins in the arena, and the bytes a slot has there; multiples of 8.
+    u32 answer_base;
+    u32 answer_stride;
+    u32 padding;
+};
+
+// 2026-01-15 in days since 1970-01-01.
+#define TODAY 20468u
+#define PAYMENT_DAYS 4u
+#define MAX_ACCOUNTS 6u
+#define MAX_BILLS 10u
+#define MAX_PAYMENTS 24u
+#define CHECK_IMAGES 10u
+#define MAX_ARGUMENTS 8u
+
+#define ASCII_ZEROS (BYTES_ONE * '0')
+
+enum Refusal : u32 {
+    ANSWERED,
+    UNKNOWN_WORKLOAD,
+    UNKNOWN_COMMAND,
+    WRONG_COUNT,
+    NO_USER,
+    NO_CHECK,
+    NO_PAYEE,
+    NO_ACCOUNT,
+    BAD_DATE,
+    BAD_AMOUNT,
+    BAD_CHECKS,
+    EMPTY_ARGUMENT,
+    MALFORMED_ARGUMENT,
+    TRANSFER_REFUSED,
+};
+
+// What numbers are for.
+enum Purpose : u32 {
+    PURPOSE_COUNTS = 1,
+    PURPOSE_ACCOUNTS,
+    PURPOSE_BILLS,
+    PURPOSE_PAYMENTS,
+    PURPOSE_CHECK,
+    PURPOSE_PROFILE,
+    PURPOSE_CONFIRMATION,
+};
+
+DEVICE u64 mix64(u64 z) {
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+DEVICE u32 mix32(u32 x) {
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+// A sequence of numbers (SplitMix64).
+struct Stream {
+    u64 state;
+
+    DEVICE_METHOD Stream(Purpose purpose, u32 user, u32 item)
+        : state(mix64(static_cast<u64>(user) << 32 | item) + purpose) {}
+
+    DEVICE_METHOD u64 bits() {
+        state += 0x9e3779b97f4a7c15ull;
+        return mix64(state);
+    }
+
+    // The next two numbers: below `first` and below `second`.
+    DEVICE_METHOD uint2 below(u32 first, u32 second) {
+        u64 drawn = bits();
+        u32 low = static_cast<u32>(static_cast<u64>(static_cast<u32>(drawn)) * first >> 32);
+        u32 high = static_cast<u32>((drawn >> 32) * second >> 32);
+        return make_uint2(low, high);
+    }
+};
+
+// A part of a query.
+struct Text {
+    const u8* from;
+    u32 length;
+
+    // The eight bytes from `at` on, or as many as there are.
+    DEVICE_METHOD u64 load(u32 at) const { return load8(from + at, smaller(8u, length - at)); }
+};
+
+// Takes the text before the next `&` off the query. After the last one an empty text is left.
+DEVICE Text take_part(Text& query) {
+    Text part = {query.from, 0};
+    while (part.length < query.length) {
+        u64 found = equal_bytes(query.load(part.length), '&');
+        if (found != 0) {
+            part.length += first_byte(found);
+            break;
+        }
+        part.length = smaller(part.length + 8, query.length);
+    }
+    u32 used = smaller(part.length + 1, query.length);
+    query.from += used;
+    query.length -= used;
+    return part;
+}
+
+DEVICE u32 count_ampersands(const Text& query) {
+    u32 count = 0;
+    for (u32 at = 0; at < query.length; at += 8) count += __popcll(equal_bytes(query.load(at), '&'));
+    return count;
+}
+
+// Appends the digits that `text` begins with to `number`, at most `most` of them; how many there were. A number of 18 digits fits.
+DEVICE u32 read_digits(const Text& text, u32 most, u64& number) {
+    u32 count = 0;
+    for (u32 at = 0; at < text.length && count == at; at += 8) {
+        u64 bytes = text.load(at);
+        // Not beyond what there is: the bytes there are 0, which is no digit.
+        u64 others = ~bytes_within(bytes, '0', '9') & BYTES_HIGH;
+        u32 here = others != 0 ? first_byte(others) : 8;
+        for (u32 i = 0; i < here && count < most; ++i, bytes >>= 8, ++count) number = number * 10 + (bytes & 15);
+    }
+    return count;
+}
+
+// The number that 1 to 18 digits stand for.
+DEVICE bool parse_number(const Text& text, u64& number) {
+    number = 0;
+    return text.length - 1 < 18 && read_digits(text, 18, number) == text.length;
+}
+
+// `digits`, `digits.d` or `digits.dd`, at most 12 digits before the point.
+DEVICE bool parse_amount(const Text& text, i64& cents) {
+    u64 value = 0;
+    u32 whole = read_digits(text, 13, value);
+    if (whole == 0 || whole > 12) return false;
+    u32 rest = text.length - whole;
+    u32 scale = 100;
+    if (rest != 0) {
+        if (rest != 2 && rest != 3) return false;
+        u64 bytes = load8(text.from + whole, rest);
+        Text decimals = {text.from + whole + 1, rest - 1};
+        if ((bytes & 0xff) != '.' || read_digits(decimals, 2, value) != rest - 1) return false;
+        scale = rest == 2 ? 10 : 1;
+    }
+    cents = static_cast<i64>(value * scale);
+    return true;
+}
+
+// Days are counted from 1970-01-01; formulas on years that begin in March, see the host's date.
+#define MARCH_TO_EPOCH 719468u
+#define DAYS_OF_ERA 146097u
+
+// Year, month and day as one number of eight digits.
+DEVICE u32 civil_of(u32 days) {
+    u32 z = days + MARCH_TO_EPOCH;
+    u32 era = z / DAYS_OF_ERA;
+    u32 day_of_era = z - era * DAYS_OF_ERA;
+    u32 year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    u32 day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    u32 month_from_march = (5 * day_of_year + 2) / 153;
+    u32 day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    u32 month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+    u32 year = year_of_era + era * 400 + (month <= 2 ? 1 : 0);
+    return year * 10000 + month * 100 + day;
+}
+
+// The day that `YYYY-MM-DD` names, if it exists and is not before 1970.
+DEVICE bool parse_date(const Text& text, u32& days) {
+    if (text.length != 10) return false;
+    u64 first = load8(text.from, 8);
+    u64 last = load8(text.from + 8, 2);
+    if ((first >> 32 & 0xff) != '-' || first >> 56 != '-') return false;
+    // Without the dashes: eight digits.
+    u64 digits = (first & 0xffffffff) | (first >> 40 & 0xffff) << 32 | last << 48;
+    if (bytes_within(digits, '0', '9') != BYTES_HIGH) return false;
+    u32 number = 0;
+    for (u32 i = 0; i < 8; ++i) number = number * 10 + (static_cast<u32>(digits >> 8 * i) & 15);
+    u32 year = number / 10000, month = number / 100 % 100, day = number % 100;
+    if (year < 1970 || month - 1 >= 12 || day - 1 >= 31) return false;
+    u32 march_year = month <= 2 ? year - 1 : year;
+    u32 era = march_year / 400;
+    u32 year_of_era = march_year - era * 400;
+    u32 month_from_march = month > 2 ? month - 3 : month + 9;
+    u32 day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    u32 day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    days = era * DAYS_OF_ERA + day_of_era - MARCH_TO_EPOCH;
+    // A day that the month does not have comes back as one of the next month.
+    return civil_of(days) == number;
+}
+
+// "YYYY-MM-DD".
+DEVICE void write_date(Writer& to, u32 days) {
+    u64 digits = eight_digits(civil_of(days)) | ASCII_ZEROS;
+    u64 dash = '-';
+    to.bytes8((digits & 0xffffffff) | dash << 32 | (digits >> 32 & 0xffff) << 40 | dash << 56, 8);
+    to.bytes8(digits >> 48, 2);
+}
+
+// An amount, then the byte that follows it.
+DEVICE void write_amount(Writer& to, u32 cents, u8 after) {
+    u64 whole = eight_digits(cents / 100);
+    // The last digit stays, be it zero.
+    u32 zeros = first_byte(whole | 1ull << 56);
+    to.bytes8((whole | ASCII_ZEROS) >> 8 * zeros, 8 - zeros);
+    u32 part = cents % 100;
+    to.bytes8('.' | ('0' + part / 10) << 8 | ('0' + part % 10) << 16 | static_cast<u32>(after) << 24, 4);
+}
+
+// The number of a user's account, ten digits.
+DEVICE u64 account_number(u32 user, u32 index) { return 1000000000ull + mix32(user << 3 | index); }
+
+DEVICE void write_account_number(Writer& to, u64 number) {
+    u32 high = static_cast<u32>(number / 100000000);
+    to.bytes8(('0' + high / 10) | ('0' + high % 10) << 8, 2);
+    to.bytes8(eight_digits(static_cast<u32>(number % 100000000)) | ASCII_ZEROS, 8);
+}
+
+// How many accounts a user has, and how many bills.
+DEVICE uint2 counts_of(u32 user) {
+    uint2 drawn = Stream(PURPOSE_COUNTS, user, 0).below(MAX_ACCOUNTS, MAX_BILLS - 1);
+    return make_uint2(1 + drawn.x, 2 + drawn.y);
+}
+
+DEVICE void write_word(Writer& to, const Word& word) {
+    u32 left = word.length;
+    for (u32 i = 0; i < 3 && left > 0; ++i) {
+        u32 count = smaller(8u, left);
+        to.bytes8(word.text[i], count);
+        left -= count;
+    }
+}
+
+// Text of the source, whose bytes are constants after unrolling.
+template <u32 SIZE> DEVICE void write_literal(Writer& to, const char (&text)[SIZE]) {
+#pragma unroll
+    for (u32 at = 0; at + 1 < SIZE; at += 8) {
+        u64 bytes = 0;
+        u32 count = smaller(8u, SIZE - 1 - at);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+            if (i < count) bytes |= static_cast<u64>(static_cast<u8>(text[at + i])) << 8 * i;
+        }
+        to.bytes8(bytes, count);
+    }
+}
+
+DEVICE void begin_rows(Writer& to) { write_literal(to, "<pre>\n0\n"); }
+
+DEVICE void write_refusal(Writer& to, u32 refusal) {
+    write_literal(to, "<pre>\n1\n");
+    switch (refusal) {
+        case UNKNOWN_WORKLOAD: write_literal(to, "unknown workload\n"); break;
+        case UNKNOWN_COMMAND: write_literal(to, "unknown command\n"); break;
+        case WRONG_COUNT: write_literal(to, "wrong number of arguments\n"); break;
+        case NO_USER: write_literal(to, "no such user\n"); break;
+        case NO_CHECK: write_literal(to, "no such check\n"); break;
+        case NO_PAYEE: write_literal(to, "no such payee\n"); break;
+        case NO_ACCOUNT: write_literal(to, "no such account\n"); break;
+        case BAD_DATE: write_literal(to, "bad date\n"); break;
+        case BAD_AMOUNT: write_literal(to, "bad amount\n"); break;
+        case BAD_CHECKS: write_literal(to, "bad number of checks\n"); break;
+        case EMPTY_ARGUMENT: write_literal(to, "empty argument\n"); break;
+        case MALFORMED_ARGUMENT: write_literal(to, "malformed argument\n"); break;
+        default: write_literal(to, "transfer refused\n"); break;
+    }
+}
+
+// Command 1: the MD5 of "secret-U". That is at most 17 bytes, so one block, and it is made in registers.
+DEVICE void write_password(Writer& to, u32 user) {
+    u32 high = user / 100000000;
+    u64 low = eight_digits(user % 100000000) | ASCII_ZEROS;
+    // The number's digits from the left: those of `high` (none, one or two), then those of `low`.
+    u64 first = low;
+    u64 rest = 0;
+    u32 count = 8;
+    if (high == 0) {
+        u32 zeros = first_byte((low ^ ASCII_ZEROS) | 1ull << 56);
+        first = low >> 8 * zeros;
+        count = 8 - zeros;
+    } else {
+        u32 digits = high < 10 ? 1 : 2;
+        u64 top = high < 10 ? '0' + high : ('0' + high / 10) | ('0' + high % 10) << 8;
+        first = top | low << 8 * digits;
+        rest = low >> (64 - 8 * digits);
+        count = 8 + digits;
+    }
+    // "secret-", the digits, and the byte that ends MD5's text; low bytes first.
+    u64 text[3] = {0x002d746572636573ull | first << 56, first >> 8 | rest << 56, rest >> 8};
+    u32 length = 7 + count;
+    u64 end = 0x80ull << 8 * (length & 7);
+    text[1] |= length / 8 == 1 ? end : 0;
+    text[2] |= length / 8 == 2 ? end : 0;
+    u32 words[16] = {};
+    for (u32 i = 0; i < 3; ++i) {
+        words[2 * i] = static_cast<u32>(text[i]);
+        words[2 * i + 1] = static_cast<u32>(text[i] >> 32);
+    }
+    words[14] = 8 * length;
+    Md5State state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    md5_block(state, words);
+    begin_rows(to);
+    to.bytes8(hex_digits(state.a), 8);
+    to.bytes8(hex_digits(state.b), 8);
+    to.bytes8(hex_digits(state.c), 8);
+    to.bytes8(hex_digits(state.d), 8);
+    to.byte('\n');
+}
+
+// Commands 2 and 3: balances, or with deposits and withdrawals.
+DEVICE void write_accounts(Writer& to, u32 user, bool is_summary) {
+    begin_rows(to);
+    Stream stream(PURPOSE_ACCOUNTS, user, 0);
+    u32 count = counts_of(user).x;
+    for (u32 index = 0; index < count; ++index) {
+        uint2 balance = stream.below(9900000, 4);
+        uint2 deposits = stream.below(250000, 20);
+        uint2 withdrawals = stream.below(80000, 40);
+        u32 kind = index < 2 ? index + 1 : balance.y + 1;
+        write_account_number(to, account_number(user, index));
+        // "&0", the kind's digit, "&".
+        to.bytes8(0x26003026u | ('0' + kind) << 16, 4);
+        write_amount(to, 100000 + balance.x, is_summary ? '&' : '\n');
+        if (is_summary) {
+            u32 average = 1000 + deposits.x;
+            write_amount(to, average * (1 + deposits.y), '&');
+            write_amount(to, average, '&');
+            average = 500 + withdrawals.x;
+            write_amount(to, average * (1 + withdrawals.y), '&');
+            write_amount(to, average, '\n');
+        }
+    }
+}
+
+// Commands 5 and 8: bills that are due, or the payments from `start` to `end`, latest first.
+DEVICE void write_bills(Writer& to, u32 user, bool is_history, u32 start, u32 end) {
+    begin_rows(to);
+    Stream stream(is_history ? PURPOSE_PAYMENTS : PURPOSE_BILLS, user, 0);
+    u32 count = is_history ? 8 + stream.below(MAX_PAYMENTS - 7, 1).x : counts_of(user).y;
+    for (u32 index = 0; index < count; ++index) {
+        uint2 drawn = stream.below(9000000, 150000);
+        u32 days = stream.below(is_history ? PAYMENT_DAYS : 28, 1).x;
+        days = is_history ? TODAY - 1 - index * PAYMENT_DAYS - days : TODAY + 1 + days;
+        if (days < start || days > end) continue;
+        // Seven digits and "&".
+        u64 payee = eight_digits(1000000 + drawn.x) | ASCII_ZEROS;
+        to.bytes8(payee >> 8 | static_cast<u64>('&') << 56, 8);
+        write_date(to, days);
+        to.byte('&');
+        write_amount(to, 500 + drawn.y, '\n');
+    }
+}
+
+// Command 4: a check.
+DEVICE Refusal write_check(const BesimArgs& args, Writer& to, u32 user, Text query) {
+    u64 number;
+    u32 checks = 200 + Stream(PURPOSE_COUNTS, user, 1).below(800, 1).x;
+    if (!parse_number(take_part(query), number) || number == 0 || number > checks) return NO_CHECK;
+    Stream stream(PURPOSE_CHECK, user, static_cast<u32>(number));
+    uint2 amount = stream.below(300000, 700);
+    uint2 words = stream.below(args.payees.count, args.memos.count);
+    uint2 images = stream.below(CHECK_IMAGES, CHECK_IMAGES);
+    begin_rows(to);
+    write_amount(to, 100 + amount.x, ' ');
+    write_literal(to, "to ");
+    write_word(to, args.words[args.payees.first + words.x]);
+    write_literal(to, " on ");
+    write_date(to, TODAY - 1 - amount.y);
+    write_literal(to, " for ");
+    write_word(to, args.words[args.memos.first + words.y]);
+    write_literal(to, "&checks/front_");
+    to.byte('0' + images.x);
+    write_literal(to, ".png&checks/back_");
+    to.byte('0' + images.y);
+    write_literal(to, ".png\n");
+    return ANSWERED;
+}
+
+// Command 9: the address.
+DEVICE void write_profile(const BesimArgs& args, Writer& to, u32 user) {
+    Stream stream(PURPOSE_PROFILE, user, 0);
+    uint2 house = stream.below(999, args.streets.count);
+    uint2 place = stream.below(args.cities.count, 100);
+    uint2 person = stream.below(args.first_names.count, 8000000);
+    begin_rows(to);
+    print_u64(to, 1 + house.x);
+    to.byte(' ');
+    write_word(to, args.words[args.streets.first + house.y]);
+    to.byte('&');
+    const Word& city = args.words[args.cities.first + place.x];
+    write_word(to, city);
+    to.bytes8('&' | city.state[0] << 8 | city.state[1] << 16 | '&' << 24, 4);
+    to.bytes8((eight_digits(city.number * 100 + place.y) | ASCII_ZEROS) >> 24 | static_cast<u64>('&') << 40, 6);
+    write_word(to, args.words[args.first_names.first + person.x]);
+    to.byte('.');
+    print_u64(to, user);
+    write_literal(to, "@example.com&(555) ");
+    // Seven digits, the first not zero.
+    u64 phone = (eight_digits(2000000 + person.y) | ASCII_ZEROS) >> 8;
+    to.bytes8((phone & 0xffffff) | static_cast<u64>('-') << 24 | phone >> 24 << 32, 8);
+    to.byte('\n');
+}
+
+// What a hexadecimal digit stands for; 16 and more for any other byte.
+DEVICE u32 hex_value(u32 byte) {
+    u32 letter = (byte | 0x20) - 'a';
+    return byte - '0' < 10 ? byte - '0' : letter < 6 ? letter + 10 : 16;
+}
+
+// Takes the bytes an argument stands for into a confirmation's hash (FNV-1a); false where a `%` is not followed by two hexadecimal digits.
+DEVICE bool hash_argument(const Text& argument, u64& hash) {
+    // Digits of a `%` that are still to come, and their value so far.
+    u32 digits = 0;
+    u32 value = 0;
+    for (u32 at = 0; at < argument.length; at += 8) {
+        u64 bytes = argument.load(at);
+        u32 count = smaller(8u, argument.length - at);
+        for (u32 i = 0; i < count; ++i, bytes >>= 8) {
+            u32 byte = static_cast<u32>(bytes & 0xff);
+            if (digits > 0) {
+                u32 digit = hex_value(byte);
+                if (digit > 15) return false;
+                value = value << 4 | digit;
+                digits -= 1;
+                if (digits > 0) continue;
+                byte = value & 0xff;
+            } else if (byte == '%') {
+                digits = 2;
+                continue;
+            } else if (byte == '+') {
+                byte = ' ';
+            }
+            hash = (hash ^ byte) * 0x100000001b3ull;
+        }
+    }
+    hash = mix64(hash);
+    return digits == 0;
+}
+
+// Whether a user has an account of this number; `balance` is what is on it.
+DEVICE bool find_balance(u32 user, u64 number, i64& balance) {
+    u32 count = counts_of(user).x;
+    Stream stream(PURPOSE_ACCOUNTS, user, 0);
+    for (u32 index = 0; index < count; ++index) {
+        uint2 drawn = stream.below(9900000, 4);
+        // Those of deposits and withdrawals.
+        stream.bits();
+        stream.bits();
+        if (account_number(user, index) == number) {
+            balance = 100000 + drawn.x;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Commands 6, 7, 10 and 11: changes that are confirmed but not kept.
+DEVICE Refusal write_confirmation(Writer& to, u32 command, u32 user, Text query, u32 count) {
+    u64 hash = Stream(PURPOSE_CONFIRMATION, user, command).bits();
+    Text first = {query.from, 0}, second = first, third = first;
+    for (u32 i = 0; i < count; ++i) {
+        Text argument = take_part(query);
+        if (argument.length == 0) return EMPTY_ARGUMENT;
+        if (!hash_argument(argument, hash)) return MALFORMED_ARGUMENT;
+        if (i == 0) first = argument;
+        if (i == 1) second = argument;
+        if (i == 2) third = argument;
+    }
+    u64 number;
+    u64 checks;
+    u32 days;
+    i64 cents;
+    if (command == 6 || command == 7) {
+        if (!parse_number(first, number)) return NO_PAYEE;
+    } else if (command == 11) {
+        if (!parse_number(first, number) || !find_balance(user, number, cents)) return NO_ACCOUNT;
+    }
+    if (command == 7 || command == 11) {
+        if (!parse_date(second, days)) return BAD_DATE;
+    }
+    if (command == 7 && !parse_amount(third, cents)) return BAD_AMOUNT;
+    if (command == 11 && (!parse_number(third, checks) || checks - 1 >= 9999)) return BAD_CHECKS;
+    u64 prefix = command == 6 ? 0x4150 : command == 7 ? 0x5051 : command == 10 ? 0x5250 : 0x4f43;
+    // Twelve upper-case hexadecimal digits, the highest first, in bytes from the highest.
+    u64 bits = mix64(hash) >> 16;
+    u64 text[2] = {prefix | static_cast<u64>('-') << 16, 0};
+    for (u32 i = 0; i < 12; ++i) {
+        u32 digit = static_cast<u32>(bits >> (44 - 4 * i)) & 15;
+        u64 byte = digit < 10 ? '0' + digit : 'A' - 10 + digit;
+        text[(i + 3) / 8] |= byte << 8 * ((i + 3) % 8);
+    }
+    text[1] |= static_cast<u64>('\n') << 56;
+    begin_rows(to);
+    to.bytes8(text[0], 8);
+    to.bytes8(text[1], 8);
+    return ANSWERED;
+}
+
+// Command 12: two of the user's accounts with their balances after a transfer.
+DEVICE Refusal write_transfer(Writer& to, u32 user, Text query) {
+    u64 from, target;
+    u32 days;
+    i64 amount, from_balance, to_balance;
+    bool has_numbers = parse_number(take_part(query), from);
+    has_numbers = parse_number(take_part(query), target) && has_numbers;
+    if (!parse_amount(take_part(query), amount)) return BAD_AMOUNT;
+    if (!parse_date(take_part(query), days)) return BAD_DATE;
+    if (!has_numbers) return NO_ACCOUNT;
+    if (!find_balance(user, from, from_balance) || !find_balance(user, target, to_balance)) return TRANSFER_REFUSED;
+    if (from == target || amount > from_balance) return TRANSFER_REFUSED;
+    begin_rows(to);
+    write_account_number(to, from);
+    to.byte('&');
+    write_amount(to, static_cast<u32>(from_balance - amount), '\n');
+    write_account_number(to, target);
+    to.byte('&');
+    write_amount(to, static_cast<u32>(to_balance + amount), '\n');
+    return ANSWERED;
+}
+
+// How many arguments a command takes; none is that of one that does not exist.
+DEVICE u32 expected_arguments(u32 command) {
+    // A half byte each, command 0 lowest.
+    return command <= 12 ? static_cast<u32>(0x5471348121110ull >> 4 * command) & 15 : 0;
+}
+
+DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
+    Text workload = take_part(query);
+    if (workload.length != 1 || load8(workload.from, 1) != '1') return UNKNOWN_WORKLOAD;
+    // With nothing left there may have been no `&` after the command: it makes the difference of none and one empty argument.
+    u32 parts = count_ampersands(query);
+    u64 command64;
+    if (!parse_number(take_part(query), command64) || command64 > 12) return UNKNOWN_COMMAND;
+    u32 command = static_cast<u32>(command64);
+    if (command == 0) {
+        begin_rows(to);
+        return ANSWERED;
+    }
+    if (parts != expected_arguments(command)) return WRONG_COUNT;
+    u64 user64;
+    if (!parse_number(take_part(query), user64) || user64 - 1 >= args.users) return NO_USER;
+    u32 user = static_cast<u32>(user64);
+    switch (command) {
+        case 1: write_password(to, user); break;
+        case 2:
+        case 3: write_accounts(to, user, command == 3); break;
+        case 4: return write_check(args, to, user, query);
+        case 5: write_bills(to, user, false, 0, 0xffffffffu); break;
+        case 8: {
+            u32 start, end;
+            if (!parse_date(take_part(query), start) || !parse_date(take_part(query), end)) return BAD_DATE;
+            write_bills(to, user, true, start, end);
+            break;
+        }
+        case 9: write_profile(args, to, user); break;
+        case 12: return write_transfer(to, user, query);
+        default: return write_confirmation(to, command, user, query, parts - 1);
+    }
+    return ANSWERED;
+}
+
+KERNEL(answer_besim, BesimArgs, 128) {
+    u32 slot = global_thread();
+    u32 lane = slot / args.request_stride;
+    if (lane >= args.lanes) return;
+    const LaneResult& result = args.results[lane];
+    if (result.outcome != LANE_ACTIVE || slot - lane * args.request_stride >= result.request_count) {
+        args.answers[slot] = View{0, NO_TEXT};
+        return;
+    }
+    View request = args.requests[slot];
+    u32 offset = args.answer_base + slot * args.answer_stride;
+    Writer to(args.arena + offset, args.answer_stride);
+    Refusal refusal = answer_query(args, to, Text{args.arena + request.offset, request.length});
+    if (refusal != ANSWERED) write_refusal(to, refusal);
+    write_literal(to, "</pre>\n");
+    to.finish();
+    args.answers[slot] = View{offset, to.overflowed() ? NO_TEXT : to.length()};
+}

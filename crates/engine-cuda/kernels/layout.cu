@@ -1,0 +1,348 @@
+// Layouts: what becomes of runs and fragments (paper, section 4.3.2; the last two are not in the paper).
+//
+//   column      column-major: a thread a lane; unit u of the warp's 32 lanes lies side by side, so that a warp stores 512 bytes at once. Lanes
+//               are filled up before each fragment until they are level (the paper's padding, by a maximum over the warp), and from
+//               there write the same units together.
+//   transposed  the same turned back to one body after the other, the padding squeezed out on the way. The paper pads with white
+//               space, which stays in the page; here it is a byte that no text has, and bodies stay what the page says.
+//   row         row-major: a warp a request, 16-byte stores from shared memory.
+//   runs        the runs alone, and where the fragments go: whoever sends the answer has the fragments.
+//
+// lane_offsets says where each lane's body goes when bodies are delivered one after the other; deliver_texts takes along what else
+// the host needs of a lane.
+#include "layout.cuh"
+
+#define SCAN_THREADS 256u
+
+DEVICE u64 shfl_up(u64 value, u32 by) { return __shfl_up_sync(FULL_MASK, value, by); }
+DEVICE u32 shfl_up(u32 value, u32 by) { return __shfl_up_sync(FULL_MASK, value, by); }
+
+DEVICE void add(LaneOffsets& to, const LaneOffsets& more) {
+    to.body += more.body;
+    to.segments += more.segments;
+    to.texts += more.texts;
+    to.requests += more.requests;
+    to.headers += more.headers;
+}
+
+DEVICE LaneOffsets size_of(const LaneResult& result, u32 runs_only) {
+    LaneOffsets size = {};
+    bool finished = result.outcome == LANE_FINISHED;
+    if (finished) size.body = ((runs_only ? result.run_length : result.body_length) + UNIT - 1) & ~(UNIT - 1);
+    if (finished && runs_only) size.segments = result.segment_count;
+    if (finished || result.outcome == LANE_ACTIVE) {
+        size.texts = result.texts_length;
+        size.requests = result.request_count;
+        size.headers = result.header_count;
+    }
+    return size;
+}
+
+// Prefix sums over the lanes, by one block: within warps by shuffles, over warps in shared memory, then on to the next 256 lanes.
+KERNEL(lane_offsets, OffsetsArgs, SCAN_THREADS) {
+    SHARED_ARRAY(LaneOffsets, warps, SCAN_THREADS / WARP);
+    u32 warp = threadIdx.x / WARP;
+    LaneOffsets before = {};
+    for (u32 first = 0; first < args.lanes; first += SCAN_THREADS) {
+        u32 index = first + threadIdx.x;
+        LaneOffsets size = {};
+        if (index < args.lanes) size = size_of(args.results[index], args.runs_only);
+        LaneOffsets sum = size;
+        for (u32 by = 1; by < WARP; by *= 2) {
+            LaneOffsets lower = {shfl_up(sum.body, by), shfl_up(sum.segments, by), shfl_up(sum.texts, by),
+                                 shfl_up(sum.requests, by), shfl_up(sum.headers, by)};
+            if (warp_lane() >= by) add(sum, lower);
+        }
+        if (warp_lane() == WARP - 1) warps[warp] = sum;
+        __syncthreads();
+        LaneOffsets all = before;
+        for (u32 other = 0; other < SCAN_THREADS / WARP; ++other) {
+            if (other < warp) add(before, warps[other]);
+            add(all, warps[other]);
+        }
+        LaneOffsets start = before;
+        add(start, sum);
+        start.body -= size.body;
+        start.segments -= size.segments;
+        start.texts -= size.texts;
+        start.requests -= size.requests;
+        start.headers -= size.headers;
+        if (index < args.lanes) args.offsets[index] = start;
+        before = all;
+        // The sums of the warps have been read by all before they are written again.
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) args.offsets[args.lanes] = before;
+}
+
+// Copies a text to where texts are delivered and gives its place there.
+DEVICE View deliver(const TextsArgs& args, View text, u32& at) {
+    View to = {at, text.length};
+    Writer writer(args.texts_out + at, (text.length + 7) & ~7u);
+    writer.text(args.arena + text.offset, text.length);
+    writer.finish();
+    at += (text.length + 7) & ~7u;
+    return to;
+}
+
+// A thread a lane: these are few and short.
+KERNEL(deliver_texts, TextsArgs, 128) {
+    u32 index = global_thread();
+    if (index >= args.lanes) return;
+    LaneResult result = args.results[index];
+    LaneOffsets offsets = args.offsets[index];
+    const LaneOffsets& sums = args.offsets[args.lanes];
+    // Where the room is too small for all of them the host sees that from the sums, and asks again.
+    bool fits = sums.texts <= args.texts_capacity && sums.requests <= args.requests_capacity &&
+                sums.headers <= args.headers_capacity;
+    if (fits && result.outcome <= LANE_FINISHED) {
+        u32 lane = args.lane_list ? args.lane_list[index] : index;
+        u32 at = offsets.texts;
+        for (u32 i = 0; i < result.request_count; ++i) {
+            View text = args.regions.requests[u64(args.regions.request_stride) * index + i];
+            args.requests_out[offsets.requests + i] = {lane, 0, deliver(args, text, at)};
+        }
+        for (u32 i = 0; i < result.header_count; ++i) {
+            HeaderValue header = args.regions.headers[u64(args.regions.header_stride) * index + i];
+            args.headers_out[offsets.headers + i] = {lane, header.name, deliver(args, header.value, at)};
+        }
+        if (result.file.length != NO_TEXT) result.file = deliver(args, result.file, at);
+    }
+    args.results_out[index] = result;
+}
+
+#define ROW_WARPS 4u
+#define ROW_TILE 1024u
+
+// A warp a request: its pieces are appended in a tile of shared memory, which is stored 16 bytes a thread whenever it is full.
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
+    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
+    const Pieces& pieces = args.pieces;
+    u32 index = global_thread() / WARP;
+    if (index >= lanes_of(pieces)) return;
+    LaneResult result = pieces.results[index];
+    if (result.outcome != LANE_FINISHED) return;
+    u64 to = args.offsets ? args.offsets[index].body : args.pitch * index;
+    u32 head = pieces.heads ? pieces.head_lengths[index] : 0;
+    u64 bytes = u64(head) + (args.runs_only ? result.run_length : result.body_length);
+    // Too large for where it goes: the host sees that, and asks again.
+    u64 end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
+    if (end > args.out_capacity || (!args.offsets && end > to + args.pitch)) return;
+    Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
+    const u8* run = pieces.runs + u64(pieces.run_stride) * index;
+    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
+    // The head, then parts of the run and fragments by turns, the run's end last: one loop, so that there is one copy of the code.
+    u32 count = args.runs_only ? 0 : result.segment_count;
+    const u8* from = pieces.heads + u64(pieces.head_stride) * index;
+    u32 length = head, at = 0;
+    for (u32 piece = 0;; ++piece) {
+        tile.append(from, length);
+        if (piece > 2 * count) break;
+        if (piece % 2 == 0) {
+            u32 end = piece / 2 < count ? segments[piece / 2].run_end : result.run_length;
+            from = run + at;
+            length = end - at;
+            at = end;
+        } else {
+            Fragment fragment = pieces.fragments[segments[piece / 2].fragment];
+            from = pieces.fragment_bytes + fragment.offset;
+            length = fragment.length;
+        }
+    }
+    if (args.segments_out && args.runs_only) {
+        u32 first = args.offsets[index].segments;
+        for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity; i += WARP)
+            args.segments_out[first + i] = segments[i];
+    }
+    tile.finish();
+}
+
+// A lane's column: bytes are collected in a unit and stored when it is full.
+struct ColumnWriter {
+    // Unit 0 of the lane; the next one is a row further.
+    u8* column;
+    u32 capacity;
+    u32 row;
+    u32 filled;
+    u64 low;
+    u64 high;
+
+    DEVICE_METHOD ColumnWriter(u8* tile, u32 rows) : column(tile + warp_lane() * UNIT), capacity(rows), row(0), filled(0), low(0), high(0) {}
+
+    DEVICE_METHOD void store(uint4 unit) {
+        if (row < capacity) *reinterpret_cast<uint4*>(column + u64(row) * (WARP * UNIT)) = unit;
+        ++row;
+    }
+
+    DEVICE_METHOD void store(u64 first, u64 second) { store(make_uint4(u32(first), u32(first >> 32), u32(second), u32(second >> 32))); }
+
+    // Up to 8 bytes, the rest of the word zero.
+    DEVICE_METHOD void bytes8(u64 bytes, u32 count) {
+        u64 rest = 0;
+        if (filled < 8) {
+            low |= bytes << 8 * filled;
+            if (filled > 0) high |= bytes >> (64 - 8 * filled);
+        } else {
+            high |= bytes << (8 * filled - 64);
+            if (filled > 8) rest = bytes >> (128 - 8 * filled);
+        }
+        filled += count;
+        if (filled >= UNIT) {
+            store(low, high);
+            low = rest;
+            high = 0;
+            filled -= UNIT;
+        }
+    }
+
+    DEVICE_METHOD void text(const u8* from, u32 length) {
+        for (u32 at = 0; at < length; at += 8) {
+            u32 count = smaller(length - at, 8u);
+            bytes8(load8(from + at, count), count);
+        }
+    }
+
+    // Fills the unit under way up with padding.
+    DEVICE_METHOD void fill_up() {
+        if (filled == 0) return;
+        u64 pads = ~0ull;
+        if (filled < 8) {
+            low |= pads << 8 * filled;
+            high = pads;
+        } else {
+            high |= filled == 8 ? pads : pads << (8 * filled - 64);
+        }
+        store(low, high);
+        low = high = filled = 0;
+    }
+
+    DEVICE_METHOD void pad_to(u32 rows) {
+        while (row < rows) store(~0ull, ~0ull);
+    }
+};
+
+#define NO_FRAGMENT 0xffffffffu
+
+// A thread a lane, a warp a tile. Between fragments each lane writes its own bytes; before a fragment the lanes that have the same one next
+// are brought level, and then store its units side by side.
+KERNEL(render_column, ColumnArgs, 128) {
+    const Pieces& pieces = args.pieces;
+    u32 index = global_thread();
+    u32 lanes = lanes_of(pieces);
+    u32 tile = index / WARP;
+    if (tile * WARP >= lanes) return;
+    bool renders = index < lanes && pieces.results[index].outcome == LANE_FINISHED;
+    u32 own = renders ? index : 0;
+    u32 run_length = renders ? pieces.results[own].run_length : 0;
+    u32 segment_count = renders ? pieces.results[own].segment_count : 0;
+    ColumnWriter writer(args.tiles + u64(tile) * args.rows_capacity * (WARP * UNIT), args.rows_capacity);
+    if (renders && pieces.heads) writer.text(pieces.heads + u64(pieces.head_stride) * own, pieces.head_lengths[own]);
+    const u8* run = pieces.runs + u64(pieces.run_stride) * own;
+    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * own;
+    u32 at = 0;
+    for (u32 i = 0; __any_sync(FULL_MASK, renders && i <= segment_count); ++i) {
+        Segment segment = {run_length, NO_FRAGMENT};
+        if (i < segment_count) segment = segments[i];
+        if (i <= segment_count) {
+            writer.text(run + at, segment.run_end - at);
+            at = segment.run_end;
+        }
+        u32 having = __ballot_sync(FULL_MASK, segment.fragment != NO_FRAGMENT);
+        if (segment.fragment == NO_FRAGMENT) continue;
+        u32 same = __match_any_sync(having, segment.fragment);
+        writer.fill_up();
+        writer.pad_to(__reduce_max_sync(same, writer.row));
+        Fragment fragment = pieces.fragments[segment.fragment];
+        const u8* units = pieces.fragment_bytes + fragment.offset;
+        for (u32 byte = 0; byte < fragment.length; byte += UNIT) writer.store(*reinterpret_cast<const uint4*>(units + byte));
+    }
+    writer.fill_up();
+    u32 rows = __reduce_max_sync(FULL_MASK, writer.row);
+    if (renders) writer.pad_to(rows);
+    if (warp_lane() == 0) {
+        args.tile_rows[tile] = smaller(rows, args.rows_capacity);
+        if (rows > args.rows_capacity) atomicMax(args.rows_needed, rows);
+    }
+}
+
+// How many bytes of a unit are text: padding comes last.
+DEVICE u32 text_bytes(uint4 unit) {
+    u64 low = u64(unit.y) << 32 | unit.x, high = u64(unit.w) << 32 | unit.z;
+    // The padding's bits are all ones, and the byte before has a zero among its own.
+    u32 pads = high == ~0ull ? 8 + u32(__clzll(i64(~low))) / 8 : u32(__clzll(i64(~high))) / 8;
+    return UNIT - smaller(pads, UNIT);
+}
+
+#define TURN_WARPS 8u
+// A lane's bytes that wait for a whole unit, and those of a turn.
+#define TURN_BYTES (WARP * UNIT + UNIT)
+
+// The bytes of 32 units, one a thread, behind one another in `to` from `filled` on; gives how many.
+DEVICE u32 squeeze(u8* to, u32 filled, uint4 unit, u32 count) {
+    u32 end = count;
+    for (u32 by = 1; by < WARP; by *= 2) {
+        u32 lower = __shfl_up_sync(FULL_MASK, end, by);
+        if (warp_lane() >= by) end += lower;
+    }
+    u8* at = to + filled + end - count;
+    u64 word = u64(unit.y) << 32 | unit.x;
+    for (u32 byte = 0; byte < count; ++byte) {
+        if (byte == 8) word = u64(unit.w) << 32 | unit.z;
+        at[byte] = u8(word);
+        word >>= 8;
+    }
+    return __shfl_sync(FULL_MASK, end, WARP - 1);
+}
+
+// A block a tile: 32 rows at a time are loaded as they lie, 512 bytes a warp, and then taken lane by lane, a warp a lane, a unit
+// a thread: padding is squeezed out in shared memory and whole units go on to the lane's body (after Ruetsch and Micikevicius, the
+// transpose through shared memory).
+KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
+    SHARED_ARRAY(uint4, units, WARP * (WARP + 1));
+    SHARED_ARRAY(u8, waiting, WARP * TURN_BYTES);
+    const Pieces& pieces = args.pieces;
+    u32 warp = threadIdx.x / WARP, thread = warp_lane();
+    u32 rows = args.tile_rows[blockIdx.x];
+    const u8* tile = args.tiles + u64(blockIdx.x) * args.rows_capacity * (WARP * UNIT);
+    // What each warp knows of its own lanes: bytes that wait, and bytes of the body stored.
+    const u32 LANES = WARP / TURN_WARPS;
+    u32 filled[LANES];
+    u64 stored[LANES];
+    for (u32 own = 0; own < LANES; ++own) filled[own] = 0, stored[own] = 0;
+    for (u32 first = 0; first < rows; first += WARP) {
+        for (u32 row = warp; row < WARP; row += TURN_WARPS) {
+            uint4 unit = make_uint4(~0u, ~0u, ~0u, ~0u);
+            if (first + row < rows)
+                unit = *reinterpret_cast<const uint4*>(tile + (u64(first + row) * WARP + thread) * UNIT);
+            units[row * (WARP + 1) + thread] = unit;
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 own = 0; own < LANES; ++own) {
+            u32 lane = warp * LANES + own;
+            u32 index = blockIdx.x * WARP + lane;
+            if (index >= lanes_of(pieces) || pieces.results[index].outcome != LANE_FINISHED) continue;
+            u64 to = args.offsets ? args.offsets[index].body : args.pitch * index;
+            u64 limit = args.offsets ? args.out_capacity : smaller(args.out_capacity, to + args.pitch);
+            u8* wait = waiting + lane * TURN_BYTES;
+            uint4 unit = units[thread * (WARP + 1) + lane];
+            u32 all = filled[own] + squeeze(wait, filled[own], unit, text_bytes(unit));
+            __syncwarp(FULL_MASK);
+            // The last time what is left goes, too, padding behind it.
+            bool last = first + WARP >= rows;
+            u32 bytes = last ? (all + UNIT - 1) & ~(UNIT - 1) : all & ~(UNIT - 1);
+            bool fits = to + stored[own] + bytes <= limit;
+            for (u32 at = thread * UNIT; fits && at < bytes; at += WARP * UNIT)
+                *reinterpret_cast<uint4*>(args.out + to + stored[own] + at) =
+                    *reinterpret_cast<const uint4*>(wait + at);
+            // Bytes of the unfinished unit move to the front.
+            u8 moved = bytes + thread < all ? wait[bytes + thread] : u8(0);
+            __syncwarp(FULL_MASK);
+            if (bytes + thread < all) wait[thread] = moved;
+            __syncwarp(FULL_MASK);
+            filled[own] = last ? 0 : all - bytes;
+            stored[own] += bytes;
+        }
+        __syncthreads();
+    }
+}

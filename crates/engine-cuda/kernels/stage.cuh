@@ -1,0 +1,164 @@
+// The instructions of a stage's program (src/program.rs makes them) and what a launch of it is given.
+#pragma once
+#include "abi.cuh"
+
+struct __align__(16) Instruction {
+    u16 code;
+    u16 a;
+    u16 b;
+    u16 c;
+    u32 d;
+    u32 e;
+};
+
+// In the order of src/program.rs.
+enum Code : u16 {
+    CODE_END,
+    CODE_FINISH,
+    CODE_JUMP,
+    CODE_JUMP_UNLESS,
+    CODE_COPY,
+    CODE_FIELD,
+    CODE_LENGTH,
+    CODE_ITEM,
+    CODE_CONSTANT_ITEM,
+    CODE_INT_ARITHMETIC,
+    CODE_FLOAT_ARITHMETIC,
+    CODE_NEGATE_INT,
+    CODE_NEGATE_FLOAT,
+    CODE_ABSOLUTE_INT,
+    CODE_ABSOLUTE_FLOAT,
+    CODE_COMPARE_TEXT,
+    CODE_COMPARE_INT,
+    CODE_COMPARE_FLOAT,
+    CODE_NOT,
+    CODE_TRUTH_TEXT,
+    CODE_TRUTH_INT,
+    CODE_TRUTH_FLOAT,
+    CODE_INT_TO_FLOAT,
+    CODE_FLOAT_TO_INT,
+    CODE_INT_TO_TEXT,
+    CODE_FLOAT_TO_TEXT,
+    CODE_BOOL_TO_TEXT,
+    CODE_TEXT_TO_INT,
+    CODE_TEXT_TO_FLOAT,
+    CODE_CONCAT,
+    CODE_TEXT,
+    CODE_REPLACE,
+    CODE_TEXT_TEST,
+    CODE_TEXT_LENGTH,
+    CODE_LOOP_BEGIN,
+    CODE_FILTER_BEGIN,
+    CODE_FILTER_NEXT,
+    CODE_FILTER_KEEP,
+    CODE_FILTER_END,
+    CODE_TURN,
+    CODE_TURN_KEPT,
+    CODE_TURN_END,
+    CODE_FOLD,
+    CODE_SEGMENT,
+    CODE_PUT_TEXT,
+    CODE_PUT_INT,
+    CODE_PUT_FLOAT,
+    CODE_PUT_BOOL,
+    CODE_REQUEST,
+    CODE_STATUS,
+    CODE_HEADER,
+    CODE_FILE,
+    CODE_SESSION_CREATE,
+    CODE_SESSION_DESTROY,
+};
+
+// Text functions, in the order of src/program.rs.
+enum TextFunction : u32 {
+    TEXT_UPPER,
+    TEXT_LOWER,
+    TEXT_TITLE,
+    TEXT_CAPITALIZE,
+    TEXT_TRIM,
+    TEXT_FIRST,
+    TEXT_LAST,
+    TEXT_URL_ENCODE,
+    TEXT_MD5,
+    // Then the escapes, in the order of Escape.
+    TEXT_ESCAPE,
+};
+
+// How a text is made harmless; the engine's Escape.
+enum Escape : u32 {
+    ESCAPE_NONE,
+    ESCAPE_HTML,
+    ESCAPE_PERCENT,
+    ESCAPE_HEADER,
+};
+
+// The engine's TextTest.
+enum TextTest : u32 {
+    TEST_CONTAINS,
+    TEST_STARTS_WITH,
+    TEST_ENDS_WITH,
+};
+
+struct __align__(16) Constant {
+    u32 reg;
+    u32 unused;
+    u64 bits;
+};
+
+// A header that a lane sets.
+struct HeaderValue {
+    u32 name;
+    u32 unused;
+    View value;
+};
+
+// A fragment: its place among all fragments of the service, which begin at multiples of 16 and are filled up with PAD.
+struct __align__(8) Fragment {
+    u32 offset;
+    u32 length;
+};
+
+// What each lane of a launch may use, and how large its share of each buffer is.
+struct Regions {
+    // Output: runs (bytes, a multiple of 16) and segments.
+    u8* runs;
+    Segment* segments;
+    u32 run_stride;
+    u32 segment_stride;
+    // Texts made: bytes of the arena from text_base on, a multiple of 16 each.
+    u32 text_base;
+    u32 text_stride;
+    View* requests;
+    HeaderValue* headers;
+    u32 request_stride;
+    u32 header_stride;
+};
+
+struct StageArgs {
+    const Instruction* code;
+    const Constant* constants;
+    const u16* parts;
+    const u64* tables;
+    const u64* columns;
+    u8* arena;
+    const Fragment* fragments;
+    const u8* fragment_bytes;
+    const u8* case_tables;
+    // Registers in global memory where the block's shared memory is too small; else null. A warp's share after the other.
+    u64* registers;
+    // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count if that is less.
+    const u32* lane_list;
+    const u32* lane_count;
+    // By place in the launch, like the regions: in and out. Lanes that are not LANE_ACTIVE are left alone.
+    LaneResult* results;
+    Regions regions;
+    u32 lanes;
+    u32 register_count;
+    u32 constant_count;
+    // Does the stage end with a call? Else its lanes are finished.
+    u32 has_call;
+    u32 body_bytes_max;
+    u32 text_bytes_max;
+    u32 turns_max;
+    u32 unused;
+};

@@ -1,0 +1,341 @@
+//! The executor on a GPU: stages of cohorts, several in flight, each in a slot with a stream of its own.
+//!
+//! ```text
+//!   submit: a free slot takes the work, packs its columns, launches  ─┐ (Busy when there is none)
+//!   ... the device calls back, `wake` wakes the event loop ...        │
+//!   poll: lanes that are done are unpacked into the cohort;          ─┘
+//!         lanes whose share of the memory was too small are launched again with more;
+//!         lanes that only the host can run (floats to a power) are run by the host executor
+//! ```
+//! With the backend on the device (layouts B and on, where all calls that a page has left go to the embedded BeSim) one
+//! launch goes through all stages of the page.
+//!
+//! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is done, so the host executor
+//! runs what was in flight, and everything after it.
+
+mod job;
+mod slot;
+mod unpack;
+pub(crate) mod upload;
+
+use crate::besim::BesimTables;
+use crate::case::CaseTables;
+use crate::cohort::is_embedded;
+use crate::gpu::{GpuError, SharedGpu, Stream};
+use crate::layout::Layout;
+use job::{Job, Room};
+use rhythm_besim::Bank;
+use rhythm_engine::cohort::LaneState;
+use rhythm_engine::device::host::Host;
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine::page::Service;
+use rhythm_protocol::scan::Level;
+use slot::{Shared, Slot, Wake};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use upload::DeviceService;
+
+/// What an executor is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How answers are made on the device and brought to the host.
+    pub layout: Layout,
+    /// What a lane may ask for.
+    pub limits: LaneLimits,
+    /// Cohorts on the device at a time, at least 1: each has memory of its own.
+    pub in_flight: usize,
+    /// Users of the embedded BeSim, where the device may answer for it.
+    pub besim_users: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            layout: Layout::default(),
+            limits: LaneLimits::default(),
+            in_flight: 4,
+            besim_users: None,
+        }
+    }
+}
+
+/// What an executor has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Launches of a cohort, or of a part of one.
+    pub launches: u64,
+    /// Lanes launched, each time counted.
+    pub lanes: u64,
+    /// Lanes launched again, with more room.
+    pub again: u64,
+    /// Lanes that the host ran: because only it can, or for want of device memory.
+    pub on_host: u64,
+}
+
+/// A service that has been uploaded, and what its cohorts were found to need.
+#[derive(Debug)]
+struct Known {
+    service: Weak<Service>,
+    device: Arc<DeviceService>,
+    /// By page and first stage.
+    rooms: HashMap<(usize, usize), Room>,
+}
+
+/// The executor. See the module.
+pub struct CudaExecutor {
+    gpu: SharedGpu,
+    options: Options,
+    wake: Wake,
+    shared: Shared,
+    services: Vec<Known>,
+    slots: Vec<Slot>,
+    upload_stream: Stream,
+    done: Vec<Work>,
+    in_flight: usize,
+    host: Host,
+    /// The bank that answers for lanes which the host runs through to their end.
+    bank: Option<Bank>,
+    lost: Option<GpuError>,
+    statistics: Statistics,
+}
+
+impl std::fmt::Debug for CudaExecutor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaExecutor")
+            .field("gpu", &self.gpu)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CudaExecutor {
+    /// An executor on this GPU. `wake` is called, from any thread, when there is something to poll.
+    ///
+    /// # Errors
+    /// The device has no room, or failed.
+    pub fn new(gpu: SharedGpu, options: Options, wake: Wake) -> Result<CudaExecutor, GpuError> {
+        let upload_stream = gpu.stream()?;
+        let bank = options
+            .besim_users
+            .filter(|_| options.layout != Layout::A)
+            .map(Bank::new);
+        let shared = Shared {
+            layout: options.layout,
+            case_tables: upload::upload(&gpu, upload_stream, &CaseTables::bytes())?,
+            besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
+        };
+        let slots = (0..options.in_flight.max(1))
+            .map(|_| Slot::new(&gpu))
+            .collect::<Result<_, _>>()?;
+        Ok(CudaExecutor {
+            gpu,
+            options,
+            wake,
+            shared,
+            services: Vec::new(),
+            slots,
+            upload_stream,
+            done: Vec::new(),
+            in_flight: 0,
+            host: Host::new(options.limits, Level::active()),
+            bank,
+            lost: None,
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// Why the device was given up, if it was.
+    #[must_use]
+    pub fn lost(&self) -> Option<&GpuError> {
+        self.lost.as_ref()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// The service on the device; uploaded when it is met first, forgotten when nobody serves it any more.
+    fn known(&mut self, service: &Arc<Service>) -> Result<usize, GpuError> {
+        let is_it = |known: &Known| std::ptr::eq(known.service.as_ptr(), Arc::as_ptr(service));
+        if let Some(index) = self.services.iter().position(is_it) {
+            return Ok(index);
+        }
+        self.services
+            .retain(|known| known.service.strong_count() > 0);
+        self.services.push(Known {
+            service: Arc::downgrade(service),
+            device: Arc::new(DeviceService::new(&self.gpu, self.upload_stream, service)?),
+            rooms: HashMap::new(),
+        });
+        Ok(self.services.len() - 1)
+    }
+
+    /// The job that a piece of work is.
+    #[allow(clippy::result_large_err)]
+    fn job(&mut self, work: Work) -> Result<Job, (Work, GpuError)> {
+        let index = match self.known(&work.service) {
+            Ok(index) => index,
+            Err(error) => return Err((work, error)),
+        };
+        let known = &mut self.services[index];
+        let program = work.program();
+        let first = work.cohort.stage;
+        let is_on_device = self.bank.is_some()
+            && (program.calls[first..].iter()).all(|call| is_embedded(&work.service, call.backend));
+        let last = if is_on_device {
+            program.stages.len() - 1
+        } else {
+            first
+        };
+        let stages = &known.device.pages[work.page].page.stages[first..=last];
+        let room =
+            *(known.rooms.entry((work.page, first))).or_insert_with(|| Room::guess(stages.iter()));
+        let active = |(lane, state): (usize, &LaneState)| {
+            (*state == LaneState::Active).then_some(lane as u32)
+        };
+        let pending = work
+            .cohort
+            .lanes
+            .iter()
+            .enumerate()
+            .filter_map(active)
+            .collect();
+        Ok(Job {
+            first,
+            last,
+            pending,
+            launched: 0,
+            host: Vec::new(),
+            requests: Vec::new(),
+            headers_from: work.cohort.output.headers.len(),
+            room,
+            limits: self.options.limits,
+            service: known.device.clone(),
+            work,
+        })
+    }
+
+    /// Launches what a job has pending in a slot; what cannot be launched is the host's.
+    fn launch(&mut self, slot: usize, mut job: Job) {
+        let service = job.service.clone();
+        let slot = &mut self.slots[slot];
+        match slot.launch(&mut job, &service, &self.shared, &self.wake) {
+            Ok(()) => {
+                self.statistics.launches += 1;
+                self.statistics.lanes += job.launched as u64;
+                slot.job = Some(job);
+            }
+            Err(error) => {
+                slot.drain();
+                if matches!(error, GpuError::OutOfMemory(_)) {
+                    tracing::warn!(%error, "the host runs a cohort");
+                } else {
+                    self.lose(&error);
+                }
+                let pending = std::mem::take(&mut job.pending);
+                job.host.extend(pending);
+                self.finish(job);
+            }
+        }
+    }
+
+    /// The device is lost: from now on the host runs everything.
+    fn lose(&mut self, error: &GpuError) {
+        if self.lost.is_none() {
+            tracing::error!(%error, "the GPU is lost: the host renders from now on");
+            self.lost = Some(error.clone());
+        }
+    }
+
+    /// All lanes are done on the device: the host runs what is left to it, and the work is done.
+    fn finish(&mut self, job: Job) {
+        self.statistics.on_host += job.host.len() as u64;
+        let work = unpack::finish(job, &mut self.host, self.bank.as_ref());
+        self.done.push(work);
+        (self.wake)();
+    }
+
+    /// Takes what a slot's launch has delivered.
+    fn collect(&mut self, index: usize, outcome: Result<(), GpuError>) {
+        let slot = &mut self.slots[index];
+        let Some(mut job) = slot.job.take() else {
+            return;
+        };
+        if let Err(error) = outcome {
+            self.lose(&error);
+            let pending = std::mem::take(&mut job.pending);
+            job.host.extend(pending);
+            return self.finish(job);
+        }
+        let layout = self.shared.layout;
+        unpack::unpack(&mut job, &slot.delivered(), layout);
+        // Remembered for the next cohort of the page.
+        let same = |known: &&mut Known| Arc::ptr_eq(&known.device, &job.service);
+        if let Some(known) = self.services.iter_mut().find(same)
+            && let Some(room) = known.rooms.get_mut(&(job.work.page, job.first))
+        {
+            room.remember(&job.room);
+        }
+        if job.pending.is_empty() {
+            self.finish(job);
+        } else {
+            self.statistics.again += job.pending.len() as u64;
+            self.launch(index, job);
+        }
+    }
+}
+
+impl Executor for CudaExecutor {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+        if self.lost.is_some() || !work.cohort.has_active() {
+            // Stages without lanes, and all once there is no device.
+            self.host.submit(work)?;
+            self.host.poll(&mut self.done);
+            self.in_flight += 1;
+            (self.wake)();
+            return Ok(());
+        }
+        let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {
+            return Err(Refusal::Busy(work));
+        };
+        self.in_flight += 1;
+        match self.job(work) {
+            Ok(job) => self.launch(slot, job),
+            Err((work, error)) => {
+                self.lose(&error);
+                self.in_flight -= 1;
+                return self.submit(work);
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        for index in 0..self.slots.len() {
+            if let Some(outcome) = self.slots[index].take_completed() {
+                self.collect(index, outcome);
+            }
+        }
+        self.in_flight -= self.done.len();
+        done.append(&mut self.done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Drop for CudaExecutor {
+    fn drop(&mut self) {
+        // The slots' memory must not be freed under running kernels.
+        for slot in &self.slots {
+            slot.drain();
+        }
+    }
+}

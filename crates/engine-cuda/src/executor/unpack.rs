@@ -1,0 +1,343 @@
+//! From what a launch delivered into the cohort.
+
+use super::job::Job;
+use super::slot::Delivered;
+use crate::abi::{LaneResult, NO_TEXT, Outcome};
+use crate::launch::PAD;
+use crate::layout::Layout;
+use crate::program::Decoding;
+use rhythm_besim::Bank;
+use rhythm_engine::cohort::{
+    Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View,
+};
+use rhythm_engine::device::host::Host;
+use rhythm_engine::device::{Executor, LaneOutput, Output, SessionChange, Work};
+
+/// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with the job.
+pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
+    if !enough_room(job, delivered, layout) {
+        // Nothing has been taken yet: all of it is launched again.
+        return;
+    }
+    let decodes = job.first > 0 && !job.is_last();
+    let later = job.pending.split_off(job.launched);
+    let launched = std::mem::replace(&mut job.pending, later);
+    let output = &mut job.work.cohort.output;
+    output
+        .lanes
+        .resize(job.work.cohort.lanes.len(), LaneOutput::default());
+    output.runs.truncate(output.runs_used);
+    output.segments.truncate(output.segments_used);
+    let mut again = Vec::new();
+    let launched_with = job.room;
+    for (index, &lane) in launched.iter().enumerate() {
+        let result = delivered.result(index);
+        let cohort = &mut *job.work.cohort;
+        match Outcome::of(result.outcome) {
+            Outcome::Room => {
+                job.room.grow(&result);
+                // One that no growing helps would come back for ever.
+                let to = if job.room == launched_with {
+                    &mut job.host
+                } else {
+                    &mut again
+                };
+                to.push(lane);
+            }
+            Outcome::Host => job.host.push(lane),
+            Outcome::Failed(error) => cohort.fail(lane as usize, error),
+            // A stage that is not the last of its launch leaves no lane active.
+            Outcome::Active => {
+                let texts = Texts::of(&result, delivered, index);
+                if texts
+                    .take(cohort, lane, delivered, &mut job.requests)
+                    .is_none()
+                {
+                    cohort.fail(lane as usize, LaneError::TooLarge);
+                } else if decodes {
+                    let decoding = &job.service.pages[job.work.page].page.decodings[job.first - 1];
+                    let fields = &job.work.service.pages[job.work.page];
+                    take_decoded(
+                        cohort,
+                        fields,
+                        job.first - 1,
+                        decoding,
+                        lane as usize,
+                        delivered,
+                    );
+                }
+            }
+            Outcome::Finished => {
+                let texts = Texts::of(&result, delivered, index);
+                match texts.take(cohort, lane, delivered, &mut job.requests) {
+                    None => cohort.fail(lane as usize, LaneError::TooLarge),
+                    Some(file) => {
+                        cohort.lanes[lane as usize] = LaneState::Finished;
+                        let answer =
+                            take_body(&mut cohort.output, delivered, index, &result, layout);
+                        cohort.output.lanes[lane as usize] = LaneOutput { file, ..answer };
+                    }
+                }
+            }
+        }
+    }
+    let output = &mut job.work.cohort.output;
+    output.runs_used = output.runs.len();
+    output.segments_used = output.segments.len();
+    again.append(&mut job.pending);
+    job.pending = again;
+}
+
+/// Whether what concerns the launch as a whole had room; if not, the job's room has grown.
+fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool {
+    let counters = delivered.counters();
+    let mut enough = true;
+    let mut fit = |room: &mut u32, needed: u32| {
+        if needed > *room {
+            *room = needed.next_power_of_two();
+            enough = false;
+        }
+    };
+    fit(&mut job.room.items, counters.item_rows);
+    fit(&mut job.room.rows, counters.tile_rows);
+    if let Err([bodies, texts]) = delivered.fits(layout) {
+        job.room.body = job.room.body.max(bodies);
+        job.room.texts = job.room.texts.max(texts);
+        enough = false;
+    }
+    enough
+}
+
+/// The texts that a lane needs on the host.
+struct Texts {
+    requests: std::ops::Range<usize>,
+    headers: std::ops::Range<usize>,
+    file: View,
+}
+
+impl Texts {
+    fn of(result: &LaneResult, delivered: &Delivered<'_>, index: usize) -> Texts {
+        let offsets = delivered.offsets(index);
+        let range = |start: u32, count: u32| start as usize..(start + count) as usize;
+        Texts {
+            requests: range(offsets.requests, result.request_count),
+            headers: range(offsets.headers, result.header_count),
+            file: result.file,
+        }
+    }
+
+    /// Puts them into the cohort and gives the file's view; `None` where the arena is full.
+    fn take(
+        self,
+        cohort: &mut Cohort,
+        lane: u32,
+        delivered: &Delivered<'_>,
+        requests: &mut Vec<BackendRequest>,
+    ) -> Option<Option<View>> {
+        let (requests_before, headers_before) = (requests.len(), cohort.output.headers.len());
+        let mut take = || {
+            for index in self.requests.clone() {
+                let text = push(&mut cohort.arena, delivered.request(index).1)?;
+                requests.push(BackendRequest {
+                    lane,
+                    text,
+                    answer: None,
+                });
+            }
+            for index in self.headers.clone() {
+                let (name, value) = delivered.header(index);
+                let value = push(&mut cohort.arena, value)?;
+                cohort.output.headers.push((lane, name, value));
+            }
+            match self.file.length {
+                NO_TEXT => Some(None),
+                _ => push(&mut cohort.arena, delivered.text(self.file)).map(Some),
+            }
+        };
+        let file = take();
+        if file.is_none() {
+            requests.truncate(requests_before);
+            cohort.output.headers.truncate(headers_before);
+        }
+        file
+    }
+}
+
+fn push(arena: &mut Arena, text: &[u8]) -> Option<View> {
+    arena.has_room(text.len()).then(|| arena.push(text))
+}
+
+/// Takes a lane's body, as runs and segments or in one piece.
+fn take_body(
+    output: &mut Output,
+    delivered: &Delivered<'_>,
+    index: usize,
+    result: &LaneResult,
+    layout: Layout,
+) -> LaneOutput {
+    let offsets = delivered.offsets(index);
+    let run_start = output.runs.len();
+    let segment_start = output.segments.len();
+    match layout {
+        Layout::Runs => {
+            let run = delivered.body(offsets.body, result.run_length as usize);
+            output.runs.extend_from_slice(run);
+            let first = offsets.segments as usize;
+            let segments = first..first + result.segment_count as usize;
+            output
+                .segments
+                .extend(segments.map(|at| delivered.segment(at)));
+        }
+        Layout::A | Layout::B | Layout::Row => {
+            let body = delivered.body(offsets.body, result.body_length as usize);
+            output.runs.extend_from_slice(body);
+        }
+        // What a network card that gathers would do (paper, section 5.3.2, Titan C).
+        Layout::C => {
+            for unit in delivered.units(index) {
+                let text = unit
+                    .iter()
+                    .position(|byte| *byte == PAD)
+                    .unwrap_or(unit.len());
+                output.runs.extend_from_slice(&unit[..text]);
+            }
+        }
+    }
+    LaneOutput {
+        run_start,
+        run_length: (output.runs.len() - run_start) as u32,
+        segment_start: segment_start as u32,
+        segment_count: (output.segments.len() - segment_start) as u32,
+        body_length: result.body_length,
+        status: result.status,
+        session: match result.session {
+            1 => SessionChange::Create(result.user),
+            2 => SessionChange::Destroy,
+            _ => SessionChange::None,
+        },
+        file: None,
+    }
+}
+
+/// Takes a lane's decoded answers: a later stage may want them, and lanes may move to another cohort.
+fn take_decoded(
+    cohort: &mut Cohort,
+    program: &rhythm_engine::page::program::PageProgram,
+    call: usize,
+    decoding: &Decoding,
+    lane: usize,
+    delivered: &Delivered<'_>,
+) {
+    use rhythm_engine::page::program::CallResult;
+    let call = &program.calls[call];
+    let status = delivered.int(decoding.status, lane);
+    cohort.fields[usize::from(call.status)].set_int(lane, status);
+    match &call.result {
+        CallResult::Row(fields) => {
+            for (field, &(slot, is_text)) in fields.iter().zip(&decoding.columns) {
+                let field = &mut cohort.fields[usize::from(*field)];
+                if is_text {
+                    field.set_text(lane, delivered.view(slot, lane));
+                } else {
+                    field.set_int(lane, delivered.int(slot, lane));
+                }
+            }
+        }
+        CallResult::Rows(list) => {
+            let list = cohort.fields[usize::from(*list)].list_mut();
+            let span = decoding
+                .spans
+                .map_or(Span::default(), |slot| delivered.span(slot, lane));
+            list.spans[lane] = Span {
+                start: list.columns.first().map_or(0, Column::len) as u32,
+                length: span.length,
+            };
+            let items = span.start as usize..(span.start + span.length) as usize;
+            for (column, &(slot, _)) in list.columns.iter_mut().zip(&decoding.columns) {
+                match column {
+                    Column::Text(views) => {
+                        views.extend(items.clone().map(|item| delivered.view(slot, item)))
+                    }
+                    Column::Int(values) => {
+                        values.extend(items.clone().map(|item| delivered.int(slot, item)))
+                    }
+                    Column::List(_) => unreachable!("records have no lists"),
+                }
+            }
+        }
+    }
+}
+
+/// Ends a job whose lanes are all done but those of the host, which are run now.
+pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work {
+    let mut requests = std::mem::take(&mut job.requests);
+    let mut work = job.work;
+    if job.host.is_empty() {
+        work.cohort.stage = job.last + 1;
+        work.cohort.requests.clear();
+    } else {
+        job.host.sort_unstable();
+        work = run_on_host(work, &job.host, job.last, host, bank);
+        requests.append(&mut work.cohort.requests);
+    }
+    // Of lanes launched later, or run by the host, they may have come out of order.
+    requests.sort_by_key(|request| request.lane);
+    work.cohort.requests = requests;
+    work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
+    work
+}
+
+/// Runs some lanes of a cohort on the host, up to stage `last`; the others are kept out of it.
+fn run_on_host(
+    mut work: Work,
+    lanes: &[u32],
+    last: usize,
+    host: &mut Host,
+    bank: Option<&Bank>,
+) -> Work {
+    let cohort = &mut *work.cohort;
+    let mut states = cohort.lanes.clone();
+    cohort.lanes.fill(LaneState::Finished);
+    for &lane in lanes {
+        cohort.lanes[lane as usize] = LaneState::Active;
+    }
+    let first = cohort.stage;
+    while work.cohort.stage <= last {
+        // Only with the backend on the device is there more than one stage.
+        if work.cohort.stage > first
+            && let Some(bank) = bank
+        {
+            answer(&mut work.cohort, bank);
+        }
+        match host.submit(work) {
+            Ok(()) => {}
+            // The host executor refuses nothing.
+            Err(
+                rhythm_engine::device::Refusal::Busy(back)
+                | rhythm_engine::device::Refusal::Lost(back, _),
+            ) => {
+                work = back;
+                break;
+            }
+        }
+        let mut done = Vec::new();
+        host.poll(&mut done);
+        work = done.pop().expect("the host executor is done at once");
+    }
+    for &lane in lanes {
+        states[lane as usize] = work.cohort.lanes[lane as usize];
+    }
+    work.cohort.lanes = states;
+    work
+}
+
+/// Answers requests that have no answer yet, as the device does.
+fn answer(cohort: &mut Cohort, bank: &Bank) {
+    for request in &mut cohort.requests {
+        if request.answer.is_none() {
+            let mut body = Vec::new();
+            bank.answer(cohort.arena.get(request.text), &mut body);
+            request.answer = push(&mut cohort.arena, &body);
+        }
+    }
+}

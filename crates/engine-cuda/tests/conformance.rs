@@ -1,0 +1,134 @@
+//! The conformance suite on the kernels, run by the emulation: every byte equals the reference's, in every layout and whatever
+//! the order in which threads run.
+
+mod common;
+
+use common::{ORDERS, banking, emulated, executor};
+use rhythm_besim::Bank;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance::{check, check_with_backend, make_service};
+use rhythm_engine_cuda::executor::{CudaExecutor, Options};
+use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+use rhythm_engine_cuda::layout::Layout;
+
+const LIMITS: LaneLimits = LaneLimits {
+    body_bytes: 8 << 20,
+    text_bytes: 1 << 20,
+    turns: 1 << 17,
+};
+
+/// One and two lanes, less than a warp, a warp and a lane, eight warps.
+const LANES: [usize; 5] = [1, 2, 7, 33, 256];
+
+/// It was the device that did it, and not the host in its place.
+fn assert_on_device(executor: &CudaExecutor, on_host: u64) {
+    assert_eq!(executor.lost(), None);
+    let statistics = executor.statistics();
+    assert!(
+        statistics.lanes > 0 && statistics.on_host <= on_host,
+        "{statistics:?}"
+    );
+}
+
+fn every_page(layout: Layout) {
+    let service = banking();
+    for order in ORDERS {
+        let mut executor = emulated(order, layout, LIMITS);
+        for page in 0..service.pages.len() {
+            for lanes in LANES {
+                check(
+                    &mut executor,
+                    &service,
+                    page,
+                    lanes,
+                    11 + lanes as u64,
+                    LIMITS,
+                )
+                .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_page_transposed() {
+    every_page(Layout::A);
+}
+
+#[test]
+fn every_page_in_columns() {
+    every_page(Layout::C);
+}
+
+#[test]
+fn every_page_in_rows() {
+    every_page(Layout::Row);
+}
+
+#[test]
+fn every_page_as_runs() {
+    every_page(Layout::Runs);
+}
+
+#[test]
+fn every_page_with_the_backend_on_the_device() {
+    let service = banking();
+    let bank = Bank::new(100_000);
+    let backend = |query: &[u8], body: &mut Vec<u8>| bank.answer(query, body);
+    for layout in [Layout::B, Layout::C, Layout::Row, Layout::Runs] {
+        for order in ORDERS {
+            let options = Options {
+                layout,
+                besim_users: Some(100_000),
+                ..Options::default()
+            };
+            let mut executor = executor(Emulated::new(order), options);
+            for page in 0..service.pages.len() {
+                for lanes in LANES {
+                    check_with_backend(&mut executor, &service, page, lanes, 5, LIMITS, &backend)
+                        .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
+                }
+            }
+            assert_on_device(&executor, 0);
+        }
+    }
+}
+
+fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits) {
+    for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
+        let mut executor = emulated(*order, *layout, limits);
+        for seed in seeds.clone() {
+            let service = make_service(seed);
+            for lanes in [1, 7, 33, 100] {
+                check(&mut executor, &service, 0, lanes, seed, limits)
+                    .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
+            }
+        }
+        // Floats to a power are the host's, and few.
+        let statistics = executor.statistics();
+        assert_on_device(&executor, statistics.lanes / 10);
+    }
+}
+
+#[test]
+fn any_program() {
+    programs(0..60, LIMITS);
+}
+
+#[test]
+fn any_program_at_every_limit() {
+    let limits = LaneLimits {
+        body_bytes: 700,
+        text_bytes: 200,
+        turns: 9,
+    };
+    programs(300..360, limits);
+}
+
+#[test]
+fn a_large_cohort() {
+    let mut executor = emulated(LaneOrder::Ascending, Layout::Runs, LIMITS);
+    let service = make_service(904);
+    check(&mut executor, &service, 0, 4096, 904, LIMITS).expect("it equals the reference");
+    assert_on_device(&executor, 409);
+}

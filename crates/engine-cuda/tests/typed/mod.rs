@@ -1,0 +1,61 @@
+//! Arrays that a test and kernels share.
+
+use rhythm_engine_cuda::gpu::{Address, PinnedBuffer, SharedGpu};
+use std::marker::PhantomData;
+
+/// What may be made of any bytes, and has no bytes that say nothing.
+///
+/// # Safety
+/// So it must be.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: they are integers, or structs of integers without padding.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for i64 {}
+// SAFETY: as above.
+unsafe impl Plain for rhythm_engine::cohort::View {}
+// SAFETY: as above.
+unsafe impl Plain for rhythm_engine_cuda::abi::LaneResult {}
+// SAFETY: as above.
+unsafe impl Plain for rhythm_engine_cuda::abi::SessionKey {}
+
+/// An array in pinned memory, which kernels use where it is.
+pub(crate) struct Typed<T> {
+    buffer: PinnedBuffer,
+    length: usize,
+    items: PhantomData<T>,
+}
+
+impl<T: Plain> Typed<T> {
+    /// An array of these.
+    pub(crate) fn new(gpu: &SharedGpu, items: &[T]) -> Typed<T> {
+        // An empty one has an address, too.
+        let buffer = PinnedBuffer::new(gpu, size_of_val(items).max(16)).unwrap();
+        let mut typed = Typed {
+            buffer,
+            length: items.len(),
+            items: PhantomData,
+        };
+        typed.items_mut().copy_from_slice(items);
+        typed
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.buffer.address()
+    }
+
+    /// The items. Tests launch on the emulation, which has done it when the launch returns.
+    pub(crate) fn items(&self) -> &[T] {
+        // SAFETY: no work is under way, the memory is aligned to 16 bytes and has so many items, and any bytes are items.
+        unsafe { std::slice::from_raw_parts(self.buffer.bytes().as_ptr().cast(), self.length) }
+    }
+
+    pub(crate) fn items_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.buffer.bytes_mut().as_mut_ptr().cast(), self.length)
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Programs made at random, to run executors on.
+//!
+//! The compiler makes well-behaved programs; this makes any that the rules of `page::program` allow, so that each
+//! operation meets each operand type, nesting, failing lanes and small output regions.
+
+use super::Dice;
+use crate::page::Service;
+use crate::page::program::*;
+use std::sync::Arc;
+
+/// Registers of each type that operations read and write; loops and constants have more of their own.
+const REGISTERS: u16 = 5;
+
+const TYPES: [Type; 4] = [Type::Text, Type::Int, Type::Float, Type::Bool];
+
+/// Fields of the programs made here: a text, an integer, a list, and a call's rows and status.
+const TEXT_FIELD: FieldId = 0;
+const INT_FIELD: FieldId = 1;
+const LIST_FIELD: FieldId = 2;
+const ROWS_FIELD: FieldId = 3;
+const STATUS_FIELD: FieldId = 4;
+
+struct Maker {
+    dice: Dice,
+    texts: TextPool,
+    stage: StageProgram,
+    /// Whether what is made may write output; see the rules in `page::program`.
+    may_put: bool,
+    rows_known: bool,
+}
+
+impl Maker {
+    fn register(&mut self, kind: Type) -> Register {
+        let of_kind = TYPES.iter().position(|t| *t == kind).unwrap_or(0) as u16;
+        of_kind * REGISTERS + self.dice.below(usize::from(REGISTERS)) as u16
+    }
+
+    /// A register that nothing else writes.
+    fn own_register(&mut self, kind: Type) -> Register {
+        self.stage.registers.push(kind);
+        (self.stage.registers.len() - 1) as Register
+    }
+
+    fn constant(&mut self, kind: Type) -> Constant {
+        match kind {
+            Type::Text => {
+                let text = self.dice.text(false);
+                self.texts.intern(&text)
+            }
+            Type::Int => Constant::Int(self.dice.int()),
+            Type::Float => Constant::Float(self.dice.int() as f64 / 8.0),
+            Type::Bool => Constant::Bool(self.dice.once_in(2)),
+        }
+    }
+
+    /// A stage's skeleton: every register is written before the body begins.
+    fn begin(&mut self) {
+        self.stage = StageProgram::default();
+        for kind in TYPES {
+            self.stage.registers.extend([kind; REGISTERS as usize]);
+        }
+        for (register, kind) in self.stage.registers.clone().into_iter().enumerate() {
+            let constant = self.constant(kind);
+            let own = self.own_register(kind);
+            self.stage.constants.push((own, constant));
+            self.stage.body.push(Op::Copy {
+                to: register as Register,
+                from: own,
+            });
+        }
+    }
+
+    fn block(&mut self, depth: usize) -> Block {
+        (0..self.dice.below(7))
+            .flat_map(|_| self.op(depth))
+            .collect()
+    }
+
+    fn op(&mut self, depth: usize) -> Vec<Op> {
+        use Type::*;
+        let [t, t2, t3, t4] = [0; 4].map(|_| self.register(Text));
+        let [i, i2, i3] = [0; 3].map(|_| self.register(Int));
+        let [b, b2] = [0; 2].map(|_| self.register(Bool));
+        let kind = *self.dice.pick(&TYPES);
+        let [x, y, z] = [0; 3].map(|_| self.register(kind));
+        let number = *self.dice.pick(&[Int, Float]);
+        let [n, n2, n3] = [0; 3].map(|_| self.register(number));
+        let f = self.register(Float);
+        let list = if self.rows_known && self.dice.once_in(2) {
+            ROWS_FIELD
+        } else {
+            LIST_FIELD
+        };
+        // What mostly fails its lane is left out mostly, or few lanes would see the end.
+        let op = match self.dice.below(26) {
+            4..=6 if !self.dice.once_in(12) => Op::Length { to: i, list },
+            8 | 9 if number == Int && !self.dice.once_in(4) => Op::Copy { to: x, from: y },
+            0 => Op::Copy { to: x, from: y },
+            1 => Op::Field {
+                to: t,
+                field: TEXT_FIELD,
+            },
+            2 => Op::Field {
+                to: i,
+                field: INT_FIELD,
+            },
+            3 => Op::Length { to: i, list },
+            4 => Op::Item {
+                to: t,
+                list,
+                column: 0,
+                position: i2,
+            },
+            5 => Op::Item {
+                to: i,
+                list,
+                column: 1,
+                position: i2,
+            },
+            6 => Op::ConstantItem {
+                to: i,
+                table: 0,
+                position: i2,
+            },
+            7 => {
+                let operators = [
+                    Arithmetic::Add,
+                    Arithmetic::Subtract,
+                    Arithmetic::Multiply,
+                    Arithmetic::FloorDivide,
+                    Arithmetic::Remainder,
+                    Arithmetic::Power,
+                    Arithmetic::Divide,
+                ];
+                let count = if number == Float { 7 } else { 6 };
+                let operator = operators[self.dice.below(count)];
+                Op::Arithmetic {
+                    operator,
+                    to: n,
+                    left: n2,
+                    right: n3,
+                }
+            }
+            8 => Op::Negate { to: n, from: n2 },
+            9 => Op::Absolute { to: n, from: n2 },
+            10 | 11 => {
+                let comparison = *self.dice.pick(&[
+                    Comparison::Equal,
+                    Comparison::NotEqual,
+                    Comparison::Less,
+                    Comparison::LessOrEqual,
+                    Comparison::Greater,
+                    Comparison::GreaterOrEqual,
+                ]);
+                Op::Compare {
+                    comparison,
+                    to: b,
+                    left: y,
+                    right: z,
+                }
+            }
+            12 => Op::Not { to: b, from: b2 },
+            13 => Op::Truth { to: b, from: x },
+            14 => {
+                let (conversion, to, from) = match self.dice.below(20) {
+                    0 | 5..=10 => (Conversion::IntToFloat, f, i),
+                    11.. => (Conversion::ToText, t, x),
+                    1 => (Conversion::FloatToInt, i, f),
+                    2 => (Conversion::BoolToInt, i, b),
+                    3 => (Conversion::TextToInt, i, t),
+                    4 => (Conversion::TextToFloat, f, t),
+                };
+                Op::Convert {
+                    conversion,
+                    to,
+                    from,
+                }
+            }
+            15 => Op::Concat {
+                to: t,
+                parts: vec![t2, t3, t4],
+            },
+            16 => {
+                let function = *self.dice.pick(&[
+                    TextFunction::Upper,
+                    TextFunction::Lower,
+                    TextFunction::Title,
+                    TextFunction::Capitalize,
+                    TextFunction::Trim,
+                    TextFunction::First,
+                    TextFunction::Last,
+                    TextFunction::UrlEncode,
+                    TextFunction::Md5,
+                    TextFunction::Escape(Escape::Html),
+                ]);
+                Op::Text {
+                    function,
+                    to: t,
+                    from: t2,
+                }
+            }
+            17 => Op::Replace {
+                to: t,
+                from: t2,
+                old: t3,
+                new: t4,
+            },
+            18 => {
+                let test = *self.dice.pick(&[
+                    TextTest::Contains,
+                    TextTest::StartsWith,
+                    TextTest::EndsWith,
+                ]);
+                Op::TextTest {
+                    test,
+                    to: b,
+                    left: t,
+                    right: t2,
+                }
+            }
+            19 => Op::TextLength { to: i, from: t },
+            20 if depth > 0 => Op::If {
+                condition: b,
+                then: self.block(depth - 1),
+                otherwise: self.block(depth - 1),
+            },
+            21 if depth > 0 => return self.for_loop(depth, list, i, i3),
+            22 | 23 if self.may_put => Op::Fragment {
+                fragment: self.dice.below(4) as u32,
+            },
+            _ if self.may_put => {
+                let escape =
+                    *self
+                        .dice
+                        .pick(&[Escape::Html, Escape::Html, Escape::None, Escape::Percent]);
+                Op::Put { from: x, escape }
+            }
+            _ => Op::Copy { to: x, from: z },
+        };
+        vec![op]
+    }
+
+    fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
+        let [count, position, index, length] = [0; 4].map(|_| self.own_register(Type::Int));
+        let filter = self.dice.once_in(2).then(|| {
+            let keep = self.own_register(Type::Bool);
+            let flag = self.register(Type::Bool);
+            LoopFilter {
+                block: vec![
+                    Op::Truth {
+                        to: keep,
+                        from: position,
+                    },
+                    Op::Copy {
+                        to: flag,
+                        from: keep,
+                    },
+                ],
+                keep,
+            }
+        });
+        let mut body = vec![
+            Op::Item {
+                to,
+                list,
+                column: 1,
+                position,
+            },
+            Op::Arithmetic {
+                operator: Arithmetic::Add,
+                to: sum,
+                left: index,
+                right: length,
+            },
+        ];
+        body.extend(self.block(depth - 1));
+        vec![
+            Op::Length { to: count, list },
+            Op::For {
+                count,
+                filter,
+                position,
+                index,
+                length,
+                body,
+                otherwise: self.block(depth - 1),
+            },
+        ]
+    }
+}
+
+/// A service with one page of two stages, made from a seed.
+#[must_use]
+pub fn make_service(seed: u64) -> Arc<Service> {
+    let mut maker = Maker {
+        dice: Dice::new(seed),
+        texts: TextPool::default(),
+        stage: StageProgram::default(),
+        may_put: false,
+        rows_known: false,
+    };
+    let columns = vec![("a".to_owned(), Type::Text), ("b".to_owned(), Type::Int)];
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind,
+    };
+    let fields = vec![
+        field("text", FieldType::Scalar(Type::Text)),
+        field("int", FieldType::Scalar(Type::Int)),
+        field("list", FieldType::List(columns.clone())),
+        field("rows", FieldType::List(columns)),
+        field("rows.status", FieldType::Scalar(Type::Int)),
+    ];
+
+    maker.begin();
+    let mut body = maker.block(2);
+    maker.may_put = true;
+    let mut refused = maker.block(2);
+    refused.extend([Op::Status { status: 403 }, Op::Finish]);
+    maker.may_put = false;
+    let condition = maker.register(Type::Bool);
+    body.push(Op::If {
+        condition,
+        then: refused,
+        otherwise: vec![],
+    });
+    let text = maker.register(Type::Text);
+    let mut ask = vec![Op::Request { text }];
+    if maker.dice.once_in(2) {
+        let [count, position, index, length] = [0; 4].map(|_| maker.own_register(Type::Int));
+        body.push(Op::Length {
+            to: count,
+            list: LIST_FIELD,
+        });
+        ask = vec![Op::For {
+            count,
+            filter: None,
+            position,
+            index,
+            length,
+            body: ask,
+            otherwise: vec![],
+        }];
+    }
+    body.extend(ask);
+    let mut first = std::mem::take(&mut maker.stage);
+    first.body.extend(body);
+    first.call = Some(0);
+
+    maker.begin();
+    maker.may_put = true;
+    maker.rows_known = true;
+    let mut body = maker.block(3);
+    let [value, path, user] = [Type::Text, Type::Text, Type::Int].map(|kind| maker.register(kind));
+    body.extend([
+        Op::Field {
+            to: user,
+            field: STATUS_FIELD,
+        },
+        Op::Header { name: 0, value },
+    ]);
+    body.push(match seed % 3 {
+        0 => Op::File { path },
+        1 => Op::SessionCreate { user },
+        _ => Op::SessionDestroy,
+    });
+    body.extend(maker.block(3));
+    let mut last = std::mem::take(&mut maker.stage);
+    last.body.extend(body);
+
+    let page = PageProgram {
+        name: "made".to_owned(),
+        routes: vec![],
+        session: SessionUse::None,
+        session_fields: None,
+        content_type: "text/html".to_owned(),
+        params: vec![],
+        list_params: vec![],
+        fields,
+        calls: vec![Call {
+            backend: 0,
+            columns: 2,
+            result: CallResult::Rows(ROWS_FIELD),
+            status: STATUS_FIELD,
+            idempotent: true,
+        }],
+        stages: vec![first, last],
+        tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],
+        texts: maker.texts.into_bytes(),
+        header_names: vec!["X-Made".to_owned()],
+    };
+    let fragments = [
+        "short",
+        "",
+        &"f".repeat(128),
+        &"a long fragment ".repeat(40),
+    ];
+    Arc::new(Service {
+        pages: vec![page],
+        fragments: fragments.map(|f| f.as_bytes().into()).to_vec(),
+        ..Service::default()
+    })
+}

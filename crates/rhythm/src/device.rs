@@ -1,0 +1,246 @@
+//! `--device`: executors by name, and the flags that say how a GPU is used.
+
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use clap::error::ErrorKind;
+use rhythm_engine::device::host::Host;
+use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::{Executor, LaneLimits};
+use rhythm_engine::page::Service;
+use rhythm_engine_cuda::executor::{CudaExecutor, Options};
+use rhythm_engine_cuda::gpu::SharedGpu;
+use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
+#[cfg(feature = "cuda-emulation")]
+use rhythm_engine_cuda::gpu::emulated::Emulated;
+use rhythm_engine_cuda::layout::Layout;
+use rhythm_protocol::scan::Level;
+use std::fmt;
+use std::sync::Arc;
+
+/// Executors by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Device {
+    /// One request at a time, in plain code: the reference.
+    Scalar,
+    /// One operation at a time for all requests of a cohort, with SIMD.
+    Host,
+    /// An NVIDIA GPU, through its driver.
+    Cuda,
+    /// The kernels of cuda run thread by thread on the CPU: slow, to try them out.
+    #[cfg(feature = "cuda-emulation")]
+    CudaEmulated,
+}
+
+impl Device {
+    /// Whether it runs the kernels.
+    fn has_kernels(self) -> bool {
+        !matches!(self, Device::Scalar | Device::Host)
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", PossibleValue::get_name))
+    }
+}
+
+/// A layout, with its summary in the help.
+#[derive(Clone, Copy, Debug)]
+struct LayoutName(Layout);
+
+impl ValueEnum for LayoutName {
+    fn value_variants<'a>() -> &'a [LayoutName] {
+        const ALL: [LayoutName; Layout::ALL.len()] = {
+            let mut all = [LayoutName(Layout::A); Layout::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = LayoutName(Layout::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
+/// How a GPU is used.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Options of --device cuda")]
+pub(crate) struct CudaArgs {
+    /// How answers are made on the GPU [default: runs]
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<LayoutName>,
+
+    /// Cohorts that the GPU has at a time, for each thread of the server [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cohorts_in_flight: Option<u32>,
+
+    /// Which GPU, as CUDA counts them [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
+}
+
+impl CudaArgs {
+    /// Sees that they are given only where they say something.
+    ///
+    /// # Errors
+    /// A wrong flag, as clap says it.
+    pub(crate) fn check(&self, devices: &[Device]) -> Result<(), clap::Error> {
+        let given = [
+            ("--layout", self.layout.is_some()),
+            ("--cohorts-in-flight", self.cohorts_in_flight.is_some()),
+            ("--gpu", self.gpu.is_some()),
+        ];
+        let wrong = |flag: &str, device: &str, why: &str| {
+            let text = format!("{flag} is for --device {device}; {why}\n");
+            Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
+        };
+        for (flag, _) in given.iter().filter(|(_, is_given)| *is_given) {
+            if !devices.iter().any(|device| device.has_kernels()) {
+                return wrong(flag, "cuda", "add it, or leave this flag out");
+            }
+        }
+        if self.gpu.is_some() && !devices.contains(&Device::Cuda) {
+            return wrong("--gpu", "cuda", "the emulation is no GPU of this machine");
+        }
+        Ok(())
+    }
+
+    fn layout(&self) -> Layout {
+        self.layout.map_or_else(Layout::default, |name| name.0)
+    }
+}
+
+/// A device that is there, and makes executors.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    device: Device,
+    cuda: Option<Cuda>,
+}
+
+#[derive(Clone, Debug)]
+struct Cuda {
+    gpu: SharedGpu,
+    description: Option<DeviceDescription>,
+    layout: Layout,
+    in_flight: usize,
+    besim_users: Option<u32>,
+}
+
+impl Device {
+    /// Opens it, to serve pages of `service`.
+    ///
+    /// # Errors
+    /// One sentence that says why it cannot be used, and what to do.
+    pub(crate) fn open(self, args: &CudaArgs, service: &Service) -> Result<Opened> {
+        let (gpu, description): (SharedGpu, _) = match self {
+            Device::Scalar | Device::Host => {
+                return Ok(Opened {
+                    device: self,
+                    cuda: None,
+                });
+            }
+            Device::Cuda => {
+                let driver = Driver::open(args.gpu.unwrap_or(0));
+                let driver = driver.map_err(|why| anyhow!("--device {self}: {why}"))?;
+                let description = driver.describe().clone();
+                (driver, Some(description))
+            }
+            #[cfg(feature = "cuda-emulation")]
+            Device::CudaEmulated => (Emulated::shared(), None),
+        };
+        let layout = args.layout();
+        Ok(Opened {
+            device: self,
+            cuda: Some(Cuda {
+                gpu,
+                description,
+                layout,
+                in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
+                besim_users: besim_users(layout, service)?,
+            }),
+        })
+    }
+}
+
+/// The users of the backend that a layout has on the device.
+fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
+    if !layout.has_device_backend() {
+        return Ok(None);
+    }
+    let mut users = None;
+    for backend in &service.backends {
+        if let Some(url) = &backend.url {
+            bail!(
+                "--layout {layout} has the backend on the GPU, but {} is at {url}: give --backend {}=embedded, or \
+                 --layout a",
+                backend.name,
+                backend.name
+            );
+        }
+        if users
+            .replace(backend.users)
+            .is_some_and(|other| other != backend.users)
+        {
+            bail!(
+                "--layout {layout} has one backend on the GPU, but those of the service have different users: give --layout a"
+            );
+        }
+    }
+    Ok(users)
+}
+
+impl Opened {
+    /// An executor, which calls `wake` from any thread when it has finished something.
+    ///
+    /// # Errors
+    /// The GPU cannot be used, or has no room.
+    pub(crate) fn executor(
+        &self,
+        limits: LaneLimits,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<Box<dyn Executor>, String> {
+        let Some(cuda) = &self.cuda else {
+            return Ok(match self.device {
+                Device::Scalar => Box::new(Scalar::new(limits)),
+                _ => Box::new(Host::new(limits, Level::active())),
+            });
+        };
+        let options = Options {
+            layout: cuda.layout,
+            limits,
+            in_flight: cuda.in_flight,
+            besim_users: cuda.besim_users,
+        };
+        let executor = CudaExecutor::new(cuda.gpu.clone(), options, wake);
+        let executor = executor.map_err(|why| format!("--device {}: {why}", self.device))?;
+        Ok(Box::new(executor))
+    }
+
+    /// The GPU that it is, where it is one.
+    pub(crate) fn gpu(&self) -> Option<&DeviceDescription> {
+        self.cuda.as_ref()?.description.as_ref()
+    }
+
+    /// Whether it is an emulation, which takes its time.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.cuda
+            .as_ref()
+            .is_some_and(|cuda| cuda.description.is_none())
+    }
+}
+
+impl fmt::Display for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cuda {
+            Some(cuda) => write!(f, "{}-{}", self.device, cuda.layout),
+            None => self.device.fmt(f),
+        }
+    }
+}
