@@ -32,6 +32,8 @@ pub(crate) struct Device<'s> {
     stream: Stream,
     service: &'s Service,
     tables: Arc<ParserTables>,
+    /// Most bytes of a lane's part of the arena.
+    pub(crate) text_max: u32,
 }
 
 /// The fields of a page's parameters.
@@ -70,6 +72,7 @@ impl<'s> Device<'s> {
             stream,
             service,
             tables,
+            text_max: u32::MAX,
         }
     }
 
@@ -184,7 +187,7 @@ impl<'s> Device<'s> {
         let program = &self.service.pages[page];
         let needs = &self.tables.pages()[page];
         let text_base = program.texts.len().next_multiple_of(16);
-        let text_stride = needs.text_stride(raw.capacity);
+        let text_stride = needs.text_stride(raw.capacity).min(self.text_max);
         let (slots, slot_count) = column_slots(program);
         // Each slot has columns of 8 bytes a value.
         let mut columns = Vec::new();
