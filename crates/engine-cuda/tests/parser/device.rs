@@ -79,6 +79,9 @@ impl<'s> Device<'s> {
     /// A buffer with these bytes.
     fn upload(&self, bytes: &[u8]) -> DeviceBuffer {
         let buffer = DeviceBuffer::new(&self.gpu, bytes.len()).unwrap();
+        if bytes.is_empty() {
+            return buffer;
+        }
         let mut staging = PinnedBuffer::new(&self.gpu, bytes.len()).unwrap();
         // SAFETY: the staging buffer is in no stream before the copy, and both live until it is done.
         unsafe {
@@ -97,6 +100,9 @@ impl<'s> Device<'s> {
     }
 
     fn download(&self, from: Address, bytes: usize) -> Vec<u8> {
+        if bytes == 0 {
+            return Vec::new();
+        }
         let staging = PinnedBuffer::new(&self.gpu, bytes).unwrap();
         // SAFETY: both live until the copy is done.
         unsafe {
