@@ -1,8 +1,8 @@
 //! A cohort in flight: its memory for one page, and the launches from parsed requests to answers.
 #![allow(unsafe_code)]
 
-use super::heads::{BeginArgs, Heads};
 use super::ResidentOptions;
+use super::heads::{BeginArgs, Heads};
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SessionKey};
 use crate::besim::{ANSWER_BYTES, BesimTables};
 use crate::cohort::{

@@ -211,10 +211,8 @@ impl Resident {
     /// The device has no room, or failed; or the page's answers cannot be made on the device.
     pub fn prepare(&mut self, page: usize, trace: &Trace) -> Result<(), ResidentError> {
         let program = &self.service.pages[page];
-        let refuse = |why| ResidentError::Page {
-            page: program.name.clone(),
-            why,
-        };
+        let name = program.name.clone();
+        let refuse = |why| ResidentError::Page { page: name, why };
         let replaces = |name: &String| {
             [
                 "content-type",
