@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::ResidentOptions;
+use super::answer::Answer;
 use super::heads::{BeginArgs, Heads};
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SessionKey};
 use crate::besim::{ANSWER_BYTES, BesimTables};
@@ -68,17 +69,6 @@ struct PlacesOf {
     answer_base: usize,
     text_base: usize,
     made_base: usize,
-}
-
-/// An answer, as it would be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Which request of the trace it answers.
-    pub request: u32,
-    /// What became of it: `Finished`, or why it has none.
-    pub outcome: Outcome,
-    /// Head and body.
-    pub bytes: Vec<u8>,
 }
 
 #[derive(Debug)]

@@ -10,10 +10,11 @@
 //! the answers of a cohort to the host, to be compared with the server's own.
 #![allow(unsafe_code)]
 
+mod answer;
 mod context;
 mod heads;
 
-pub use context::Answer;
+pub use answer::Answer;
 
 use crate::abi::Outcome;
 use crate::besim::BesimTables;
@@ -399,6 +400,15 @@ impl Resident {
         done?;
         waited?;
         Ok(took)
+    }
+
+    /// Runs one cohort of requests, from the `first` of the trace on, for its answers.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn ask(&mut self, trace: &Trace, first: usize) -> Result<Vec<Answer>, ResidentError> {
+        self.cohort(0, trace, first)?;
+        self.answers(0)
     }
 
     /// The device's time for one cohort alone, from its requests to its answers, in milliseconds, so many times.
