@@ -10,8 +10,8 @@ use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::gpu::{SharedGpu, Stream};
 use rhythm_engine_cuda::sessions::DeviceSessions;
 use std::collections::HashSet;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use typed::Typed;
 
 const ORDERS: [LaneOrder; 3] = [
@@ -703,4 +703,87 @@ fn streams_take_over_what_expires_and_nothing_else() {
     let ids = device.create_all(0..i64::from(CAPACITY), 0);
     let slots: HashSet<_> = ids.iter().flatten().map(SessionId::slot).collect();
     assert_eq!(slots.len(), CAPACITY as usize);
+}
+
+/// Ids are looked up while the sessions they name end and others begin in the same slots: an answer is the id's own user or none.
+#[test]
+fn a_lookup_never_mixes_two_sessions_of_a_slot() {
+    const CAPACITY: i64 = 4;
+    let gpu = Emulated::new(LaneOrder::Shuffled(9));
+    let sessions = DeviceSessions::new(&gpu, CAPACITY as u32, EXACT).unwrap();
+    let shared: Mutex<Vec<(Option<SessionId>, i64)>> = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (gpu, sessions, shared, is_over, found) =
+                (&gpu, &sessions, &shared, &is_over, &found);
+            scope.spawn(move || {
+                let device = Device::new(gpu, sessions);
+                while !is_over.load(Ordering::Relaxed) {
+                    let now = shared.lock().unwrap().clone();
+                    let lanes: Vec<_> = now.iter().copied().cycle().take(50 * now.len()).collect();
+                    let (ids, users): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
+                    for (got, user) in device.lookup(&ids, 0).into_iter().zip(users) {
+                        if let Some(got) = got {
+                            assert_eq!(got, user);
+                            found.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+        let device = Device::new(&gpu, &sessions);
+        for round in 0..4000 {
+            let users = round * CAPACITY..(round + 1) * CAPACITY;
+            let ids = device.create_all(users.clone(), 0);
+            *shared.lock().unwrap() = ids.iter().copied().zip(users).collect();
+            device.destroy(&ids);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(found.into_inner() > 0);
+    assert_eq!(sessions.live().unwrap(), 0);
+}
+
+/// Sessions are used in their last moment while another stream, whose clock is a little ahead, looks for expired ones: each is
+/// either used, and then it stays, or gone.
+#[test]
+fn a_session_that_was_just_used_does_not_expire() {
+    const CAPACITY: u32 = 96;
+    let gpu = Emulated::new(LaneOrder::Shuffled(1));
+    let sessions = DeviceSessions::new(&gpu, CAPACITY, EXACT).unwrap();
+    let sessions = sessions.with_search(CAPACITY);
+    let barrier = Barrier::new(2);
+    let (mut used, mut gone) = (0, 0);
+    for round in 0..400 {
+        let start = round * 1000;
+        let device = Device::new(&gpu, &sessions);
+        let ids = device.create_all(0..i64::from(CAPACITY), start);
+        let (found, created) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let device = Device::new(&gpu, &sessions);
+                let wishes: Vec<_> = (0..i64::from(CAPACITY))
+                    .map(|user| Some((user - 1000, random(user as u64 + 1000))))
+                    .collect();
+                barrier.wait();
+                if round % 2 == 0 {
+                    device.sweep(start + EXACT + 1, CAPACITY);
+                    return Vec::new();
+                }
+                let created = device.create(&wishes, start + EXACT + 1);
+                created.into_iter().filter_map(Result::ok).collect()
+            });
+            barrier.wait();
+            let found = device.lookup(&ids, start + EXACT);
+            (found, other.join().unwrap())
+        });
+        assert_eq!(device.lookup(&ids, start + EXACT + 1), found);
+        used += found.iter().flatten().count();
+        gone += found.iter().filter(|user| user.is_none()).count();
+        device.destroy(&ids);
+        device.destroy(&created);
+        assert_eq!(sessions.live().unwrap(), 0);
+    }
+    assert!(used > 0 && gone > 0, "{used} {gone}");
 }
