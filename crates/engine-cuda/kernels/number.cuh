@@ -2,8 +2,7 @@
 //
 // Functions that can fail return 0 or a LaneError, or ARITHMETIC_HOST.
 #pragma once
-#include "abi.cuh"
-#include "writer.cuh"
+#include "decimal.cuh"
 
 // The engine's Arithmetic and Comparison, in their order.
 enum Arithmetic : u8 {
@@ -24,10 +23,6 @@ enum Comparison : u8 {
     COMPARISON_GREATER,
     COMPARISON_GREATER_OR_EQUAL,
 };
-
-// Only the host computes it: powers of floats, of which no two libraries agree to the last bit, and NaN, whose sign depends on the
-// processor and decides comparisons.
-#define ARITHMETIC_HOST 255
 
 #define I64_MIN_MAGNITUDE (1ull << 63)
 
@@ -50,25 +45,10 @@ DEVICE bool ints_hold(u8 comparison, i64 a, i64 b) { return ordering_holds(compa
 
 DEVICE u64 magnitude(i64 value) { return value < 0 ? 0 - static_cast<u64>(value) : static_cast<u64>(value); }
 
-// The product, unless it is beyond 64 bits. By halves: at most one of the upper ones may be there.
-DEVICE bool multiply_magnitudes(u64 a, u64 b, u64* product) {
-    u64 a_high = a >> 32, b_high = b >> 32;
-    if (a_high != 0 && b_high != 0) return false;
-    u64 a_low = static_cast<u32>(a), b_low = static_cast<u32>(b);
-    // One of the two is 0, so there is no carry.
-    u64 cross = a_high * b_low + a_low * b_high;
-    u64 low = a_low * b_low;
-    *product = low + (cross << 32);
-    return cross >> 32 == 0 && *product >= low;
-}
-
 DEVICE u8 multiply_ints(i64 a, i64 b, i64* result) {
-    u64 product;
-    if (!multiply_magnitudes(magnitude(a), magnitude(b), &product)) return ERROR_OVERFLOW;
-    bool negative = (a < 0) != (b < 0);
-    if (product > I64_MIN_MAGNITUDE - (negative ? 0 : 1)) return ERROR_OVERFLOW;
-    *result = static_cast<i64>(negative ? 0 - product : product);
-    return 0;
+    *result = static_cast<i64>(static_cast<u64>(a) * static_cast<u64>(b));
+    // It fits if the upper half holds nothing but copies of its sign.
+    return __mul64hi(a, b) == *result >> 63 ? 0 : ERROR_OVERFLOW;
 }
 
 DEVICE u8 power_of_int(i64 base, i64 exponent, i64* result) {
@@ -119,36 +99,6 @@ DEVICE u8 int_arithmetic(u8 operation, i64 a, i64 b, i64* result) {
     return 0;
 }
 
-// Eight decimal digits of a number below 10^8 as a word, the first lowest, each 0 to 9. The number is split in halves, each half again,
-// all of one size at once; the multiplications divide by 100 and by 10.
-DEVICE u64 eight_digits(u32 number) {
-    u32 upper = number / 10000;
-    u64 fours = upper | static_cast<u64>(number - upper * 10000) << 32;
-    u64 hundreds = (fours * 10486 >> 20) & 0x0000007f0000007full;
-    u64 pairs = hundreds | (fours - hundreds * 100) << 16;
-    u64 tens = (pairs * 103 >> 10) & 0x000f000f000f000full;
-    return tens | (pairs - tens * 10) << 8;
-}
-
-// Appends a number in decimal.
-DEVICE void print_u64(Writer& to, u64 number) {
-    // Groups of eight digits, the highest without its leading zeros.
-    u64 upper = number / 100000000;
-    u32 groups = upper == 0 ? 1 : upper < 100000000 ? 2 : 3;
-    u32 top = static_cast<u32>(upper / 100000000);
-    u32 middle = static_cast<u32>(upper - static_cast<u64>(top) * 100000000);
-    u32 low = static_cast<u32>(number - upper * 100000000);
-    bool leading = true;
-    while (groups > 0) {
-        u64 digits = eight_digits(groups == 3 ? top : groups == 2 ? middle : low);
-        // The last digit stays, be it zero.
-        u32 zeros = leading ? first_byte(digits | 1ull << 56) : 0;
-        to.bytes8((digits + BYTES_ONE * '0') >> (8 * zeros), 8 - zeros);
-        leading = false;
-        groups -= 1;
-    }
-}
-
 DEVICE void print_int(Writer& to, i64 value) {
     if (value < 0) to.byte('-');
     print_u64(to, magnitude(value));
@@ -157,4 +107,86 @@ DEVICE void print_int(Writer& to, i64 value) {
 DEVICE void print_bool(Writer& to, bool value) {
     // "True", "False".
     to.bytes8(value ? 0x65757254ull : 0x65736c6146ull, value ? 4 : 5);
+}
+
+// Float arithmetic as IEEE 754 has it, but dividing by zero is an error.
+DEVICE u8 float_arithmetic(u8 operation, double a, double b, double* result) {
+    switch (operation) {
+        case ARITHMETIC_ADD: *result = a + b; break;
+        case ARITHMETIC_SUBTRACT: *result = a - b; break;
+        case ARITHMETIC_MULTIPLY: *result = a * b; break;
+        case ARITHMETIC_POWER: return a == 0 && b < 0 ? ERROR_DIVISION_BY_ZERO : ARITHMETIC_HOST;
+        default: {
+            if (b == 0) return ERROR_DIVISION_BY_ZERO;
+            if (operation == ARITHMETIC_DIVIDE) {
+                *result = a / b;
+                break;
+            }
+            // Quotient toward negative infinity, and the remainder with the divisor's sign; zeros signed as in Python.
+            double remainder = fmod(a, b);
+            double quotient = (a - remainder) / b;
+            if (remainder == 0) {
+                remainder = copysign(0.0, b);
+            } else if ((remainder < 0) != (b < 0)) {
+                remainder += b;
+                quotient -= 1;
+            }
+            if (quotient == 0) {
+                quotient = copysign(0.0, a / b);
+            } else {
+                // The division can end just off the integer it stands for.
+                double below = floor(quotient);
+                quotient = below + (quotient - below > 0.5 ? 1.0 : 0.0);
+            }
+            *result = operation == ARITHMETIC_REMAINDER ? remainder : quotient;
+        }
+    }
+    return *result != *result ? ARITHMETIC_HOST : 0;
+}
+
+// By the sign bit alone, which arithmetic would not touch in NaN.
+DEVICE double float_negate(double value) { return float_of_bits(bits_of_float(value) ^ SIGN_BIT); }
+DEVICE double float_absolute(double value) { return float_of_bits(bits_of_float(value) & ~SIGN_BIT); }
+
+// Orders floats as IEEE 754's totalOrder does.
+DEVICE i64 total_order_key(double value) {
+    i64 bits = static_cast<i64>(bits_of_float(value));
+    return bits ^ static_cast<i64>(static_cast<u64>(bits >> 63) >> 1);
+}
+
+// Equality as IEEE 754 has it, and a total order for the rest.
+DEVICE bool floats_hold(u8 comparison, double a, double b) {
+    if (comparison == COMPARISON_EQUAL) return a == b;
+    if (comparison == COMPARISON_NOT_EQUAL) return a != b;
+    return a == b ? ordering_holds(comparison, 0) : ints_hold(comparison, total_order_key(a), total_order_key(b));
+}
+
+// A float toward zero as an integer.
+DEVICE u8 float_to_int(double value, i64* result) {
+    // 2^63 is the first float above the greatest integer.
+    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) return ERROR_OVERFLOW;
+    *result = static_cast<i64>(value);
+    return 0;
+}
+
+// What the `int` filter reads: an integer, or a float's integral part.
+DEVICE u8 text_to_int(const u8* text, u32 length, i64* result) {
+    Scanner scan = {text, length, 0};
+    bool negative = scan.sign();
+    bool any = scan.is_digit();
+    u64 number = 0;
+    bool fits = true;
+    for (; scan.is_digit(); scan.at += 1) {
+        u64 digit = scan.peek() - '0';
+        fits = fits && number <= (I64_MIN_MAGNITUDE - digit) / 10;
+        number = 10 * number + digit;
+    }
+    if (any && scan.at_end()) {
+        if (!fits || number > I64_MIN_MAGNITUDE - (negative ? 0 : 1)) return ERROR_OVERFLOW;
+        *result = static_cast<i64>(negative ? 0 - number : number);
+        return 0;
+    }
+    double value;
+    u8 error = text_to_float(text, length, &value);
+    return error != 0 ? error : float_to_int(value, result);
 }

@@ -1,5 +1,5 @@
-// The functions and tests of the page language on texts, as the engine's reference defines them (and it by Rust's `str`). Texts are valid
-// UTF-8; escapes take any bytes.
+// The functions and tests of the page language on texts, as the engine's reference defines them (and it by Rust's
+// `str`). Texts are valid UTF-8; escapes take any bytes.
 #pragma once
 #include "writer.cuh"
 
@@ -29,8 +29,8 @@ DEVICE bool text_ends_with(const u8* text, u32 length, const u8* end, u32 end_le
     return end_length <= length && same_bytes(text + (length - end_length), end, end_length);
 }
 
-// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest of them (0x80), zero bytes may be
-// flagged; `replacement` gives up to 8 bytes, their number in the top byte.
+// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest of them (0x80),
+// zero bytes may be flagged; `replacement` gives up to 8 bytes, their number in the top byte.
 
 #define REPLACEMENT(bytes, count) ((bytes) | static_cast<u64>(count) << 56)
 
@@ -94,7 +94,9 @@ template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 len
 
 DEVICE void escape_html(Writer& to, const u8* text, u32 length) { escape_text<HtmlEscape>(to, text, length); }
 
-DEVICE void escape_percent(Writer& to, const u8* text, u32 length) { escape_text<PercentEscape<'~'>>(to, text, length); }
+DEVICE void escape_percent(Writer& to, const u8* text, u32 length) {
+    escape_text<PercentEscape<'~'>>(to, text, length);
+}
 
 DEVICE void url_encode(Writer& to, const u8* text, u32 length) { escape_text<PercentEscape<'/'>>(to, text, length); }
 
@@ -106,4 +108,116 @@ DEVICE void escape_header(Writer& to, const u8* text, u32 length) {
         u64 control = whole_bytes(bytes_within(bytes, 0, 0x1f) | equal_bytes(bytes, 0x7f));
         to.bytes8(((bytes & ~control) | (BYTES_ONE * ' ' & control)) & low_bytes(count), count);
     }
+}
+
+// Flags (0x80) of the bytes that continue a character: 10xxxxxx.
+DEVICE u64 continuations(u64 bytes) { return bytes & ~(bytes << 1) & BYTES_HIGH; }
+
+// The number of characters.
+DEVICE u32 text_characters(const u8* text, u32 length) {
+    u32 count = length;
+    for (u32 at = 0; at < length; at += 8) {
+        u64 continuing = continuations(load8(text + at, smaller(8u, length - at)));
+        count -= static_cast<u32>(__popcll(static_cast<i64>(continuing)));
+    }
+    return count;
+}
+
+// A character and the bytes it takes.
+struct Character {
+    u32 code;
+    u32 length;
+};
+
+// The bytes of the character that begins with this one.
+DEVICE u32 character_length(u8 first) { return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+
+// The character whose UTF-8 is at the low end of a word.
+DEVICE Character decode_character(u64 bytes) {
+    u32 first = bytes & 0xff, second = bytes >> 8 & 0x3f, third = bytes >> 16 & 0x3f, fourth = bytes >> 24 & 0x3f;
+    switch (character_length(static_cast<u8>(first))) {
+        case 1: return {first, 1};
+        case 2: return {(first & 0x1f) << 6 | second, 2};
+        case 3: return {(first & 0x0f) << 12 | second << 6 | third, 3};
+        default: return {(first & 0x07) << 18 | second << 12 | third << 6 | fourth, 4};
+    }
+}
+
+// The character that begins a text which is not empty.
+DEVICE Character first_character(const u8* text, u32 length) {
+    return decode_character(load8(text, smaller(4u, length)));
+}
+
+// The character that ends a text which is not empty.
+DEVICE Character last_character(const u8* text, u32 length) {
+    u32 bytes = 1;
+    while (bytes < smaller(4u, length) && (text[length - bytes] & 0xc0) == 0x80) bytes += 1;
+    return decode_character(load8(text + (length - bytes), bytes));
+}
+
+// A part of a text: as many bytes from `start` on.
+struct TextRange {
+    u32 start;
+    u32 length;
+};
+
+// The first character's range, empty in an empty text.
+DEVICE TextRange first_range(const u8* text, u32 length) {
+    return {0, length == 0 ? 0 : first_character(text, length).length};
+}
+
+// The last character's range, empty in an empty text.
+DEVICE TextRange last_range(const u8* text, u32 length) {
+    u32 bytes = length == 0 ? 0 : last_character(text, length).length;
+    return {length - bytes, bytes};
+}
+
+// Unicode's property White_Space.
+DEVICE bool is_white_space(u32 code) {
+    return code == ' ' || (code >= 0x09 && code <= 0x0d) ||
+           (code > 0x7f && (code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
+                            code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000));
+}
+
+// What is left without white space at both ends. Of nothing but white space, an empty range at its end, as the
+// reference has it.
+DEVICE TextRange trim_range(const u8* text, u32 length) {
+    u32 start = 0;
+    while (start < length) {
+        Character character = first_character(text + start, length - start);
+        if (!is_white_space(character.code)) break;
+        start += character.length;
+    }
+    u32 end = length;
+    while (end > start) {
+        Character character = last_character(text, end);
+        if (!is_white_space(character.code)) break;
+        end -= character.length;
+    }
+    return {start, end - start};
+}
+
+// Whether bytes are UTF-8 (The Unicode Standard, table 3-7): no overlong forms, no surrogates, nothing past U+10FFFF.
+DEVICE bool is_utf8(const u8* bytes, u32 length) {
+    u32 at = 0;
+    while (at < length) {
+        u32 count = smaller(8u, length - at);
+        u64 word = load8(bytes + at, count);
+        u64 beyond_ascii = word & BYTES_HIGH;
+        u32 ascii = beyond_ascii == 0 ? count : first_byte(beyond_ascii);
+        at += ascii;
+        if (ascii == count) continue;
+        // Past the end are zeros, which continue nothing.
+        u64 sequence = load8(bytes + at, smaller(4u, length - at));
+        u8 first = static_cast<u8>(sequence);
+        if (first < 0xc2 || first > 0xf4) return false;
+        Character character = decode_character(sequence);
+        u64 tail = BYTES_HIGH & low_bytes(character.length) & ~0xffull;
+        if ((continuations(sequence) & tail) != tail) return false;
+        u32 code = character.code;
+        if (character.length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return false;
+        if (character.length == 4 && (code < 0x10000 || code > 0x10ffff)) return false;
+        at += character.length;
+    }
+    return true;
 }

@@ -1,7 +1,7 @@
 // Reading and writing bytes eight at a time.
 //
-// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a whole sector of memory traffic. So
-// bytes are loaded as aligned words, collected in a register, and stored as aligned words.
+// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a whole sector of memory
+// traffic. So bytes are loaded as aligned words, collected in a register, and stored as aligned words.
 #pragma once
 #include "device.cuh"
 
@@ -15,15 +15,8 @@
 // The lowest `count` bytes set; 1 to 8.
 DEVICE u64 low_bytes(u32 count) { return ~0ull >> (64 - 8 * count); }
 
-// How many zero bytes a word begins with (at its low end): the place of the lowest byte that is flagged. Not for 0.
-DEVICE u32 first_byte(u64 flags) {
-    u32 low = static_cast<u32>(flags);
-    u32 half = low != 0 ? low : static_cast<u32>(flags >> 32);
-    // The lowest bit alone; which of four bytes it is in follows from its size.
-    u32 bit = half & (0u - half);
-    u32 place = (bit > 0xff) + (bit > 0xffff) + (bit > 0xffffff);
-    return low != 0 ? place : place + 4;
-}
+// How many bytes are below the lowest that has a bit set. Not for 0.
+DEVICE u32 first_byte(u64 flags) { return static_cast<u32>(__ffsll(static_cast<i64>(flags)) - 1) / 8; }
 
 // Flags (0x80) of the bytes that are zero, exactly.
 DEVICE u64 zero_bytes(u64 bytes) { return ~(((bytes & BYTES_LOW) + BYTES_LOW) | bytes | BYTES_LOW); }
@@ -42,8 +35,8 @@ DEVICE u64 bytes_within(u64 bytes, u8 low, u8 high) {
 // All bits of each flagged (0x80) byte.
 DEVICE u64 whole_bytes(u64 flags) { return (flags >> 7) * 0xff; }
 
-// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted byte, which never
-// leave the text's buffer.
+// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted
+// byte, which never leave the text's buffer.
 DEVICE u64 load8(const u8* from, u32 count) {
     if (count == 0) return 0;
     u64 address = reinterpret_cast<u64>(from);
@@ -54,8 +47,8 @@ DEVICE u64 load8(const u8* from, u32 count) {
     return bytes & low_bytes(count);
 }
 
-// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing and counts on, so
-// that the caller learns how much room is needed.
+// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing
+// and counts on, so that the caller learns how much room is needed.
 struct Writer {
     // 8-byte aligned.
     u8* base;

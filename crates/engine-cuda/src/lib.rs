@@ -2,6 +2,7 @@
 //!
 //! - [`gpu`]: a GPU: the driver loaded at run time, or the emulation on a CPU;
 //! - [`abi`]: the structs that host and kernels exchange;
+//! - [`case`]: the tables by which kernels change case;
 //! - [`program`]: a page's stage programs as the kernels read them;
 //! - [`executor`]: the [`Executor`](rhythm_engine::device::Executor) on it;
 //! - [`sessions`], [`besim`], [`parser`]: the parts of the server that the paper puts on the device beside the stages;
@@ -9,6 +10,7 @@
 
 pub mod abi;
 pub mod besim;
+pub mod case;
 pub mod executor;
 pub mod gpu;
 pub mod parser;
