@@ -10,8 +10,8 @@ use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::gpu::{SharedGpu, Stream};
 use rhythm_engine_cuda::sessions::DeviceSessions;
 use std::collections::HashSet;
-use std::sync::{Barrier, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use typed::Typed;
 
 const ORDERS: [LaneOrder; 3] = [
