@@ -20,7 +20,8 @@ DEVICE u32 shfl_up(u32 value, u32 by) { return __shfl_up_sync(FULL_MASK, value, 
 DEVICE void add(LaneOffsets& to, const LaneOffsets& more) {
     to.body += more.body;
     to.segments += more.segments;
-    to.texts += more.texts;
+    // As much as can be said at most: the host sees that there is no room for so much.
+    to.texts = to.texts + more.texts < to.texts ? ~0u : to.texts + more.texts;
     to.requests += more.requests;
     to.headers += more.headers;
 }

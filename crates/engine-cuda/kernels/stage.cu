@@ -87,6 +87,12 @@ struct Lane {
         result.text_used += (length + 7) & ~7u;
     }
 
+    // A text that the host needs. Headers are not charged for, so their sum may be beyond what can be said.
+    DEVICE_METHOD void owe_text(u32 length) {
+        u32 sum = result.texts_length + ((length + 7) & ~7u);
+        result.texts_length = sum < result.texts_length ? ~0u : sum;
+    }
+
     // Accounts for bytes of the body.
     DEVICE_METHOD void grow_body(u32 bytes) {
         result.body_length += bytes;
@@ -417,7 +423,7 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
             u32 at = lane.result.request_count++;
             if (at < args.regions.request_stride)
                 args.regions.requests[u64(args.regions.request_stride) * lane.index + at] = {u32(lane.reg(op.a)), length};
-            lane.result.texts_length += (length + 7) & ~7u;
+            lane.owe_text(length);
             break;
         }
         case CODE_STATUS: lane.result.status = u16(op.d); break;
@@ -427,7 +433,7 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
             if (at < args.regions.header_stride)
                 args.regions.headers[u64(args.regions.header_stride) * lane.index + at] = {
                     op.d, 0, {u32(lane.reg(op.a)), length}};
-            lane.result.texts_length += (length + 7) & ~7u;
+            lane.owe_text(length);
             break;
         }
         case CODE_FILE: lane.result.file = {u32(lane.reg(op.a)), lane.length(op.a)}; break;
@@ -449,7 +455,7 @@ DEVICE void finish(Lane& lane) {
     bool overflowed = lane.run.overflowed() || result.segment_count > regions.segment_stride ||
                       result.request_count > regions.request_stride || result.header_count > regions.header_stride;
     if (overflowed && result.outcome <= LANE_FINISHED) result.outcome = LANE_ROOM;
-    if (result.file.length != NO_TEXT) result.texts_length += (result.file.length + 7) & ~7u;
+    if (result.file.length != NO_TEXT) lane.owe_text(result.file.length);
     lane.args.results[lane.index] = result;
 }
 

@@ -120,3 +120,52 @@ impl Job {
         self.last + 1 == self.work.program().stages.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_grows_within_bounds() {
+        let first = Room::guess(std::iter::empty());
+        let more = Room {
+            shares: Shares {
+                run: 2048,
+                segments: 40,
+                ..first.shares
+            },
+            rows: 4096,
+            ..first
+        };
+        let mut room = first;
+        room.remember(&more);
+        assert_eq!(room, more);
+        // Less leaves it as it is.
+        room.remember(&first);
+        assert_eq!(room, more);
+        let most = u32::MAX;
+        room.remember(&Room {
+            shares: Shares {
+                run: most,
+                segments: most,
+                text: most,
+                requests: most,
+                headers: most,
+            },
+            items: most,
+            rows: most,
+            body: most,
+            texts: most,
+        });
+        let shares = room.shares;
+        assert!(room.items <= 256 && room.rows <= 16 << 10 && room.body <= 256 << 10);
+        assert!(shares.run <= 64 << 10 && shares.text <= 16 << 10 && room.texts <= 16 << 10);
+        assert!(shares.segments <= 1 << 10 && shares.requests <= 256 && shares.headers <= 64);
+        // The kernels store whole units.
+        assert!(
+            [shares.run, shares.text]
+                .iter()
+                .all(|share| share % 16 == 0)
+        );
+    }
+}

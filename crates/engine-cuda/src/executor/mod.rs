@@ -25,7 +25,7 @@ use crate::gpu::{GpuError, SharedGpu, Stream};
 use crate::layout::Layout;
 use job::{Job, Room};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::LaneState;
+use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::page::Service;
@@ -46,6 +46,8 @@ pub struct Options {
     pub in_flight: usize,
     /// Users of the embedded BeSim, where the device may answer for it.
     pub besim_users: Option<u32>,
+    /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches, one after the other.
+    pub launch_bytes: usize,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             limits: LaneLimits::default(),
             in_flight: 4,
             besim_users: None,
+            launch_bytes: 1 << 30,
         }
     }
 }
@@ -121,6 +124,7 @@ impl CudaExecutor {
             .map(Bank::new);
         let shared = Shared {
             layout: options.layout,
+            launch_bytes: options.launch_bytes,
             case_tables: upload::upload(&gpu, upload_stream, &CaseTables::bytes())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
         };
@@ -192,16 +196,7 @@ impl CudaExecutor {
         let stages = &known.device.pages[work.page].page.stages[first..=last];
         let room =
             *(known.rooms.entry((work.page, first))).or_insert_with(|| Room::guess(stages.iter()));
-        let active = |(lane, state): (usize, &LaneState)| {
-            (*state == LaneState::Active).then_some(lane as u32)
-        };
-        let pending = work
-            .cohort
-            .lanes
-            .iter()
-            .enumerate()
-            .filter_map(active)
-            .collect();
+        let pending = active_lanes(&work.cohort).collect();
         Ok(Job {
             first,
             last,
@@ -217,6 +212,24 @@ impl CudaExecutor {
         })
     }
 
+    /// What an error means: the device is lost, or has no room for what one cohort wants.
+    fn trouble(&mut self, error: &GpuError) {
+        if matches!(error, GpuError::OutOfMemory(_)) {
+            tracing::warn!(%error, "the host runs a cohort");
+        } else {
+            self.lose(error);
+        }
+    }
+
+    /// Runs a stage on the host in place of the device.
+    fn submit_to_host(&mut self, work: Work) -> Result<(), Refusal> {
+        self.host.submit(work)?;
+        self.host.poll(&mut self.done);
+        self.in_flight += 1;
+        (self.wake)();
+        Ok(())
+    }
+
     /// Launches what a job has pending in a slot; what cannot be launched is the host's.
     fn launch(&mut self, slot: usize, mut job: Job) {
         let service = job.service.clone();
@@ -229,11 +242,7 @@ impl CudaExecutor {
             }
             Err(error) => {
                 slot.drain();
-                if matches!(error, GpuError::OutOfMemory(_)) {
-                    tracing::warn!(%error, "the host runs a cohort");
-                } else {
-                    self.lose(&error);
-                }
+                self.trouble(&error);
                 let pending = std::mem::take(&mut job.pending);
                 job.host.extend(pending);
                 self.finish(job);
@@ -287,6 +296,13 @@ impl CudaExecutor {
     }
 }
 
+/// The lanes that take part in the next stage, in rising order.
+fn active_lanes(cohort: &Cohort) -> impl Iterator<Item = u32> {
+    let is_active = |(_, state): &(u32, &LaneState)| **state == LaneState::Active;
+    let lanes = (0u32..).zip(&cohort.lanes).filter(is_active);
+    lanes.map(|(lane, _)| lane)
+}
+
 impl Executor for CudaExecutor {
     fn name(&self) -> &'static str {
         "cuda"
@@ -295,25 +311,24 @@ impl Executor for CudaExecutor {
     fn submit(&mut self, work: Work) -> Result<(), Refusal> {
         if self.lost.is_some() || !work.cohort.has_active() {
             // Stages without lanes, and all once there is no device.
-            self.host.submit(work)?;
-            self.host.poll(&mut self.done);
-            self.in_flight += 1;
-            (self.wake)();
-            return Ok(());
+            return self.submit_to_host(work);
         }
         let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {
             return Err(Refusal::Busy(work));
         };
-        self.in_flight += 1;
         match self.job(work) {
-            Ok(job) => self.launch(slot, job),
+            Ok(job) => {
+                self.in_flight += 1;
+                self.launch(slot, job);
+                Ok(())
+            }
+            // Its service could not be uploaded.
             Err((work, error)) => {
-                self.lose(&error);
-                self.in_flight -= 1;
-                return self.submit(work);
+                self.trouble(&error);
+                self.statistics.on_host += active_lanes(&work.cohort).count() as u64;
+                self.submit_to_host(work)
             }
         }
-        Ok(())
     }
 
     fn poll(&mut self, done: &mut Vec<Work>) {

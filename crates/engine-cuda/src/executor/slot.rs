@@ -25,9 +25,6 @@ use rhythm_engine::device::Segment;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most device memory that one launch uses for its lanes' regions; larger cohorts run in several launches.
-const REGION_BYTES_MAX: usize = 1 << 30;
-
 /// What is called when a slot's launch has ended.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
@@ -53,6 +50,8 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) layout: Layout,
+    /// Most memory for the lanes of one launch.
+    pub(crate) launch_bytes: usize,
     pub(crate) case_tables: DeviceBuffer,
     /// The backend on the device.
     pub(crate) besim: Option<BesimTables>,
@@ -210,15 +209,18 @@ impl Slot {
                 job.room.rows as usize * UNIT
             } else {
                 0
-            };
+            }
+            + job.room.body as usize
+            + job.room.texts as usize;
         // Views have 32 bits.
         let arena_left = (u32::MAX as usize).saturating_sub(text_base + (1 << 16));
         let lanes = job
             .pending
             .len()
-            .min(REGION_BYTES_MAX / lane_bytes)
+            .min((shared.launch_bytes / lane_bytes).max(1))
             .min(arena_left / (shares.text as usize + answer_bytes).max(1));
         if lanes == 0 {
+            // Its texts leave no room in 32 bits.
             return Err(GpuError::OutOfMemory(lane_bytes));
         }
         job.launched = lanes;
@@ -480,7 +482,9 @@ impl Slot {
             0
         };
         delivery.segments = Room::take::<Segment>(&mut out, segments);
-        delivery.texts = Room::take::<u8>(&mut out, lanes * job.room.texts as usize);
+        // The device counts them in 32 bits, of which the last says that it cannot.
+        let texts = (lanes * job.room.texts as usize).min(u32::MAX as usize - 1);
+        delivery.texts = Room::take::<u8>(&mut out, texts);
         let bodies = match layout {
             Layout::C => tile_bytes,
             _ => lanes * job.room.body as usize,
@@ -622,7 +626,7 @@ impl<'a> Delivered<'a> {
         }
         let lanes = self.lanes() as u64;
         let average =
-            |sum: u64| (sum.div_ceil(lanes).next_multiple_of(64) as u32).saturating_add(64);
+            |sum: u64| (sum.div_ceil(lanes).next_multiple_of(64) + 64).min(1 << 30) as u32;
         Err([average(sums.body), average(u64::from(sums.texts))])
     }
 

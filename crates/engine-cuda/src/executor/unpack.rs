@@ -91,6 +91,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
 /// Whether what concerns the launch as a whole had room; if not, the job's room has grown.
 fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool {
     let counters = delivered.counters();
+    let launched_with = job.room;
     let mut enough = true;
     let mut fit = |room: &mut u32, needed: u32| {
         if needed > *room {
@@ -104,6 +105,10 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
         job.room.body = job.room.body.max(bodies);
         job.room.texts = job.room.texts.max(texts);
         enough = false;
+    }
+    if !enough && job.room == launched_with {
+        // They want more than can be asked for.
+        job.host.extend(job.pending.drain(..job.launched));
     }
     enough
 }

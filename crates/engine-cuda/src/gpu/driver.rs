@@ -250,6 +250,7 @@ impl Gpu for Driver {
         kernel: Kernel,
         grid: Grid,
         arguments: *const u8,
+        _bytes: usize,
     ) -> Result<(), GpuError> {
         if grid.blocks == 0 {
             return Ok(());

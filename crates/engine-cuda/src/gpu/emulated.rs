@@ -352,6 +352,7 @@ impl Gpu for Emulated {
         kernel: Kernel,
         grid: Grid,
         arguments: *const u8,
+        bytes: usize,
     ) -> Result<(), GpuError> {
         let mut number = None;
         self.work(|state| {
@@ -364,14 +365,9 @@ impl Gpu for Emulated {
         let outcome = if self.options.fail_launch == Some(number) {
             Err(format!("launch {number} was to fail"))
         } else {
-            match Emulated::arguments_size(kernel) {
-                None => Err(format!("there is no kernel {}", kernel.name())),
-                // SAFETY: `arguments` points to the kernel's struct, and the rest, too, is the caller's promise.
-                // The state is not locked: launches of several threads run beside each other.
-                Some(size) => unsafe {
-                    run_raw(kernel.name(), grid, arguments, size, self.options.order)
-                },
-            }
+            // SAFETY: `arguments` points to so many bytes, and the rest, too, is the caller's promise. A kernel whose struct has
+            // another size is not run. The state is not locked: launches of several threads run beside each other.
+            unsafe { run_raw(kernel.name(), grid, arguments, bytes, self.options.order) }
         };
         if let Err(error) = outcome {
             lock(&self.state).fail(error);

@@ -225,7 +225,7 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
         bytes: usize,
     ) -> Result<(), GpuError>;
 
-    /// Launches a kernel in a stream. `arguments` points to its struct, which is copied before this returns.
+    /// Launches a kernel in a stream. `arguments` points to its struct of so many bytes, which is copied before this returns.
     ///
     /// # Errors
     /// It failed; failures of the kernel itself show later, in any call.
@@ -239,6 +239,7 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
         kernel: Kernel,
         grid: Grid,
         arguments: *const u8,
+        bytes: usize,
     ) -> Result<(), GpuError>;
 
     /// Calls back when everything put into the stream so far is done or the device has failed.
@@ -301,6 +302,7 @@ pub unsafe fn launch<A: Arguments>(
             A::KERNEL,
             grid,
             std::ptr::from_ref(arguments).cast(),
+            size_of::<A>(),
         )
     }
 }

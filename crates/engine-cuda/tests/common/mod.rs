@@ -1,6 +1,9 @@
 //! What the tests share: the Banking service, and executors on the emulation.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod flight;
+pub mod wasteful;
+
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::page::{Service, Sources, compile};
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};

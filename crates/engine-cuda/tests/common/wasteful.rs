@@ -1,0 +1,187 @@
+//! A page whose lanes ask for as much as they are told: requests, rows of answers, segments, headers.
+#![allow(dead_code, unreachable_pub)]
+
+use super::flight::Filling;
+use rhythm_engine::cohort::{Cohort, Column};
+use rhythm_engine::page::Service;
+use rhythm_engine::page::program::*;
+use std::sync::Arc;
+
+const TEXT: FieldId = 0;
+const REQUESTS: FieldId = 1;
+const HEADERS: FieldId = 2;
+const ROWS: FieldId = 3;
+const STATUS: FieldId = 4;
+
+/// A loop over registers `first` to `first + 3`, of so many turns as the first says.
+fn turns(first: Register, body: Block) -> Op {
+    Op::For {
+        count: first,
+        filter: None,
+        position: first + 1,
+        index: first + 2,
+        length: first + 3,
+        body,
+        otherwise: vec![],
+    }
+}
+
+/// The service. Its page asks REQUESTS requests; then it shows TEXT and a fragment for each of them, and each row with another, and
+/// sets HEADERS headers.
+pub fn wasteful() -> Arc<Service> {
+    use Type::{Int, Text};
+    let ask = StageProgram {
+        registers: vec![Int, Int, Int, Int, Text, Text],
+        constants: vec![],
+        body: vec![
+            Op::Field {
+                to: 0,
+                field: REQUESTS,
+            },
+            Op::Field { to: 4, field: TEXT },
+            turns(
+                0,
+                vec![
+                    Op::Text {
+                        function: TextFunction::Upper,
+                        to: 5,
+                        from: 4,
+                    },
+                    Op::Request { text: 5 },
+                ],
+            ),
+        ],
+        call: Some(0),
+    };
+    let put = |from| Op::Put {
+        from,
+        escape: Escape::Html,
+    };
+    let show = StageProgram {
+        registers: [vec![Int; 12], vec![Text; 2]].concat(),
+        constants: vec![],
+        body: vec![
+            Op::Field {
+                to: 0,
+                field: REQUESTS,
+            },
+            Op::Length { to: 4, list: ROWS },
+            Op::Field {
+                to: 8,
+                field: HEADERS,
+            },
+            Op::Field {
+                to: 12,
+                field: TEXT,
+            },
+            turns(0, vec![Op::Fragment { fragment: 0 }, put(12)]),
+            turns(
+                4,
+                vec![
+                    Op::Item {
+                        to: 13,
+                        list: ROWS,
+                        column: 0,
+                        position: 5,
+                    },
+                    put(13),
+                    Op::Fragment { fragment: 1 },
+                ],
+            ),
+            turns(8, vec![Op::Header { name: 0, value: 12 }]),
+        ],
+        call: None,
+    };
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind,
+    };
+    let page = PageProgram {
+        name: "wasteful".to_owned(),
+        routes: vec![],
+        session: SessionUse::None,
+        session_fields: None,
+        content_type: "text/html".to_owned(),
+        params: vec![],
+        list_params: vec![],
+        fields: vec![
+            field("text", FieldType::Scalar(Text)),
+            field("requests", FieldType::Scalar(Int)),
+            field("headers", FieldType::Scalar(Int)),
+            field(
+                "rows",
+                FieldType::List(vec![("a".to_owned(), Text), ("b".to_owned(), Int)]),
+            ),
+            field("rows.status", FieldType::Scalar(Int)),
+        ],
+        calls: vec![Call {
+            backend: 0,
+            columns: 2,
+            result: CallResult::Rows(ROWS),
+            status: STATUS,
+            idempotent: true,
+        }],
+        stages: vec![ask, show],
+        tables: vec![],
+        texts: vec![],
+        header_names: vec!["X-Made".to_owned()],
+    };
+    Arc::new(Service {
+        pages: vec![page],
+        fragments: vec![vec![b'a'; 150].into(), vec![b'b'; 201].into()],
+        ..Service::default()
+    })
+}
+
+impl Filling {
+    /// Lanes of [`wasteful`]: every third asks for all of `wants` (requests, rows of an answer, headers), the others for less.
+    pub fn wasteful(service: &Arc<Service>, lanes: usize, wants: [i64; 3]) -> Filling {
+        let page = service.pages[0].clone();
+        let [requests, rows, headers] = wants;
+        let share = |lane: usize| [1, 2, 10][lane % 3] as i64 * i64::from(lane != 5);
+        let cohort = move || {
+            let mut cohort = Box::new(Cohort::default());
+            cohort.reset(&page);
+            for ticket in 0..lanes {
+                cohort.push_lane(ticket as u64);
+            }
+            for lane in 0..lanes {
+                let text = format!("lane {lane} <says> no & \"nothing\"");
+                let text = cohort.arena.push(text.as_bytes());
+                for (field, column) in cohort.fields.iter_mut().enumerate() {
+                    match (field as FieldId, column) {
+                        (TEXT, Column::Text(views)) => views[lane] = text,
+                        (REQUESTS, Column::Int(values)) => {
+                            values[lane] = requests * share(lane) / 10
+                        }
+                        (HEADERS, Column::Int(values)) => values[lane] = headers * share(lane) / 10,
+                        _ => {}
+                    }
+                }
+            }
+            cohort
+        };
+        // The first request of a lane is answered with all rows, the others with none.
+        let answer = move |_, cohort: &mut Cohort| {
+            let mut before = None;
+            for request in &mut cohort.requests {
+                let lane = request.lane as usize;
+                let rows = if before == Some(lane) {
+                    0
+                } else {
+                    rows * share(lane) / 10
+                };
+                before = Some(lane);
+                let rows: String = (0..rows)
+                    .map(|row| format!("row <{row}>&{row}\n"))
+                    .collect();
+                let body = format!("<pre>\n0\n{rows}</pre>\n");
+                request.answer = Some(cohort.arena.push(body.as_bytes()));
+            }
+        };
+        Filling {
+            cohort: Box::new(cohort),
+            answer: Box::new(answer),
+        }
+    }
+}
