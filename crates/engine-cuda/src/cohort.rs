@@ -60,6 +60,11 @@ pub(crate) struct RegionPlaces {
     registers: Option<usize>,
 }
 
+/// Bytes of a warp's registers: the program's, and a word for what is left of the lane's limits.
+fn register_bytes(registers: u32) -> usize {
+    (registers as usize + 1) * WARP * size_of::<u64>()
+}
+
 impl RegionPlaces {
     /// Finds room for them. `registers` is the most that a program has.
     pub(crate) fn new(
@@ -68,7 +73,7 @@ impl RegionPlaces {
         shares: &Shares,
         registers: u32,
     ) -> RegionPlaces {
-        let bytes_of_warp = registers as usize * WARP * size_of::<u64>();
+        let bytes_of_warp = register_bytes(registers);
         RegionPlaces {
             results: places.take::<LaneResult>(lanes),
             runs: places.take::<u8>(lanes * shares.run as usize),
@@ -230,7 +235,7 @@ impl DeviceCohort {
             unused: 0,
         };
         let shared_bytes = match self.registers {
-            Address(0) => program.registers * (WARP * size_of::<u64>()) as u32,
+            Address(0) => register_bytes(program.registers) as u32,
             _ => 0,
         };
         let grid = Grid::over(self.lanes as usize, WARP as u32).with_shared(shared_bytes);
