@@ -37,7 +37,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Opens the GPU of this number, as `nvidia-smi` and `CUDA_VISIBLE_DEVICES` count them, and loads the kernels.
+    /// Opens the GPU of this number, as CUDA counts them (see `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`), and loads the
+    /// kernels.
     ///
     /// # Errors
     /// [`GpuError::Absent`], with the cause and what to do, where there is no driver, no such device, or none that can be used.
