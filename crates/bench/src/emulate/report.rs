@@ -84,7 +84,8 @@ pub struct Report {
 }
 
 /// A page's share in the paper's mix (Table 2), percent.
-pub(super) fn mix14(page: Page) -> f64 {
+#[must_use]
+pub fn mix14(page: Page) -> f64 {
     match page {
         Page::Login => 28.17,
         Page::AccountSummary => 19.77,

@@ -13,7 +13,7 @@
 //! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is done, so the host executor
 //! runs what was in flight, and everything after it.
 
-mod job;
+pub(crate) mod job;
 mod slot;
 mod unpack;
 pub(crate) mod upload;

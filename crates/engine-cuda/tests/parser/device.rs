@@ -32,6 +32,8 @@ pub(crate) struct Device<'s> {
     stream: Stream,
     service: &'s Service,
     tables: Arc<ParserTables>,
+    /// Most bytes of a lane's part of the arena.
+    pub(crate) text_max: u32,
 }
 
 /// The fields of a page's parameters.
@@ -70,12 +72,16 @@ impl<'s> Device<'s> {
             stream,
             service,
             tables,
+            text_max: u32::MAX,
         }
     }
 
     /// A buffer with these bytes.
     fn upload(&self, bytes: &[u8]) -> DeviceBuffer {
         let buffer = DeviceBuffer::new(&self.gpu, bytes.len()).unwrap();
+        if bytes.is_empty() {
+            return buffer;
+        }
         let mut staging = PinnedBuffer::new(&self.gpu, bytes.len()).unwrap();
         // SAFETY: the staging buffer is in no stream before the copy, and both live until it is done.
         unsafe {
@@ -94,6 +100,9 @@ impl<'s> Device<'s> {
     }
 
     fn download(&self, from: Address, bytes: usize) -> Vec<u8> {
+        if bytes == 0 {
+            return Vec::new();
+        }
         let staging = PinnedBuffer::new(&self.gpu, bytes).unwrap();
         // SAFETY: both live until the copy is done.
         unsafe {
@@ -184,7 +193,7 @@ impl<'s> Device<'s> {
         let program = &self.service.pages[page];
         let needs = &self.tables.pages()[page];
         let text_base = program.texts.len().next_multiple_of(16);
-        let text_stride = needs.text_stride(raw.capacity);
+        let text_stride = needs.text_stride(raw.capacity).min(self.text_max);
         let (slots, slot_count) = column_slots(program);
         // Each slot has columns of 8 bytes a value.
         let mut columns = Vec::new();

@@ -44,7 +44,7 @@ fn banking() -> Arc<Service> {
 /// A service with pages of this text.
 fn service(pages: &[(&str, &str)]) -> Arc<Service> {
     let mut sources = Sources::default();
-    let toml = "[static]\nmount = \"/files/\"\nindex = { \"/old\" = \"/new\" }\n[session]\ncookie = \"sid\"\n[limits]\nheaders = 12\n";
+    let toml = "[static]\nmount = \"/things/files/\"\nindex = { \"/old\" = \"/new\" }\n[session]\ncookie = \"sid\"\n[limits]\nheaders = 12\n";
     sources
         .files
         .insert("service.toml".to_owned(), toml.to_owned());
@@ -255,7 +255,6 @@ rows = { in = "form", list = 12, fields = { key = { type = "text", max_length = 
     // What is no request for a page, or not as its page says.
     let bad = [
         get("/old"),
-        get("/files/7"),
         get("/nothing"),
         get("/things"),
         get("/things/"),
@@ -305,6 +304,7 @@ rows = { in = "form", list = 12, fields = { key = { type = "text", max_length = 
         request("GET / HTTP/1.0\nHost: h", ""),
         get("http://h/"),
         get("/things/%37"),
+        get("/things/files/a"),
         post("a%20name%20of%20more%20than%2024%20bytes=1"),
         get("/things/7?count=%31"),
         get("/things/7?count=0000000000000000001"),
@@ -333,6 +333,21 @@ fn requests_that_do_not_fit_are_left_to_the_host() {
         &[sized(257), sized(400), Vec::new()],
         256,
     );
+}
+
+#[test]
+fn lanes_whose_texts_do_not_fit_are_left_to_the_host() {
+    let service = banking();
+    let mut host = Host::new(&service);
+    let mut rng = Rng(5);
+    let requests: Vec<Vec<u8>> = (0..256).map(|_| bank_request(&mut rng)).collect();
+    let mut device = Device::new(&service, LaneOrder::Descending);
+    let mut accepted = |text_max| {
+        device.text_max = text_max;
+        host.compare(&requests, &device.parse(&requests, 1024, true))
+    };
+    let (few, more) = (accepted(16), accepted(80));
+    assert!(0 < few && few < more && more < 256, "{few}, {more}");
 }
 
 #[test]
