@@ -3,9 +3,9 @@
 //! Nothing of CUDA is needed to build, and a program without a GPU gets an error that says what is missing. Only
 //! [`Driver::open`] looks for it.
 //!
-//! - [`library`]: the driver's functions, looked up by name, and its errors;
-//! - [`context`]: a device and its primary context;
-//! - [`modules`], [`nvrtc`]: the kernels, from images in the binary or compiled from its sources.
+//! - `library`: the driver's functions, looked up by name, and its errors;
+//! - `context`: a device and its primary context;
+//! - `modules`, `nvrtc`: the kernels, from images in the binary or compiled from its sources.
 
 mod context;
 mod library;
