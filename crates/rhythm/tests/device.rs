@@ -118,20 +118,20 @@ fn a_backend_elsewhere_is_not_on_the_gpu() {
 #[test]
 fn a_device_is_compared_with_the_reference() {
     let folder = small_service("compared");
-    let output = rhythm(&[
-        "check",
-        folder.to_str().expect("a plain path"),
-        "--device",
-        "host",
-    ]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let expected = "host: every byte of every page is the reference's, in cohorts of 1, 2, 7, 33, 256, 4096 lanes\n";
-    assert_eq!(said, expected);
+    let folder = folder.to_str().expect("a plain path");
+    let of_one_size = ["--cohort-size", "33"];
+    for (flags, lanes) in [(&[][..], "1, 2, 7, 33, 256, 4096"), (&of_one_size, "33")] {
+        let output = rhythm(&[&["check", folder, "--device", "host"], flags].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let expected =
+            format!("every byte of every page is the reference's, in cohorts of {lanes} lanes");
+        assert_eq!(said, format!("host: {expected}\n"));
+    }
 }
 
 #[cfg(feature = "cuda-emulation")]
