@@ -12,6 +12,7 @@ use crate::launch::{
     ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, StageArgs,
     TransposeArgs, UNIT, WARP,
 };
+use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
 use rhythm_engine::device::{LaneLimits, Segment};
 use rhythm_engine::page::Service;
@@ -412,10 +413,8 @@ pub(crate) unsafe fn transpose_columns(
     unsafe { launch(gpu, stream, grid, &arguments) }
 }
 
-/// Whether a call's backend is the embedded BeSim, which the device has, too.
-pub(crate) fn is_embedded(service: &Service, backend: usize) -> bool {
-    service
-        .backends
-        .get(backend)
-        .is_some_and(|config| config.url.is_none())
+/// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
+pub(crate) fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
+    let config = service.backends.get(backend);
+    config.is_some_and(|config| config.url.is_none() && config.users == bank.users())
 }

@@ -1,5 +1,7 @@
 //! `rhythm bench`: the paper's emulation, and the limit server.
 
+mod device;
+
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
@@ -35,6 +37,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Device(device::Args),
     Limit(Limit),
 }
 
@@ -104,6 +107,7 @@ struct Recorded {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
+        Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
         None => run_emulation(args.emulation),
     }

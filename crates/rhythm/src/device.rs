@@ -229,6 +229,7 @@ impl Opened {
             limits,
             in_flight: cuda.in_flight,
             besim_users,
+            ..Options::default()
         };
         CudaExecutor::new(cuda.gpu.clone(), options, wake)
             .map_err(|why| format!("--device {}: {why}", self.device))

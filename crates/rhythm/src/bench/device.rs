@@ -20,13 +20,15 @@ use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::Host;
+use rhythm_engine_cuda::gpu::bandwidth::{self, Bandwidth};
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
 use rhythm_engine_cuda::gpu::power::PowerMeter;
-use rhythm_engine_cuda::gpu::{DeviceBuffer, GpuError, SharedGpu, bandwidth};
+use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_engine_cuda::resident::{Resident, ResidentError, ResidentOptions, Trace};
 use rhythm_protocol::scan::Level;
 use rhythm_server::{Site, SiteSettings};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -115,6 +117,15 @@ impl LayoutChoice {
     }
 }
 
+/// A report, with what it was made on and by.
+#[derive(Serialize)]
+struct Recorded {
+    machine: String,
+    version: &'static str,
+    command: String,
+    report: Report,
+}
+
 /// Everything that measuring needs.
 struct Bench {
     gpu: SharedGpu,
@@ -134,14 +145,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let service = folder.compile()?;
     let settings = SiteSettings::of(&service);
     let site = folder.into_site(service, settings)?;
-    let backend = site.service().backends.first().context("the service has no backend: it is not Banking")?;
+    let backend = site
+        .service()
+        .backends
+        .first()
+        .context("the service has no backend: it is not Banking")?;
     let bank = Bank::new(backend.users);
     // Check images are files: the host's (and left out by the paper, section 5.1).
-    let all = Page::ALL.into_iter().filter(|page| *page != Page::CheckDetailImage);
+    let all = Page::ALL
+        .into_iter()
+        .filter(|page| *page != Page::CheckDetailImage);
     let chosen = |page: &Page| args.pages.is_empty() || args.pages.contains(page);
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));
-    let power = description.as_ref().map(|gpu| PowerMeter::start(&gpu.pci_bus));
+    let power = description
+        .as_ref()
+        .map(|gpu| PowerMeter::start(&gpu.pci_bus));
     let mut notes = Vec::new();
     let power = power.transpose().unwrap_or_else(|why| {
         notes.push(why);
@@ -162,34 +181,54 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("there is nothing to measure: check images are files, which the host sends");
     }
     let is_emulated = description.is_none();
-    let idle = bench.idle(is_emulated);
+    let idle_watts = bench.idle(is_emulated);
     let bandwidth = bench.bandwidth(is_emulated)?;
     let host = bench.host(is_emulated)?;
     let mut layouts = Vec::new();
-    let mut chosen: Vec<Layout> = args.layouts.iter().flat_map(|choice| choice.layouts()).copied().collect();
+    let mut chosen: Vec<Layout> = args
+        .layouts
+        .iter()
+        .flat_map(|choice| choice.layouts())
+        .copied()
+        .collect();
     chosen.sort_unstable();
     chosen.dedup();
     for layout in chosen {
         bench.compare(layout)?;
-        let given = (args.cohort_size.map(|n| n as usize), args.cohorts_in_flight.map(|n| n as usize));
-        match bench.layout(layout, given, &bandwidth, &host) {
+        let given = (
+            args.cohort_size.map(|n| n as usize),
+            args.cohorts_in_flight.map(|n| n as usize),
+        );
+        match bench.layout(layout, given, &bandwidth, &host, idle_watts) {
             Ok(result) => layouts.push(result),
-            Err(ResidentError::Gpu(error @ GpuError::OutOfMemory(_))) => notes.push(format!("layout {layout}: {error}")),
+            Err(ResidentError::Gpu(error @ GpuError::OutOfMemory(_))) => {
+                notes.push(format!("layout {layout}: {error}"))
+            }
             Err(error) => return Err(anyhow!("layout {layout}: {error}")),
         }
     }
     let parsing = bench.parsing(is_emulated)?;
     bench.bar.finish_and_clear();
-    let report = Report::new(description, idle, bandwidth, host, layouts, parsing, notes);
+    let report = Report {
+        gpu: description,
+        idle_watts,
+        bandwidth,
+        host,
+        layouts,
+        parsing,
+        notes,
+        paper: Report::PAPER,
+    };
     if args.json.as_deref() != Some(std::path::Path::new("-")) {
         print!("{report}");
     }
-    write_json(args.json.as_deref(), &Recorded {
+    let recorded = Recorded {
         machine: machine(),
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         report,
-    })?;
+    };
+    write_json(args.json.as_deref(), &recorded)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -206,7 +245,9 @@ fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
             use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
             Ok((Emulated::new(LaneOrder::default()), None))
         }
-        other => bail!("--device {other} is no GPU; measure it with: rhythm bench --device {other}"),
+        other => {
+            bail!("--device {other} is no GPU; measure it with: rhythm bench --device {other}")
+        }
     }
 }
 
@@ -234,30 +275,7 @@ impl Bench {
     fn bandwidth(&self, is_emulated: bool) -> Result<Bandwidth> {
         self.say("measuring the device's memory".to_owned());
         let bytes = if is_emulated { 1 << 20 } else { 4 << 30 };
-        let stream = self.gpu.stream()?;
-        let (to, from) = (DeviceBuffer::new(&self.gpu, bytes)?, DeviceBuffer::new(&self.gpu, bytes)?);
-        let measure = |copies: bool| -> Result<f64> {
-            let marks = [self.gpu.mark()?, self.gpu.mark()?];
-            let mut rates = Vec::new();
-            for _ in 0..6 {
-                self.gpu.record(stream, marks[0])?;
-                let moved = if copies {
-                    bandwidth::copy(&*self.gpu, stream, &to, &from)?
-                } else {
-                    bandwidth::write(&*self.gpu, stream, &to, 0x2020_2020)?
-                };
-                self.gpu.record(stream, marks[1])?;
-                self.gpu.synchronize(stream)?;
-                rates.push(moved as f64 / f64::from(self.gpu.elapsed_ms(marks[0], marks[1])?) / 1e6);
-            }
-            // The first warms up.
-            rates.remove(0);
-            Ok(median(&mut rates))
-        };
-        Ok(Bandwidth {
-            copy_gb_per_s: measure(true)?,
-            write_gb_per_s: measure(false)?,
-        })
+        Ok(bandwidth::measure(&self.gpu, bytes)?)
     }
 
     /// The host executor on all cores at once, each with a pipeline of its own.
@@ -268,8 +286,9 @@ impl Bench {
             let threads: Vec<_> = (0..cores)
                 .map(|_| {
                     scope.spawn(|| {
-                        let make: MakeExecutor =
-                            Box::new(|| Box::new(Host::new(LaneLimits::default(), Level::active())));
+                        let make: MakeExecutor = Box::new(|| {
+                            Ok(Box::new(Host::new(LaneLimits::default(), Level::active())))
+                        });
                         let options = EmulationOptions {
                             executors: vec![("host".to_owned(), make)],
                             cohort_size: 256,
@@ -284,25 +303,27 @@ impl Bench {
                 })
                 .collect();
             let lost = |_| anyhow!("a thread has panicked");
-            threads.into_iter().map(|thread| Ok(thread.join().map_err(lost)??)).collect::<Result<_>>()
+            threads
+                .into_iter()
+                .map(|thread| Ok(thread.join().map_err(lost)??))
+                .collect::<Result<_>>()
         })?;
-        let mut pages = Vec::new();
-        for (at, page) in self.pages.iter().enumerate() {
+        let pages = self.pages.iter().map(|page| {
             let rate = |report: &emulate::Report| {
                 let found = report.pages.iter().find(|found| found.page == page.name());
                 found.map_or(f64::NAN, |found| found.executed[0].requests_per_s)
             };
-            pages.push(HostPage {
-                page: page.name(),
-                requests_per_s: reports.iter().map(rate).sum(),
-            });
-            debug_assert_eq!(at + 1, pages.len());
-        }
-        let rates: Vec<(Page, f64)> = self.pages.iter().zip(&pages).map(|(page, found)| (*page, found.requests_per_s)).collect();
+            (*page, reports.iter().map(rate).sum())
+        });
+        let rates: Vec<(Page, f64)> = pages.collect();
+        let pages = rates.iter().map(|(page, rate)| HostPage {
+            page: page.name(),
+            requests_per_s: *rate,
+        });
         Ok(HostResult {
             cores,
-            mean: Mean::of(&rates),
-            pages,
+            requests_per_s: Mean::of(&rates),
+            pages: pages.collect(),
         })
     }
 
@@ -316,7 +337,11 @@ impl Bench {
             transposes: self.transposes,
             limits: LaneLimits::default(),
             // Logins are measured until it is three quarters full.
-            sessions: if cohort < COMPARED { 1 << 14 } else { lots.max(1 << 22) },
+            sessions: if cohort < COMPARED {
+                1 << 14
+            } else {
+                lots.max(1 << 22)
+            },
             idle_timeout_ms: 3_600_000,
             users: self.bank.users(),
             now: 0,
@@ -327,7 +352,9 @@ impl Bench {
         // A bench's sessions may be guessed.
         let mut seed = 1u64;
         let random = move || {
-            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            seed = seed
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
             seed
         };
         Resident::new(&self.gpu, self.site.service(), options, random)
@@ -354,7 +381,9 @@ impl Bench {
         let mut witness = Witness::new(&self.site, COMPARED);
         let mut resident = self.resident(self.options(layout, COMPARED, 1))?;
         let mut users = self.log_in(&mut resident, COMPARED, 1)?;
-        let every = Page::ALL.into_iter().filter(|page| *page != Page::CheckDetailImage);
+        let every = Page::ALL
+            .into_iter()
+            .filter(|page| *page != Page::CheckDetailImage);
         for page in every {
             self.say(format!("layout {layout}: comparing {}", page.name()));
             let expected = witness.answers(page);
@@ -374,12 +403,23 @@ impl Bench {
         given: (Option<usize>, Option<usize>),
         bandwidth: &Bandwidth,
         host: &HostResult,
+        idle_watts: Option<f64>,
     ) -> Result<LayoutResult, ResidentError> {
         let mut tried = Vec::new();
-        let page = self.pages[0].max_for_trial();
+        // The page that the paper's mix has most of, if it is measured.
+        let page = *self
+            .pages
+            .iter()
+            .find(|page| **page == Page::AccountSummary)
+            .unwrap_or(&self.pages[0]);
         for cohort in given.0.map_or(COHORTS.to_vec(), |cohort| vec![cohort]) {
-            for in_flight in given.1.map_or(IN_FLIGHT.to_vec(), |in_flight| vec![in_flight]) {
-                self.say(format!("layout {layout}: trying {in_flight} cohorts of {cohort} in flight"));
+            for in_flight in given
+                .1
+                .map_or(IN_FLIGHT.to_vec(), |in_flight| vec![in_flight])
+            {
+                self.say(format!(
+                    "layout {layout}: trying {in_flight} cohorts of {cohort} in flight"
+                ));
                 match self.trial(layout, cohort, in_flight, page) {
                     Ok(requests_per_s) => tried.push(Trial {
                         cohort,
@@ -392,33 +432,43 @@ impl Bench {
                 }
             }
         }
-        let best = tried.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s)).copied();
+        let best = tried
+            .iter()
+            .max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))
+            .copied();
         let best = best.ok_or(GpuError::OutOfMemory(0))?;
         let pages = self.measure_pages(layout, best, bandwidth, host)?;
-        let rates = |value: &dyn Fn(&PageResult) -> Option<f64>| {
-            let known = pages.iter().map(|found| value(found).map(|rate| (found.kind, rate)));
-            known.collect::<Option<Vec<(Page, f64)>>>().map(|rates| Mean::of(&rates))
-        };
-        let latency = self.latency(layout)?;
-        Ok(LayoutResult {
+        let mut result = LayoutResult {
             layout: layout.to_string(),
-            tried,
             trial_page: page.name(),
+            tried,
             cohort: best.cohort,
             in_flight: best.in_flight,
             parsers: self.parsers.min(best.in_flight),
-            mean: rates(&|found| Some(found.requests_per_s)).unwrap_or_default(),
-            mean_per_joule: rates(&|found| found.requests_per_joule),
-            mean_of_write: Mean::of_pages(&pages, |found| found.of_write_bandwidth),
+            requests_per_s: Mean::default(),
+            requests_per_joule: None,
+            requests_per_dynamic_joule: None,
+            of_write_bandwidth: f64::NAN,
+            of_host: Mean::default(),
             pages,
-            latency,
-        })
+            latency: self.latency(layout)?,
+        };
+        result.summarize(host, idle_watts);
+        Ok(result)
     }
 
     /// Requests a second of one page.
-    fn trial(&self, layout: Layout, cohort: usize, in_flight: usize, page: Page) -> Result<f64, ResidentError> {
+    fn trial(
+        &self,
+        layout: Layout,
+        cohort: usize,
+        in_flight: usize,
+        page: Page,
+    ) -> Result<f64, ResidentError> {
         let mut resident = self.resident(self.options(layout, cohort, in_flight))?;
-        let mut users = self.log_in(&mut resident, cohort, 1).map_err(resident_error)?;
+        let mut users = self
+            .log_in(&mut resident, cohort, 1)
+            .map_err(resident_error)?;
         let trace = resident.load(&users.requests(page))?;
         resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
         let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds / 4, usize::MAX)?;
@@ -452,10 +502,14 @@ impl Bench {
         bandwidth: &Bandwidth,
         host: &HostResult,
     ) -> Result<Vec<PageResult>, ResidentError> {
-        let Trial { cohort, in_flight, .. } = best;
+        let Trial {
+            cohort, in_flight, ..
+        } = best;
         let options = self.options(layout, cohort, in_flight);
         let mut resident = self.resident(options)?;
-        let mut users = self.log_in(&mut resident, cohort, LOTS).map_err(resident_error)?;
+        let mut users = self
+            .log_in(&mut resident, cohort, LOTS)
+            .map_err(resident_error)?;
         // Logout ends the users' sessions, and login fills the array: these two come last.
         let mut pages = self.pages.clone();
         pages.sort_by_key(|page| (*page == Page::Login, *page == Page::Logout));
@@ -468,11 +522,18 @@ impl Bench {
             let trace = resident.load(&users.requests(page))?;
             resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
             let room = options.sessions as usize / cohort / 4;
-            let cohorts_max = if page == Page::Login { room.max(1) } else { usize::MAX };
+            let cohorts_max = if page == Page::Login {
+                room.max(1)
+            } else {
+                usize::MAX
+            };
             let from = Instant::now();
             let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds, cohorts_max)?;
             let to = Instant::now();
-            let power = self.power.as_ref().and_then(|meter| meter.between(to - took.min(to - from), to));
+            let power = self
+                .power
+                .as_ref()
+                .and_then(|meter| meter.between(to - took.min(to - from), to));
             let requests = (cohorts * cohort) as f64;
             let requests_per_s = requests / took.as_secs_f64();
             let [written, own] = resident.answer_bytes()?;
@@ -485,7 +546,7 @@ impl Bench {
                 requests_per_s,
                 answer_bytes: own,
                 written_bytes: written,
-                gb_per_s: written * requests_per_s / 1e9,
+                written_gb_per_s: written * requests_per_s / 1e9,
                 of_write_bandwidth: written * requests_per_s / 1e9 / bandwidth.write_gb_per_s,
                 of_host: on_host.map_or(f64::NAN, |host| requests_per_s / host.requests_per_s),
                 watts: power.map(|power| power.watts),
@@ -501,16 +562,26 @@ impl Bench {
     fn latency(&self, layout: Layout) -> Result<Vec<Latency>, ResidentError> {
         let cohort = LATENCY_COHORT.min(self.cohort_max());
         let mut resident = self.resident(self.options(layout, cohort, 1))?;
-        let mut users = self.log_in(&mut resident, cohort, 1).map_err(resident_error)?;
+        let mut users = self
+            .log_in(&mut resident, cohort, 1)
+            .map_err(resident_error)?;
         let times = if cohort < LATENCY_COHORT { 4 } else { 200 };
         let mut found = Vec::new();
-        for &page in self.pages.iter().filter(|page| !matches!(page, Page::Login | Page::Logout)) {
+        for &page in self
+            .pages
+            .iter()
+            .filter(|page| !matches!(page, Page::Login | Page::Logout))
+        {
             self.say(format!("layout {layout}: latency of {}", page.name()));
             let trace = resident.load(&users.requests(page))?;
             resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
             let mut all = resident.latency_ms(&trace, times)?;
             all.sort_by(f32::total_cmp);
-            let at = |share: f64| all.get(((all.len() - 1) as f64 * share) as usize).copied().unwrap_or(f32::NAN);
+            let at = |share: f64| {
+                all.get(((all.len() - 1) as f64 * share) as usize)
+                    .copied()
+                    .unwrap_or(f32::NAN)
+            };
             found.push(Latency {
                 page: page.name(),
                 cohort,
@@ -524,7 +595,11 @@ impl Bench {
 
     /// The emulation is for small things.
     fn cohort_max(&self) -> usize {
-        if self.gpu.multiprocessors() < 8 { 64 } else { usize::MAX }
+        if self.gpu.multiprocessors() < 8 {
+            64
+        } else {
+            usize::MAX
+        }
     }
 
     /// Parsing alone, of a mixed trace.
@@ -566,11 +641,6 @@ impl Bench {
         }
         Ok(found)
     }
-}
-
-/// The page that sizes are tried with.
-trait ForTrial {
-    fn max_for_trial(self) -> Page;
 }
 
 fn resident_error(error: anyhow::Error) -> ResidentError {
