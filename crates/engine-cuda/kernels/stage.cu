@@ -243,6 +243,10 @@ DEVICE void begin_filter(Lane& lane, const Instruction& op) {
 // one copy this way.
 DEVICE void write(Lane& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
+    if (op.code == CODE_TEXT && op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
+        TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
+        return lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
+    }
     bool puts = op.code >= CODE_FOLD;
     u32 from = puts ? op.a : op.b;
     Writer to = puts ? lane.run() : lane.maker();
@@ -349,14 +353,6 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
         case CODE_TEXT_TO_FLOAT:
             lane.set(op.a, read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b), lane.length(op.b)));
             break;
-        case CODE_TEXT:
-            if (op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
-                TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
-                lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
-                break;
-            }
-            write(lane, op);
-            break;
         case CODE_TEXT_TEST:
             lane.reg(op.a) =
                 test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c), lane.length(op.c));
@@ -427,6 +423,7 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
         case CODE_FLOAT_TO_TEXT:
         case CODE_BOOL_TO_TEXT:
         case CODE_CONCAT:
+        case CODE_TEXT:
         case CODE_REPLACE:
         case CODE_FOLD:
         case CODE_PUT_TEXT:
