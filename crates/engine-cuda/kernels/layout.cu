@@ -384,9 +384,10 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
             u32 all = filled[own] + squeeze(wait, filled[own], unit, count);
             __syncwarp(FULL_MASK);
             u32 bytes = all & ~(UNIT - 1);
-            if (next[own] + bytes <= limit[own])
-                for (u32 at = thread * UNIT; at < bytes; at += WARP * UNIT)
-                    *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(wait + at);
+            bool fits = next[own] + bytes <= limit[own];
+#pragma unroll 1
+            for (u32 at = thread * UNIT; fits && at < bytes; at += WARP * UNIT)
+                *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(wait + at);
             // Bytes of the unfinished unit move to the front.
             u8 moved = bytes + thread < all ? wait[bytes + thread] : u8(0);
             __syncwarp(FULL_MASK);

@@ -124,14 +124,6 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
                       __funnelshift_r(d, e, bits));
 }
 
-// A unit from any address, by the aligned units it is in.
-DEVICE uint4 load_unit(const u8* from) {
-    u32 skip = u32(reinterpret_cast<u64>(from) & (UNIT - 1));
-    const uint4* units = reinterpret_cast<const uint4*>(from - skip);
-    uint4 low = units[0];
-    return skip == 0 ? low : join(low, units[1], skip);
-}
-
 // Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores whole units. All 32 threads call
 // with the same arguments.
 template <u32 BYTES> struct Tile {
@@ -144,6 +136,7 @@ template <u32 BYTES> struct Tile {
     // Stores the first `bytes` bytes, rounded up to units.
     DEVICE_METHOD void store(u32 bytes) {
         __syncwarp(FULL_MASK);
+#pragma unroll 1
         for (u32 at = warp_lane() * UNIT; at < bytes; at += WARP * UNIT)
             *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(tile + at);
         __syncwarp(FULL_MASK);
@@ -158,9 +151,25 @@ template <u32 BYTES> struct Tile {
         bool before = thread < UNIT;
         u32 first = before ? 0 : head + units * UNIT, byte = first + thread % UNIT;
         if (byte < (before ? head : length)) tile[filled + byte] = from[byte];
-        u8* to = tile + filled + head;
-        for (u32 at = thread * UNIT; at < units * UNIT; at += WARP * UNIT)
-            *reinterpret_cast<uint4*>(to + at) = load_unit(from + head + at);
+        // A unit of the tile is of two aligned ones of the source, or one, loaded twice. All loads come before the first store, so
+        // that they are under way together.
+        u32 skip = u32(reinterpret_cast<u64>(from + head) & (UNIT - 1));
+        const uint4* source = reinterpret_cast<const uint4*>(from + head - skip);
+        const u32 TURNS = BYTES / (WARP * UNIT);
+        uint4 low[TURNS], high[TURNS];
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; ++turn) {
+            u32 unit = turn * WARP + thread;
+            if (unit >= units) continue;
+            low[turn] = source[unit];
+            high[turn] = source[unit + (skip == 0 ? 0 : 1)];
+        }
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; ++turn) {
+            u32 unit = turn * WARP + thread;
+            if (unit < units)
+                *reinterpret_cast<uint4*>(tile + filled + head + unit * UNIT) = join(low[turn], high[turn], skip);
+        }
         filled += length;
     }
 
