@@ -9,6 +9,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-check-cfg=cfg(emulation_sanitized)");
     #[cfg(feature = "emulation")]
     emulation::build();
 }
@@ -26,7 +27,6 @@ mod emulation {
         println!("cargo:rerun-if-changed=kernels");
         println!("cargo:rerun-if-changed=emulation");
         println!("cargo:rerun-if-env-changed={SANITIZE}");
-        println!("cargo:rustc-check-cfg=cfg(emulation_sanitized)");
         let sanitize = env::var(SANITIZE).is_ok_and(|value| value == "1");
         if sanitize {
             println!("cargo:rustc-cfg=emulation_sanitized");

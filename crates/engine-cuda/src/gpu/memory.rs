@@ -2,6 +2,16 @@
 
 use super::{Address, GpuError, SharedGpu};
 
+/// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again, but under the emulation's sanitizers
+/// just as many, so that they see its end.
+fn grown(bytes: usize) -> usize {
+    if cfg!(emulation_sanitized) {
+        bytes
+    } else {
+        bytes.next_power_of_two()
+    }
+}
+
 /// Memory of the device.
 #[derive(Debug)]
 pub struct DeviceBuffer {
@@ -54,7 +64,7 @@ impl DeviceBuffer {
         if bytes > self.bytes {
             // The old one goes first: both may not fit.
             *self = DeviceBuffer::new(&self.gpu, 0)?;
-            *self = DeviceBuffer::new(&self.gpu, bytes.next_power_of_two())?;
+            *self = DeviceBuffer::new(&self.gpu, grown(bytes))?;
         }
         Ok(())
     }
@@ -125,7 +135,7 @@ impl PinnedBuffer {
     pub fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
         if bytes > self.bytes {
             *self = PinnedBuffer::new(&self.gpu, 0)?;
-            *self = PinnedBuffer::new(&self.gpu, bytes.next_power_of_two())?;
+            *self = PinnedBuffer::new(&self.gpu, grown(bytes))?;
         }
         Ok(())
     }
