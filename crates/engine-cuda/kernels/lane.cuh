@@ -118,7 +118,11 @@ struct Lane {
     }
 
     // Accounts for a text that the host needs.
-    DEVICE_METHOD void deliver(u32 length) { result().texts_length += (length + 7) & ~7u; }
+    // Headers are not charged for, so their sum may be beyond what can be said.
+    DEVICE_METHOD void deliver(u32 length) {
+        u32 sum = result().texts_length + ((length + 7) & ~7u);
+        result().texts_length = sum < result().texts_length ? ~0u : sum;
+    }
 };
 
 // Begins a lane: its constants, and a result that says nothing yet.
