@@ -50,6 +50,10 @@ fn no_driver_is_one_sentence() {
         complaint(&["bench", "--service", BANKING, "--device", "cuda"], 1),
         SENTENCE
     );
+    assert_eq!(
+        complaint(&["bench", "device", "--service", BANKING], 1),
+        SENTENCE
+    );
     let serve = [
         "serve",
         BANKING,
@@ -164,4 +168,57 @@ fn the_emulation_is_a_device() {
         2,
     );
     assert!(said.contains("--gpu is for --device cuda;"), "{said}");
+}
+
+#[cfg(feature = "cuda-emulation")]
+#[test]
+fn the_whole_server_is_measured_on_the_emulation() {
+    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-device.json");
+    let file = json.to_str().expect("a plain path");
+    let output = rhythm(&[
+        "bench",
+        "device",
+        "--service",
+        BANKING,
+        "--device",
+        "cuda-emulated",
+        "--layout",
+        "row",
+        "--layout",
+        "runs",
+        "--page",
+        "account_summary",
+        "--page",
+        "login",
+        "--cohort-size",
+        "32",
+        "--cohorts-in-flight",
+        "2",
+        "--seconds",
+        "0.01",
+        "--json",
+        file,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(&json).expect("the report is written");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let layouts = report["report"]["layouts"]
+        .as_array()
+        .expect("it has layouts");
+    assert_eq!(layouts.len(), 2);
+    for layout in layouts {
+        let pages = layout["pages"].as_array().expect("it has pages");
+        assert_eq!(pages.len(), 2);
+        for page in pages {
+            let number = |name: &str| page[name].as_f64().unwrap_or(f64::NAN);
+            assert!(number("requests_per_s") > 0.0, "{page}");
+            assert!(number("answer_bytes") > 100.0, "{page}");
+        }
+    }
+    let bytes = |layout: &serde_json::Value| layout["pages"][1]["answer_bytes"].as_f64();
+    assert!(
+        bytes(&layouts[0]) > bytes(&layouts[1]),
+        "runs are less than pages"
+    );
 }
