@@ -344,6 +344,7 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     u32 warp = threadIdx.x / WARP, thread = warp_lane();
     u32 rows = args.tile_rows[blockIdx.x];
     const u8* tile = args.tiles + u64(blockIdx.x) * args.rows_capacity * (WARP * UNIT);
+    const uint4* from = reinterpret_cast<const uint4*>(tile) + threadIdx.x;
     // What each warp knows of its own lanes: bytes that wait, where the body goes on, and how far it may; 0 for a lane without one.
     const u32 LANES = WARP / TURN_WARPS;
     u32 filled[LANES];
@@ -359,13 +360,17 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     }
 #pragma unroll 1
     for (u32 first = 0; first < rows; first += WARP) {
+        // A row a warp, four times; all loads before the first store, so that they are under way together.
+        uint4 loaded[LANES];
 #pragma unroll
-        for (u32 row = warp; row < WARP; row += TURN_WARPS) {
-            uint4 unit = make_uint4(~0u, ~0u, ~0u, ~0u);
-            if (first + row < rows)
-                unit = *reinterpret_cast<const uint4*>(tile + (u64(first + row) * WARP + thread) * UNIT);
-            units[row * (WARP + 1) + thread] = unit;
+        for (u32 turn = 0; turn < LANES; ++turn) {
+            u32 row = turn * TURN_WARPS + warp;
+            loaded[turn] = make_uint4(~0u, ~0u, ~0u, ~0u);
+            if (first + row < rows) loaded[turn] = from[turn * (TURN_WARPS * WARP)];
         }
+#pragma unroll
+        for (u32 turn = 0; turn < LANES; ++turn) units[(turn * TURN_WARPS + warp) * (WARP + 1) + thread] = loaded[turn];
+        from += WARP * WARP;
         __syncthreads();
 #pragma unroll
         for (u32 own = 0; own < LANES; ++own) {
@@ -374,15 +379,14 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
             u8* wait = waiting + lane * TURN_BYTES;
             u8* out = args.out + next[own];
             uint4 unit = units[thread * (WARP + 1) + lane];
-            u32 count = text_bytes(unit);
-            // Most often there is no padding at all.
-            if (__all_sync(FULL_MASK, count == UNIT)) {
+            // Most often there is no padding at all. It comes last, so the last byte tells.
+            if (__all_sync(FULL_MASK, unit.w >> 24 != PAD)) {
                 unit = squeeze_full(wait, filled[own], unit);
                 if (next[own] + WARP * UNIT <= limit[own]) *reinterpret_cast<uint4*>(out + thread * UNIT) = unit;
                 next[own] += WARP * UNIT;
                 continue;
             }
-            u32 all = filled[own] + squeeze(wait, filled[own], unit, count);
+            u32 all = filled[own] + squeeze(wait, filled[own], unit, text_bytes(unit));
             __syncwarp(FULL_MASK);
             u32 bytes = all & ~(UNIT - 1);
             bool fits = next[own] + bytes <= limit[own];

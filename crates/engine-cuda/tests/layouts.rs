@@ -216,12 +216,12 @@ fn fragments_about_whole_units() {
     in_every_layout(|executor, what| {
         for bytes in 129..=145 {
             let service = service([bytes, bytes + 1, 1024 + bytes]);
-            // Texts before the fragment end at each place of a unit.
-            let lanes: Vec<Lane> = (0..34)
+            // Texts before the fragment end at each place of a unit, of half of the lanes near a tile's end.
+            let lanes: Vec<Lane> = (0..66)
                 .map(|lane| Lane {
-                    turns: 1 + lane % 2,
+                    turns: 1 + lane % 4 / 2,
                     third: lane % 3 == 0,
-                    ..Lane::new(lane, lane)
+                    ..Lane::new(lane, lane / 2 + lane % 2 * 1000)
                 })
                 .collect();
             check(executor, &service, &lanes, what);
