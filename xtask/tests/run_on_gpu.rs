@@ -177,7 +177,7 @@ fn flags_that_the_binary_does_not_know_are_told_before_it_travels() {
     assert_eq!(good.run_with(flags).status.code(), Some(0));
     for (test, unknown) in [
         ("layout", "layout runs"),
-        ("lanes", "--lanes"),
+        ("lanes", "--cohort-size"),
         ("bench", "bench"),
     ] {
         let picky = format!(r#"case "$*" in *"{unknown}"*) exit 2 ;; esac"#);
