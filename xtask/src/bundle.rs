@@ -45,7 +45,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             fs::remove_dir_all(&folder)?;
         }
         collect(&folder)?;
-        let status = Command::new(folder.join("run")).arg(out).status()?;
+        let status = Command::new(fs::canonicalize(folder.join("run"))?)
+            .arg(out)
+            .status()?;
         ensure!(status.success(), "not all is right on this GPU: see above");
     }
     Ok(())
@@ -68,6 +70,13 @@ fn collect(folder: &Path) -> Result<u64> {
     let script = folder.join("run");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let status = Command::new(fs::canonicalize(&script)?)
+        .arg("--flags")
+        .status()?;
+    ensure!(
+        status.success(),
+        "the script and the binary do not go together: see above, and xtask/src/run-on-gpu"
+    );
     let needs = newest_glibc(&fs::read(&binary)?);
     fs::write(
         folder.join("about"),

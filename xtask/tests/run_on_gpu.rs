@@ -46,11 +46,15 @@ impl Bundle {
     }
 
     fn run(&self) -> Output {
+        self.run_with(&self.0.join("out"))
+    }
+
+    fn run_with(&self, argument: &Path) -> Output {
         let path = std::env::var("PATH").unwrap();
         let mut bash = Command::new("bash");
         bash.env("PATH", format!("{}:{path}", self.0.display()));
         bash.env_remove("COMPUTE_SANITIZER");
-        bash.args([self.0.join("run"), self.0.join("out")]);
+        bash.arg(self.0.join("run")).arg(argument);
         bash.output().unwrap()
     }
 
@@ -164,4 +168,26 @@ fn a_tool_that_refuses_the_device_is_no_failure() {
         bundle.others(),
         refused.map(|tool| format!("{tool} refused"))
     );
+}
+
+#[test]
+fn flags_that_the_binary_does_not_know_are_told_before_it_travels() {
+    let flags = Path::new("--flags");
+    let good = Bundle::new("flags", SMI, RHYTHM, SANITIZER);
+    assert_eq!(good.run_with(flags).status.code(), Some(0));
+    for (test, unknown) in [
+        ("layout", "layout runs"),
+        ("lanes", "--lanes"),
+        ("bench", "bench"),
+    ] {
+        let picky = format!(r#"case "$*" in *"{unknown}"*) exit 2 ;; esac"#);
+        let bundle = Bundle::new(&format!("flags-{test}"), SMI, &picky, SANITIZER);
+        let output = bundle.run_with(flags);
+        assert_eq!(output.status.code(), Some(1), "{unknown}");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            error.contains("its command is") && error.contains(unknown),
+            "{error}"
+        );
+    }
 }

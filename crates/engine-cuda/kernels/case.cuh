@@ -1,6 +1,7 @@
 // Upper and lower case, equal to Rust's `str` and `char`.
 //
-// ASCII is converted eight bytes at a time. Other characters are looked up in the tables that src/case.rs builds from Rust's own.
+// ASCII is converted eight bytes at a time. Other characters are looked up in the tables that src/case.rs builds from
+// Rust's own.
 #pragma once
 #include "text.cuh"
 
@@ -11,16 +12,16 @@
 #define CASE_HIGH_START 0xe0000
 #define CASE_HIGH_COUNT 0x200
 
-// What begins the tables; offsets in bytes. After it: for each block the index of its first entry (u16), the entries (u16, a
-// character's mapping), the mappings.
+// What begins the tables; offsets in bytes. After it: for each block the index of its first entry (u16), the entries
+// (u16, a character's mapping), the mappings.
 struct CaseHeader {
     u32 entries;
     u32 mappings;
     u32 unused[2];
 };
 
-// What becomes of a character. In each word: up to 7 bytes of UTF-8, and in the bits from CASE_COUNT on how many they are; 0 where the
-// character stays. In `lower`, from CASE_CLASS on, what it is to a sigma near it.
+// What becomes of a character. In each word: up to 7 bytes of UTF-8, and in the bits from CASE_COUNT on how many they
+// are; 0 where the character stays. In `lower`, from CASE_CLASS on, what it is to a sigma near it.
 struct CaseMapping {
     u64 upper;
     u64 lower;
@@ -58,7 +59,8 @@ DEVICE void put_mapped(Writer& to, u64 mapped, u64 bytes, u32 length) {
 #define SMALL_SIGMA 0x83cfull
 #define FINAL_SIGMA 0x82cfull
 
-// Whether a sigma ends a word: a cased letter before it, none after it, ignorable characters aside (Unicode, Final_Sigma).
+// Whether a sigma ends a word: a cased letter before it, none after it, ignorable characters aside (Unicode,
+// Final_Sigma).
 DEVICE bool is_final_sigma(const u8* tables, const u8* text, u32 length, u32 at) {
     u32 class_before = 0;
     for (u32 start = at; start > 0;) {
@@ -123,12 +125,18 @@ template <u8 conversion> DEVICE void convert_case(Writer& to, const u8* tables, 
     }
 }
 
-DEVICE void upper(Writer& to, const u8* tables, const u8* text, u32 length) { convert_case<CASE_UPPER>(to, tables, text, length); }
+DEVICE void upper(Writer& to, const u8* tables, const u8* text, u32 length) {
+    convert_case<CASE_UPPER>(to, tables, text, length);
+}
 
-DEVICE void lower(Writer& to, const u8* tables, const u8* text, u32 length) { convert_case<CASE_LOWER>(to, tables, text, length); }
+DEVICE void lower(Writer& to, const u8* tables, const u8* text, u32 length) {
+    convert_case<CASE_LOWER>(to, tables, text, length);
+}
 
 // The first character of each word upper, the others lower case, each by itself.
-DEVICE void title(Writer& to, const u8* tables, const u8* text, u32 length) { convert_case<CASE_TITLE>(to, tables, text, length); }
+DEVICE void title(Writer& to, const u8* tables, const u8* text, u32 length) {
+    convert_case<CASE_TITLE>(to, tables, text, length);
+}
 
 // The first character upper, the rest lower case as if it stood alone.
 DEVICE void capitalize(Writer& to, const u8* tables, const u8* text, u32 length) {

@@ -201,7 +201,12 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
         return;
     }
     int_column(args.columns, args.status_slot)[lane] = status;
-    if (is_row) return;
+    if (is_row) {
+        // Without a row its fields are empty: what is in the columns may be an earlier cohort's.
+        for (u32 column = 0; decoder.rows == 0 && column < args.decoded_count; ++column)
+            reinterpret_cast<u64*>(args.columns[args.decoded[column].slot])[lane] = 0;
+        return;
+    }
     span_column(args.columns, args.spans_slot)[lane] = {decoder.first, decoder.rows};
     if (decoder.rows > args.item_stride) {
         result.outcome = LANE_ROOM;

@@ -160,22 +160,28 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
 
 // A lane's column: bytes are collected in a unit and stored when it is full.
 struct ColumnWriter {
-    // Unit 0 of the lane; the next one is a row further.
-    u8* column;
+    // Where the lane's next unit goes; the one after it is a row further.
+    uint4* next;
     u32 capacity;
     u32 row;
     u32 filled;
     u64 low;
     u64 high;
 
-    DEVICE_METHOD ColumnWriter(u8* tile, u32 rows) : column(tile + warp_lane() * UNIT), capacity(rows), row(0), filled(0), low(0), high(0) {}
+    DEVICE_METHOD ColumnWriter(u8* tile, u32 rows)
+        : next(reinterpret_cast<uint4*>(tile) + warp_lane()), capacity(rows), row(0), filled(0), low(0), high(0) {}
 
     DEVICE_METHOD void store(uint4 unit) {
-        if (row < capacity) *reinterpret_cast<uint4*>(column + u64(row) * (WARP * UNIT)) = unit;
+        if (row < capacity) {
+            *next = unit;
+            next += WARP;
+        }
         ++row;
     }
 
-    DEVICE_METHOD void store(u64 first, u64 second) { store(make_uint4(u32(first), u32(first >> 32), u32(second), u32(second >> 32))); }
+    DEVICE_METHOD void store(u64 first, u64 second) {
+        store(make_uint4(u32(first), u32(first >> 32), u32(second), u32(second >> 32)));
+    }
 
     // Up to 8 bytes, the rest of the word zero.
     DEVICE_METHOD void bytes8(u64 bytes, u32 count) {
@@ -218,7 +224,24 @@ struct ColumnWriter {
     }
 
     DEVICE_METHOD void pad_to(u32 rows) {
+#pragma unroll 1
         while (row < rows) store(~0ull, ~0ull);
+    }
+
+    // A fragment's units, where none is under way.
+    DEVICE_METHOD void fragment(const uint4* units, u32 count) {
+        u32 at = 0;
+        // Four loads under way at once: the stores between them would keep the compiler from moving them.
+#pragma unroll 1
+        for (; at + 4 <= count; at += 4) {
+            uint4 first = units[at], second = units[at + 1], third = units[at + 2], fourth = units[at + 3];
+            store(first);
+            store(second);
+            store(third);
+            store(fourth);
+        }
+#pragma unroll 1
+        for (; at < count; ++at) store(units[at]);
     }
 };
 
@@ -255,7 +278,7 @@ KERNEL(render_column, ColumnArgs, 128) {
         writer.pad_to(__reduce_max_sync(same, writer.row));
         Fragment fragment = pieces.fragments[segment.fragment];
         const u8* units = pieces.fragment_bytes + fragment.offset;
-        for (u32 byte = 0; byte < fragment.length; byte += UNIT) writer.store(*reinterpret_cast<const uint4*>(units + byte));
+        writer.fragment(reinterpret_cast<const uint4*>(units), (fragment.length + UNIT - 1) / UNIT);
     }
     writer.fill_up();
     u32 rows = __reduce_max_sync(FULL_MASK, writer.row);
@@ -295,6 +318,22 @@ DEVICE u32 squeeze(u8* to, u32 filled, uint4 unit, u32 count) {
     return __shfl_sync(FULL_MASK, end, WARP - 1);
 }
 
+// The same where all units are full: gives each thread a unit of the body, and what waits is behind them, as much as before.
+DEVICE uint4 squeeze_full(u8* wait, u32 filled, uint4 unit) {
+    if (filled == 0) return unit;
+    // The end of the unit before goes ahead of the beginning of one's own.
+    uint4 before = make_uint4(__shfl_up_sync(FULL_MASK, unit.x, 1), __shfl_up_sync(FULL_MASK, unit.y, 1),
+                              __shfl_up_sync(FULL_MASK, unit.z, 1), __shfl_up_sync(FULL_MASK, unit.w, 1));
+    if (warp_lane() == 0) {
+        uint4 waiting = *reinterpret_cast<const uint4*>(wait);
+        before = join(waiting, waiting, filled);
+    }
+    __syncwarp(FULL_MASK);
+    if (warp_lane() == WARP - 1) *reinterpret_cast<uint4*>(wait) = join(unit, unit, UNIT - filled);
+    __syncwarp(FULL_MASK);
+    return join(before, unit, UNIT - filled);
+}
+
 // A block a tile: 32 rows at a time are loaded as they lie, 512 bytes a warp, and then taken lane by lane, a warp a lane, a unit
 // a thread: padding is squeezed out in shared memory and whole units go on to the lane's body (after Ruetsch and Micikevicius, the
 // transpose through shared memory).
@@ -305,12 +344,22 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     u32 warp = threadIdx.x / WARP, thread = warp_lane();
     u32 rows = args.tile_rows[blockIdx.x];
     const u8* tile = args.tiles + u64(blockIdx.x) * args.rows_capacity * (WARP * UNIT);
-    // What each warp knows of its own lanes: bytes that wait, and bytes of the body stored.
+    // What each warp knows of its own lanes: bytes that wait, where the body goes on, and how far it may; 0 for a lane without one.
     const u32 LANES = WARP / TURN_WARPS;
     u32 filled[LANES];
-    u64 stored[LANES];
-    for (u32 own = 0; own < LANES; ++own) filled[own] = 0, stored[own] = 0;
+    u64 next[LANES], limit[LANES];
+#pragma unroll
+    for (u32 own = 0; own < LANES; ++own) {
+        u32 index = blockIdx.x * WARP + warp * LANES + own;
+        filled[own] = 0;
+        next[own] = limit[own] = 0;
+        if (index >= lanes_of(pieces) || pieces.results[index].outcome != LANE_FINISHED) continue;
+        next[own] = args.offsets ? args.offsets[index].body : args.pitch * index;
+        limit[own] = args.offsets ? args.out_capacity : smaller(args.out_capacity, next[own] + args.pitch);
+    }
+#pragma unroll 1
     for (u32 first = 0; first < rows; first += WARP) {
+#pragma unroll
         for (u32 row = warp; row < WARP; row += TURN_WARPS) {
             uint4 unit = make_uint4(~0u, ~0u, ~0u, ~0u);
             if (first + row < rows)
@@ -320,30 +369,41 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
         __syncthreads();
 #pragma unroll
         for (u32 own = 0; own < LANES; ++own) {
+            if (limit[own] == 0) continue;
             u32 lane = warp * LANES + own;
-            u32 index = blockIdx.x * WARP + lane;
-            if (index >= lanes_of(pieces) || pieces.results[index].outcome != LANE_FINISHED) continue;
-            u64 to = args.offsets ? args.offsets[index].body : args.pitch * index;
-            u64 limit = args.offsets ? args.out_capacity : smaller(args.out_capacity, to + args.pitch);
             u8* wait = waiting + lane * TURN_BYTES;
+            u8* out = args.out + next[own];
             uint4 unit = units[thread * (WARP + 1) + lane];
-            u32 all = filled[own] + squeeze(wait, filled[own], unit, text_bytes(unit));
+            u32 count = text_bytes(unit);
+            // Most often there is no padding at all.
+            if (__all_sync(FULL_MASK, count == UNIT)) {
+                unit = squeeze_full(wait, filled[own], unit);
+                if (next[own] + WARP * UNIT <= limit[own]) *reinterpret_cast<uint4*>(out + thread * UNIT) = unit;
+                next[own] += WARP * UNIT;
+                continue;
+            }
+            u32 all = filled[own] + squeeze(wait, filled[own], unit, count);
             __syncwarp(FULL_MASK);
-            // The last time what is left goes, too, padding behind it.
-            bool last = first + WARP >= rows;
-            u32 bytes = last ? (all + UNIT - 1) & ~(UNIT - 1) : all & ~(UNIT - 1);
-            bool fits = to + stored[own] + bytes <= limit;
+            u32 bytes = all & ~(UNIT - 1);
+            bool fits = next[own] + bytes <= limit[own];
+#pragma unroll 1
             for (u32 at = thread * UNIT; fits && at < bytes; at += WARP * UNIT)
-                *reinterpret_cast<uint4*>(args.out + to + stored[own] + at) =
-                    *reinterpret_cast<const uint4*>(wait + at);
+                *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(wait + at);
             // Bytes of the unfinished unit move to the front.
             u8 moved = bytes + thread < all ? wait[bytes + thread] : u8(0);
             __syncwarp(FULL_MASK);
             if (bytes + thread < all) wait[thread] = moved;
             __syncwarp(FULL_MASK);
-            filled[own] = last ? 0 : all - bytes;
-            stored[own] += bytes;
+            filled[own] = all - bytes;
+            next[own] += bytes;
         }
         __syncthreads();
+    }
+    // What still waits is the end of the body.
+#pragma unroll
+    for (u32 own = 0; own < LANES; ++own) {
+        const u8* wait = waiting + (warp * LANES + own) * TURN_BYTES;
+        if (thread == 0 && filled[own] > 0 && next[own] + UNIT <= limit[own])
+            *reinterpret_cast<uint4*>(args.out + next[own]) = *reinterpret_cast<const uint4*>(wait);
     }
 }

@@ -108,12 +108,20 @@ DEVICE u32 lanes_of(const Pieces& pieces) {
     return pieces.lane_count ? smaller(*pieces.lane_count, pieces.lanes) : pieces.lanes;
 }
 
-// Four bytes from any address, by the aligned words they are in.
-DEVICE u32 load4(const u8* from) {
-    u64 address = reinterpret_cast<u64>(from);
-    const u32* words = reinterpret_cast<const u32*>(address & ~3ull);
-    u32 shift = u32(address & 3) * 8;
-    return shift == 0 ? words[0] : __funnelshift_r(words[0], words[1], shift);
+// The 16 bytes from byte `skip` (0 to 15) on of two units side by side.
+DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
+    // By two words, by one, and by bits: shifts of registers would need indices that are constants.
+    bool by_two = (skip & 8) != 0, by_one = (skip & 4) != 0;
+    u32 a = by_two ? low.z : low.x, b = by_two ? low.w : low.y, c = by_two ? high.x : low.z;
+    u32 d = by_two ? high.y : low.w, e = by_two ? high.z : high.x, f = by_two ? high.w : high.y;
+    a = by_one ? b : a;
+    b = by_one ? c : b;
+    c = by_one ? d : c;
+    d = by_one ? e : d;
+    e = by_one ? f : e;
+    u32 bits = (skip & 3) * 8;
+    return make_uint4(__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits), __funnelshift_r(c, d, bits),
+                      __funnelshift_r(d, e, bits));
 }
 
 // Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores whole units. All 32 threads call
@@ -128,21 +136,40 @@ template <u32 BYTES> struct Tile {
     // Stores the first `bytes` bytes, rounded up to units.
     DEVICE_METHOD void store(u32 bytes) {
         __syncwarp(FULL_MASK);
+#pragma unroll 1
         for (u32 at = warp_lane() * UNIT; at < bytes; at += WARP * UNIT)
             *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(tile + at);
         __syncwarp(FULL_MASK);
     }
 
-    // Copies up to what fits: single bytes up to a whole word of the tile, words, and single bytes again.
+    // Copies up to what fits: whole units of the tile, and bytes before and behind them.
     DEVICE_METHOD void copy(const u8* from, u32 length) {
         u32 thread = warp_lane();
-        u32 first = smaller((4 - filled % 4) % 4, length);
-        u32 words = (length - first) / 4;
-        u32 last = first + words * 4;
-        if (thread < first) tile[filled + thread] = from[thread];
-        u32* to = reinterpret_cast<u32*>(tile + filled + first);
-        for (u32 word = thread; word < words; word += WARP) to[word] = load4(from + first + word * 4);
-        if (thread < length - last) tile[filled + last + thread] = from[last + thread];
+        u32 head = smaller((UNIT - filled % UNIT) % UNIT, length);
+        u32 units = (length - head) / UNIT;
+        // Half of the warp takes the bytes before, the other half those behind.
+        bool before = thread < UNIT;
+        u32 first = before ? 0 : head + units * UNIT, byte = first + thread % UNIT;
+        if (byte < (before ? head : length)) tile[filled + byte] = from[byte];
+        // A unit of the tile is of two aligned ones of the source, or one, loaded twice. All loads come before the first store, so
+        // that they are under way together.
+        u32 skip = u32(reinterpret_cast<u64>(from + head) & (UNIT - 1));
+        const uint4* source = reinterpret_cast<const uint4*>(from + head - skip);
+        const u32 TURNS = BYTES / (WARP * UNIT);
+        uint4 low[TURNS], high[TURNS];
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; ++turn) {
+            u32 unit = turn * WARP + thread;
+            if (unit >= units) continue;
+            low[turn] = source[unit];
+            high[turn] = source[unit + (skip == 0 ? 0 : 1)];
+        }
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; ++turn) {
+            u32 unit = turn * WARP + thread;
+            if (unit < units)
+                *reinterpret_cast<uint4*>(tile + filled + head + unit * UNIT) = join(low[turn], high[turn], skip);
+        }
         filled += length;
     }
 

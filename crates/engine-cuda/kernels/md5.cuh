@@ -17,7 +17,8 @@ struct Md5State {
     u32 a, b, c, d;
 };
 
-// Takes one block of 64 bytes into the state. The steps are written out, so that all indices are constants and the words stay in registers.
+// Takes one block of 64 bytes into the state. The steps are written out, so that all indices are constants and the
+// words stay in registers.
 DEVICE void md5_block(Md5State& state, const u32 (&words)[16]) {
     u32 a = state.a, b = state.b, c = state.c, d = state.d;
     STEP(MIX_FIRST, a, b, c, d, 0, 7, 0xd76aa478);

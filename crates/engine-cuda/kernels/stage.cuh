@@ -144,7 +144,8 @@ struct StageArgs {
     const Fragment* fragments;
     const u8* fragment_bytes;
     const u8* case_tables;
-    // Registers in global memory where the block's shared memory is too small; else null. A warp's share after the other.
+    // Registers in global memory where the block's shared memory is too small; else null. A warp's share after the other: of each
+    // register 32 words, and as many for what is left of the lanes' limits.
     u64* registers;
     // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count if that is less.
     const u32* lane_list;

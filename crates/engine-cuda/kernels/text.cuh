@@ -1,5 +1,5 @@
-// The functions and tests of the page language on texts, as the engine's reference defines them (and it by Rust's `str`). Texts are valid
-// UTF-8; escapes take any bytes.
+// The functions and tests of the page language on texts, as the engine's reference defines them (and it by Rust's
+// `str`). Texts are valid UTF-8; escapes take any bytes.
 #pragma once
 #include "writer.cuh"
 
@@ -29,8 +29,8 @@ DEVICE bool text_ends_with(const u8* text, u32 length, const u8* end, u32 end_le
     return end_length <= length && same_bytes(text + (length - end_length), end, end_length);
 }
 
-// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest of them (0x80), zero bytes may be
-// flagged; `replacement` gives up to 8 bytes, their number in the top byte.
+// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest of them (0x80),
+// zero bytes may be flagged; `replacement` gives up to 8 bytes, their number in the top byte.
 
 #define REPLACEMENT(bytes, count) ((bytes) | static_cast<u64>(count) << 56)
 
@@ -94,7 +94,9 @@ template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 len
 
 DEVICE void escape_html(Writer& to, const u8* text, u32 length) { escape_text<HtmlEscape>(to, text, length); }
 
-DEVICE void escape_percent(Writer& to, const u8* text, u32 length) { escape_text<PercentEscape<'~'>>(to, text, length); }
+DEVICE void escape_percent(Writer& to, const u8* text, u32 length) {
+    escape_text<PercentEscape<'~'>>(to, text, length);
+}
 
 DEVICE void url_encode(Writer& to, const u8* text, u32 length) { escape_text<PercentEscape<'/'>>(to, text, length); }
 
@@ -115,7 +117,8 @@ DEVICE u64 continuations(u64 bytes) { return bytes & ~(bytes << 1) & BYTES_HIGH;
 DEVICE u32 text_characters(const u8* text, u32 length) {
     u32 count = length;
     for (u32 at = 0; at < length; at += 8) {
-        count -= static_cast<u32>(__popcll(static_cast<i64>(continuations(load8(text + at, smaller(8u, length - at))))));
+        u64 continuing = continuations(load8(text + at, smaller(8u, length - at)));
+        count -= static_cast<u32>(__popcll(static_cast<i64>(continuing)));
     }
     return count;
 }
@@ -141,7 +144,9 @@ DEVICE Character decode_character(u64 bytes) {
 }
 
 // The character that begins a text which is not empty.
-DEVICE Character first_character(const u8* text, u32 length) { return decode_character(load8(text, smaller(4u, length))); }
+DEVICE Character first_character(const u8* text, u32 length) {
+    return decode_character(load8(text, smaller(4u, length)));
+}
 
 // The character that ends a text which is not empty.
 DEVICE Character last_character(const u8* text, u32 length) {
@@ -174,7 +179,8 @@ DEVICE bool is_white_space(u32 code) {
                             code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000));
 }
 
-// What is left without white space at both ends. Of nothing but white space, an empty range at its end, as the reference has it.
+// What is left without white space at both ends. Of nothing but white space, an empty range at its end, as the
+// reference has it.
 DEVICE TextRange trim_range(const u8* text, u32 length) {
     u32 start = 0;
     while (start < length) {
@@ -208,8 +214,9 @@ DEVICE bool is_utf8(const u8* bytes, u32 length) {
         Character character = decode_character(sequence);
         u64 tail = BYTES_HIGH & low_bytes(character.length) & ~0xffull;
         if ((continuations(sequence) & tail) != tail) return false;
-        if (character.length == 3 && (character.code < 0x800 || (character.code >= 0xd800 && character.code < 0xe000))) return false;
-        if (character.length == 4 && (character.code < 0x10000 || character.code > 0x10ffff)) return false;
+        u32 code = character.code;
+        if (character.length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return false;
+        if (character.length == 4 && (code < 0x10000 || code > 0x10ffff)) return false;
         at += character.length;
     }
     return true;

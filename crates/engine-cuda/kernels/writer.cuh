@@ -1,7 +1,7 @@
 // Reading and writing bytes eight at a time.
 //
-// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a whole sector of memory traffic. So
-// bytes are loaded as aligned words, collected in a register, and stored as aligned words.
+// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a whole sector of memory
+// traffic. So bytes are loaded as aligned words, collected in a register, and stored as aligned words.
 #pragma once
 #include "device.cuh"
 
@@ -32,8 +32,8 @@ DEVICE u64 bytes_within(u64 bytes, u8 low, u8 high) {
 // All bits of each flagged (0x80) byte.
 DEVICE u64 whole_bytes(u64 flags) { return (flags >> 7) * 0xff; }
 
-// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted byte, which never
-// leave the text's buffer.
+// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted
+// byte, which never leave the text's buffer.
 DEVICE u64 load8(const u8* from, u32 count) {
     if (count == 0) return 0;
     u64 address = reinterpret_cast<u64>(from);
@@ -44,8 +44,8 @@ DEVICE u64 load8(const u8* from, u32 count) {
     return bytes & low_bytes(count);
 }
 
-// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing and counts on, so
-// that the caller learns how much room is needed.
+// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing
+// and counts on, so that the caller learns how much room is needed.
 struct Writer {
     // 8-byte aligned.
     u8* base;

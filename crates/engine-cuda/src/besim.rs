@@ -236,7 +236,7 @@ impl BesimTables {
     /// # Safety
     /// The addresses are of such arrays, alive and left alone by others until the stream has done it: `lanes` results,
     /// `lanes * request_stride` requests and answers, an arena that has [`BesimCohort::answers_bytes`] from
-    /// `answer_base` on. Requests lie in the arena, outside of that region.
+    /// `answer_base` on. Requests lie in the arena, outside of that region. Base and stride are the multiples they must be.
     pub unsafe fn launch(
         &self,
         gpu: &SharedGpu,

@@ -1,5 +1,5 @@
-//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the device follows the same version of
-//! Unicode as the reference. `kernels/case.cuh` reads them.
+//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the device follows the
+//! same version of Unicode as the reference. `kernels/case.cuh` reads them.
 
 use std::collections::HashMap;
 
@@ -14,28 +14,35 @@ const CLASS_SHIFT: u32 = 60;
 /// Bytes before the blocks' indices.
 const HEADER_BYTES: usize = 16;
 
+/// The mapping of characters that have no case.
+const NOTHING: u16 = 0;
+
 /// The tables that change the case of characters beyond ASCII.
 #[derive(Debug)]
 pub struct CaseTables;
 
 impl CaseTables {
-    /// The tables as kernels read them, to be copied to the device once: about 70 KB, built in some milliseconds.
+    /// The tables as kernels read them, to be copied to the device once: about 86 KB, built in some ten milliseconds.
     ///
-    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its first entry, entries of two bytes
-    /// that say which mapping a character has, and the mappings. Equal blocks and equal mappings are stored once.
+    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its first entry,
+    /// entries of two bytes that say which mapping a character has, and the mappings. Equal blocks and equal mappings
+    /// are stored once.
     #[must_use]
     pub fn bytes() -> Vec<u8> {
         let classes = classes();
-        let mut mappings: Vec<[u64; 2]> = Vec::new();
+        let mut mappings = vec![[0; 2]];
         let mut known_mappings = HashMap::new();
         let places: Vec<u16> = codes()
             .zip(classes)
-            .map(|(code, class)| {
-                let mapping = char::from_u32(code).map_or([0, 0], |c| mapping(c, class));
-                *known_mappings.entry(mapping).or_insert_with(|| {
-                    mappings.push(mapping);
-                    mappings.len() as u16 - 1
-                })
+            .map(|(code, class)| match char::from_u32(code) {
+                None => NOTHING,
+                Some(c) => match mapping(c, class) {
+                    [0, 0] => NOTHING,
+                    mapping => *known_mappings.entry(mapping).or_insert_with(|| {
+                        mappings.push(mapping);
+                        mappings.len() as u16 - 1
+                    }),
+                },
             })
             .collect();
         let mut blocks: Vec<u16> = Vec::new();
@@ -85,29 +92,34 @@ fn codes() -> impl Iterator<Item = u32> {
 
 /// The class of each code point, found by what `str::to_lowercase` does to a sigma after it.
 fn classes() -> Vec<Class> {
-    // Lines do not see each other: a line feed is neither cased nor passed over.
-    let finals = |before: &str| -> Vec<bool> {
-        let text: String = codes()
-            .filter_map(char::from_u32)
-            .filter(|c| *c != '\n')
-            .flat_map(|c| before.chars().chain([c, 'Σ', '\n']))
-            .collect();
-        text.to_lowercase()
-            .lines()
-            .map(|line| line.ends_with('ς'))
-            .collect()
-    };
-    let mut alone = finals("").into_iter();
-    let mut after_cased = finals("a").into_iter();
-    codes()
-        .map(|code| match char::from_u32(code) {
-            None | Some('\n') => Class::Other,
-            Some(_) => match (alone.next(), after_cased.next()) {
-                (Some(true), _) => Class::Cased,
-                (_, Some(true)) => Class::Ignorable,
-                _ => Class::Other,
-            },
-        })
+    let mut classes: Vec<Class> = codes().map(|_| Class::Other).collect();
+    // A sigma ends its word after a cased letter, with nothing or something to be passed over between them.
+    let of_interest: Vec<(usize, char)> = codes()
+        .enumerate()
+        .filter_map(|(place, code)| Some((place, char::from_u32(code)?)))
+        .collect();
+    let of_interest = with_final_sigma("a", of_interest);
+    for (place, _) in &of_interest {
+        classes[*place] = Class::Ignorable;
+    }
+    for (place, _) in with_final_sigma("", of_interest) {
+        classes[place] = Class::Cased;
+    }
+    classes
+}
+
+/// Those of the characters after which, with `before` before them, a sigma ends its word.
+fn with_final_sigma(before: &str, characters: Vec<(usize, char)>) -> Vec<(usize, char)> {
+    // All at once, line by line: a line feed is neither cased nor passed over, so lines do not see each other.
+    let characters = characters.into_iter().filter(|(_, c)| *c != '\n');
+    let text: String = characters
+        .clone()
+        .flat_map(|(_, c)| before.chars().chain([c, 'Σ', '\n']))
+        .collect();
+    characters
+        .zip(text.to_lowercase().lines())
+        .filter(|(_, line)| line.ends_with('ς'))
+        .map(|(character, _)| character)
         .collect()
 }
 
@@ -118,13 +130,16 @@ fn mapping(c: char, class: Class) -> [u64; 2] {
     [upper, lower | (class as u64) << CLASS_SHIFT]
 }
 
-/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes, and their number; 0 if it stays.
-fn word(c: char, becomes: impl Iterator<Item = char>) -> u64 {
-    let text: String = becomes.collect();
-    if text.chars().eq([c]) {
+/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes, and their number; 0
+/// if it stays.
+fn word(c: char, becomes: impl ExactSizeIterator<Item = char> + Clone) -> u64 {
+    if becomes.len() == 1 && becomes.clone().next() == Some(c) {
         return 0;
     }
     let mut bytes = [0; 8];
-    bytes[..text.len()].copy_from_slice(text.as_bytes());
-    u64::from_le_bytes(bytes) | (text.len() as u64) << COUNT_SHIFT
+    let mut length = 0;
+    for c in becomes {
+        length += c.encode_utf8(&mut bytes[length..]).len();
+    }
+    u64::from_le_bytes(bytes) | (length as u64) << COUNT_SHIFT
 }

@@ -12,6 +12,7 @@ use crate::launch::{
     ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, StageArgs,
     TransposeArgs, UNIT, WARP,
 };
+use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
 use rhythm_engine::device::{LaneLimits, Segment};
 use rhythm_engine::page::Service;
@@ -60,6 +61,11 @@ pub(crate) struct RegionPlaces {
     registers: Option<usize>,
 }
 
+/// Bytes of a warp's registers: the program's, and a word for what is left of the lane's limits.
+fn register_bytes(registers: u32) -> usize {
+    (registers as usize + 1) * WARP * size_of::<u64>()
+}
+
 impl RegionPlaces {
     /// Finds room for them. `registers` is the most that a program has.
     pub(crate) fn new(
@@ -68,7 +74,7 @@ impl RegionPlaces {
         shares: &Shares,
         registers: u32,
     ) -> RegionPlaces {
-        let bytes_of_warp = registers as usize * WARP * size_of::<u64>();
+        let bytes_of_warp = register_bytes(registers);
         RegionPlaces {
             results: places.take::<LaneResult>(lanes),
             runs: places.take::<u8>(lanes * shares.run as usize),
@@ -230,7 +236,7 @@ impl DeviceCohort {
             unused: 0,
         };
         let shared_bytes = match self.registers {
-            Address(0) => program.registers * (WARP * size_of::<u64>()) as u32,
+            Address(0) => register_bytes(program.registers) as u32,
             _ => 0,
         };
         let grid = Grid::over(self.lanes as usize, WARP as u32).with_shared(shared_bytes);
@@ -407,10 +413,8 @@ pub(crate) unsafe fn transpose_columns(
     unsafe { launch(gpu, stream, grid, &arguments) }
 }
 
-/// Whether a call's backend is the embedded BeSim, which the device has, too.
-pub(crate) fn is_embedded(service: &Service, backend: usize) -> bool {
-    service
-        .backends
-        .get(backend)
-        .is_some_and(|config| config.url.is_none())
+/// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
+pub(crate) fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
+    let config = service.backends.get(backend);
+    config.is_some_and(|config| config.url.is_none() && config.users == bank.users())
 }

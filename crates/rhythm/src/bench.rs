@@ -1,21 +1,24 @@
 //! `rhythm bench`: the paper's emulation, and the limit server.
 
+mod device;
+
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
 use rhythm_bench::limit::{self, LimitOptions};
 use rhythm_bench::load::Page;
-use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine_cuda::executor::CudaExecutor;
 use rhythm_engine_cuda::gpu::driver::DeviceDescription;
 use rhythm_server::SiteSettings;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Measure the server without a network, as the paper does: requests from memory, answers to memory.
@@ -34,6 +37,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Device(device::Args),
     Limit(Limit),
 }
 
@@ -103,6 +107,7 @@ struct Recorded {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
+        Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
         None => run_emulation(args.emulation),
     }
@@ -132,12 +137,22 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
     let devices: Vec<Opened> = args.devices.iter().map(open).collect::<Result<_>>()?;
     let settings = SiteSettings::of(&service);
     let site = folder.into_site(service, settings)?;
+    let lost = Arc::new(OnceLock::new());
     let gpu = devices.iter().find_map(Opened::gpu).cloned();
     let executors = devices.into_iter().map(|device| {
         let name = device.to_string();
         // The emulation looks for what is done; nobody sleeps.
-        let make: MakeExecutor =
-            Box::new(move || device.executor(LaneLimits::default(), Arc::new(|| ())));
+        let lost = lost.clone();
+        let make: MakeExecutor = Box::new(move || {
+            let limits = LaneLimits::default();
+            if !device.has_kernels() {
+                return device.executor(limits, Arc::new(|| ()));
+            }
+            Ok(Box::new(Watched {
+                executor: device.cuda(limits, device.besim_users(), Arc::new(|| ()))?,
+                lost: lost.clone(),
+            }))
+        });
         (name, make)
     });
     let options = EmulationOptions {
@@ -155,6 +170,9 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         bar.set_message(format!("measuring {page}"))
     })?;
     bar.finish_and_clear();
+    if let Some(why) = lost.get() {
+        bail!("figures would be the host's, which took over: {why}");
+    }
     if args.json.as_deref() != Some(std::path::Path::new("-")) {
         println!("{report}");
     }
@@ -167,6 +185,34 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
     };
     write_json(args.json.as_deref(), &recorded)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An executor on a GPU whose failure is not to be overlooked: a server goes on without the GPU, but a figure of that means nothing.
+struct Watched {
+    executor: CudaExecutor,
+    /// Why the GPU was lost, once it is.
+    lost: Arc<OnceLock<String>>,
+}
+
+impl Executor for Watched {
+    fn name(&self) -> &'static str {
+        self.executor.name()
+    }
+
+    fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+        self.executor.submit(work)
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        self.executor.poll(done);
+        if let Some(why) = self.executor.lost() {
+            self.lost.get_or_init(|| why.to_string());
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.executor.in_flight()
+    }
 }
 
 /// What this runs on, as far as the system says.

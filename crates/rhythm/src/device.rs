@@ -12,7 +12,7 @@ use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
 #[cfg(feature = "cuda-emulation")]
-use rhythm_engine_cuda::gpu::emulated::Emulated;
+use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_protocol::scan::Level;
 use std::fmt;
@@ -139,23 +139,24 @@ impl Device {
     /// # Errors
     /// One sentence that says why it cannot be used, and what to do.
     pub(crate) fn open(self, args: &CudaArgs, service: &Service) -> Result<Opened> {
+        if !self.has_kernels() {
+            return Ok(Opened {
+                device: self,
+                cuda: None,
+            });
+        }
+        let layout = args.layout();
+        let besim_users = besim_users(layout, service)?;
         let (gpu, description): (SharedGpu, _) = match self {
-            Device::Scalar | Device::Host => {
-                return Ok(Opened {
-                    device: self,
-                    cuda: None,
-                });
-            }
-            Device::Cuda => {
+            #[cfg(feature = "cuda-emulation")]
+            Device::CudaEmulated => (Emulated::new(LaneOrder::default()), None),
+            _ => {
                 let driver = Driver::open(args.gpu.unwrap_or(0));
                 let driver = driver.map_err(|why| anyhow!("--device {self}: {why}"))?;
                 let description = driver.describe().clone();
                 (driver, Some(description))
             }
-            #[cfg(feature = "cuda-emulation")]
-            Device::CudaEmulated => (Emulated::shared(), None),
         };
-        let layout = args.layout();
         Ok(Opened {
             device: self,
             cuda: Some(Cuda {
@@ -163,37 +164,35 @@ impl Device {
                 description,
                 layout,
                 in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
-                besim_users: besim_users(layout, service)?,
+                besim_users,
             }),
         })
     }
 }
 
-/// The users of the backend that a layout has on the device.
+/// The users of the embedded backend, where the device may answer for it.
 fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
-    if !layout.has_device_backend() {
-        return Ok(None);
-    }
     let mut users = None;
     for backend in &service.backends {
         if let Some(url) = &backend.url {
-            bail!(
-                "--layout {layout} has the backend on the GPU, but {} is at {url}: give --backend {}=embedded, or \
-                 --layout a",
-                backend.name,
-                backend.name
-            );
+            if layout.has_device_backend() {
+                bail!(
+                    "--layout {layout} has the backend on the GPU, but {} is at {url}: give --backend {}=embedded, or --layout a",
+                    backend.name,
+                    backend.name
+                );
+            }
+            continue;
         }
+        // The device has one bank.
         if users
             .replace(backend.users)
             .is_some_and(|other| other != backend.users)
         {
-            bail!(
-                "--layout {layout} has one backend on the GPU, but those of the service have different users: give --layout a"
-            );
+            return Ok(None);
         }
     }
-    Ok(users)
+    Ok(users.filter(|_| layout != Layout::A))
 }
 
 impl Opened {
@@ -206,21 +205,44 @@ impl Opened {
         limits: LaneLimits,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Box<dyn Executor>, String> {
-        let Some(cuda) = &self.cuda else {
-            return Ok(match self.device {
-                Device::Scalar => Box::new(Scalar::new(limits)),
-                _ => Box::new(Host::new(limits, Level::active())),
-            });
-        };
+        match self.device {
+            Device::Scalar => Ok(Box::new(Scalar::new(limits))),
+            Device::Host => Ok(Box::new(Host::new(limits, Level::active()))),
+            _ => Ok(Box::new(self.cuda(limits, self.besim_users(), wake)?)),
+        }
+    }
+
+    /// The same of a device that has kernels, with the backend there for so many users.
+    ///
+    /// # Errors
+    /// The GPU cannot be used, or has no room.
+    pub(crate) fn cuda(
+        &self,
+        limits: LaneLimits,
+        besim_users: Option<u32>,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<CudaExecutor, String> {
+        let cuda = self.cuda.as_ref();
+        let cuda = cuda.ok_or_else(|| format!("--device {} is no GPU", self.device))?;
         let options = Options {
             layout: cuda.layout,
             limits,
             in_flight: cuda.in_flight,
-            besim_users: cuda.besim_users,
+            besim_users,
+            ..Options::default()
         };
-        let executor = CudaExecutor::new(cuda.gpu.clone(), options, wake);
-        let executor = executor.map_err(|why| format!("--device {}: {why}", self.device))?;
-        Ok(Box::new(executor))
+        CudaExecutor::new(cuda.gpu.clone(), options, wake)
+            .map_err(|why| format!("--device {}: {why}", self.device))
+    }
+
+    /// Whether it runs the kernels.
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.cuda.is_some()
+    }
+
+    /// Users of the backend that its executors have on the device, too.
+    pub(crate) fn besim_users(&self) -> Option<u32> {
+        self.cuda.as_ref()?.besim_users
     }
 
     /// The GPU that it is, where it is one.

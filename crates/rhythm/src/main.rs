@@ -8,6 +8,7 @@
 mod bench;
 mod besim;
 mod check;
+mod conform;
 mod device;
 mod duration;
 mod folder;

@@ -12,6 +12,8 @@ mod parser;
 mod pipeline;
 mod process;
 mod reader;
+#[doc(hidden)]
+pub mod reference;
 mod request;
 mod response;
 mod routes;

@@ -173,7 +173,7 @@ impl Pipeline {
 }
 
 /// Whether a page that reads a form can read this request's content.
-fn form_fits(head: &RequestHead, bytes: &[u8]) -> bool {
+pub(crate) fn form_fits(head: &RequestHead, bytes: &[u8]) -> bool {
     if matches!(head.framing(), Framing::None | Framing::Length(0)) {
         return true;
     }

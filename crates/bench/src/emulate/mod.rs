@@ -10,14 +10,17 @@
 
 mod port;
 mod report;
+mod users;
 
-pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3};
+pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};
+pub use users::Users;
 
-use crate::load::{Expected, Page, Rng, Visit};
+use crate::load::Page;
 use perf_event::events::Hardware;
 use port::MemoryPort;
 use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
+use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
 use rhythm_server::backend::EmbeddedBesim;
@@ -108,15 +111,22 @@ impl Stage {
         executor: Box<dyn Executor>,
         page: Page,
     ) -> Stage {
+        let mut stage = Stage::without_clients(site, options, executor);
+        let mut users = Users::new(options.cohort_size * options.in_flight, bank_of(site));
+        stage.log_in(&mut users);
+        stage.requests = users.requests(page);
+        stage
+    }
+
+    fn without_clients(
+        site: &Arc<Site>,
+        options: &EmulationOptions,
+        executor: Box<dyn Executor>,
+    ) -> Stage {
         let clients = options.cohort_size * options.in_flight;
         let sessions = clients + 2 * options.requests + 1024;
         let service = site.service();
-        let bank = Bank::new(
-            service
-                .backends
-                .first()
-                .map_or(100_000, |backend| backend.users),
-        );
+        let bank = bank_of(site);
         let mut seed = 1u128;
         let parts = PipelineParts {
             site: Arc::clone(site),
@@ -138,25 +148,18 @@ impl Stage {
             rhythm_server::ServerOptions::of(service, any_address()).pipeline;
         pipeline_options.formation.lanes_max = options.cohort_size;
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
-        let mut stage = Stage {
+        Stage {
             pipeline: Pipeline::new(parts, pipeline_options),
             port: MemoryPort::new(options.ring_bytes),
             connections: Vec::new(),
             requests: Vec::new(),
             now: Time::ZERO,
-        };
-        stage.log_in(clients, page, &Bank::new(100_000));
-        stage
+        }
     }
 
-    /// Opens the connections, logs a user in on each, and prepares its request for the page.
-    fn log_in(&mut self, clients: usize, page: Page, bank: &Bank) {
-        let mut rng = Rng::new(7);
-        let mut expected = Expected::default();
-        let mut visits: Vec<Visit> = (0..clients)
-            .map(|_| Visit::new(1 + rng.below(bank.users()), true))
-            .collect();
-        for slot in 0..clients as u32 {
+    /// Opens the connections, and logs a user in on each.
+    fn log_in(&mut self, users: &mut Users) {
+        for slot in 0..users.len() as u32 {
             let connection = ConnectionId::new(slot, 1);
             self.connections.push(connection);
             let accepted = Accepted {
@@ -166,28 +169,20 @@ impl Stage {
             };
             self.pipeline.opened(&mut self.port, accepted, self.now);
         }
+        self.requests = users.requests(Page::Login);
+        for (user, answer) in self.answers().iter().enumerate() {
+            users.logged_in(user, answer);
+        }
+    }
+
+    /// A round, and what it answered to each client.
+    fn answers(&mut self) -> Vec<Vec<u8>> {
         self.port.keep = true;
-        for visit in &mut visits {
-            let mut request = Vec::new();
-            visit.page(
-                Page::Login,
-                bank,
-                "bench",
-                &mut rng,
-                &mut request,
-                &mut expected,
-            );
-            self.requests.push(request);
-        }
         self.round();
-        for (visit, client) in visits.iter_mut().zip(0..) {
-            visit.cookie = cookie_of(self.port.answer(client)).to_vec();
-            visit.signed_in = true;
-            let request = &mut self.requests[client];
-            request.clear();
-            visit.page(page, bank, "bench", &mut rng, request, &mut expected);
-        }
         self.port.keep = false;
+        (0..self.connections.len())
+            .map(|client| self.port.answer(client).to_vec())
+            .collect()
     }
 
     /// Every client sends its request once, and is answered.
@@ -206,11 +201,7 @@ impl Stage {
 
     /// A round whose answers are looked at: each must be the page.
     fn check(&mut self, page: Page, executor: &str) -> Result<(), EmulationError> {
-        self.port.keep = true;
-        self.round();
-        self.port.keep = false;
-        for client in 0..self.connections.len() {
-            let answer = self.port.answer(client);
+        for answer in &self.answers() {
             let marker = format!("data-page=\"{}\"", page.name());
             let is_page = match page {
                 Page::CheckDetailImage => contains(answer, b"Content-Type: image/"),
@@ -282,11 +273,49 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
 
-/// `name=value` of the first Set-Cookie of an answer.
-fn cookie_of(answer: &[u8]) -> &[u8] {
-    let start = memchr::memmem::find(answer, b"Set-Cookie: ").map_or(answer.len(), |at| at + 12);
-    let rest = &answer[start..];
-    &rest[..memchr::memchr2(b';', b'\r', rest).unwrap_or(0)]
+/// The bank that a site's backend is.
+fn bank_of(site: &Site) -> Bank {
+    let backends = &site.service().backends;
+    Bank::new(backends.first().map_or(100_000, |backend| backend.users))
+}
+
+/// What the server answers, through the reference executor: what the answers of a device that has the whole pipeline are compared with.
+pub struct Witness {
+    stage: Stage,
+    users: Users,
+}
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Witness").finish_non_exhaustive()
+    }
+}
+
+impl Witness {
+    /// The server with so many users who are logged in.
+    #[must_use]
+    pub fn new(site: &Arc<Site>, users: usize) -> Witness {
+        let options = EmulationOptions {
+            executors: Vec::new(),
+            cohort_size: 256.min(users.max(1)),
+            in_flight: users.div_ceil(256).max(1),
+            requests: users,
+            repeats: 0,
+            ring_bytes: 1 << 20,
+            pages: Vec::new(),
+        };
+        let executor = Box::new(Scalar::default());
+        let mut stage = Stage::without_clients(site, &options, executor);
+        let mut users = Users::new(users, bank_of(site));
+        stage.log_in(&mut users);
+        Witness { stage, users }
+    }
+
+    /// The answers to a request for a page of each user: the requests that [`Users::requests`] gives after a login.
+    pub fn answers(&mut self, page: Page) -> Vec<Vec<u8>> {
+        self.stage.requests = self.users.requests(page);
+        self.stage.answers()
+    }
 }
 
 /// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the limit of materializing.

@@ -84,7 +84,8 @@ pub struct Report {
 }
 
 /// A page's share in the paper's mix (Table 2), percent.
-pub(super) fn mix14(page: Page) -> f64 {
+#[must_use]
+pub fn mix14(page: Page) -> f64 {
     match page {
         Page::Login => 28.17,
         Page::AccountSummary => 19.77,
@@ -207,9 +208,11 @@ impl fmt::Display for Report {
             self.in_flight,
             self.ring_bytes >> 20
         )?;
+        let names = self.means.iter().map(|mean| mean.executed.executor.len());
+        let wide = names.max().unwrap_or(0).max("executor".len());
         writeln!(
             f,
-            "\n{:24} {:>8} {:>8} {:>8} {:>9} {:>12} {:>12} {:>7} {:>9}",
+            "\n{:24} {:>8} {:>8} {:>wide$} {:>9} {:>12} {:>12} {:>7} {:>9}",
             "page",
             "bytes",
             "copy ns",
@@ -226,7 +229,7 @@ impl fmt::Display for Report {
                 .map_or("-".to_owned(), |count| format!("{count:.0}"));
             writeln!(
                 f,
-                "{name:24} {bytes:>8.0} {copy:>8.0} {:>8} {:>9.0} {:>12.0} {instructions:>12} {:>7.2} {:>9.2}",
+                "{name:24} {bytes:>8.0} {copy:>8.0} {:>wide$} {:>9.0} {:>12.0} {instructions:>12} {:>7.2} {:>9.2}",
                 e.executor, e.ns, e.requests_per_s, e.gb_per_s, e.of_copy_limit
             )
         };

@@ -46,7 +46,7 @@ impl Room {
             shares,
             items: 16,
             rows: 1024,
-            body: 16 << 10,
+            body: 1 << 10,
             texts: 64,
         }
     }

@@ -13,7 +13,7 @@
 //! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is done, so the host executor
 //! runs what was in flight, and everything after it.
 
-mod job;
+pub(crate) mod job;
 mod slot;
 mod unpack;
 pub(crate) mod upload;
@@ -186,8 +186,10 @@ impl CudaExecutor {
         let known = &mut self.services[index];
         let program = work.program();
         let first = work.cohort.stage;
-        let is_on_device = self.bank.is_some()
-            && (program.calls[first..].iter()).all(|call| is_embedded(&work.service, call.backend));
+        let is_on_device = self.bank.as_ref().is_some_and(|bank| {
+            let mut calls = program.calls[first..].iter();
+            calls.all(|call| is_embedded(&work.service, call.backend, bank))
+        });
         let last = if is_on_device {
             program.stages.len() - 1
         } else {

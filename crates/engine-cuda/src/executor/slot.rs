@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::job::Job;
-use super::upload::{Bundle, DeviceService};
+use super::upload::{Bundle, DeviceService, read};
 use crate::abi::{LaneResult, NO_TEXT};
 use crate::besim::{ANSWER_BYTES, BesimTables};
 use crate::cohort::{
@@ -593,14 +593,6 @@ pub(crate) struct Delivered<'a> {
     delivery: &'a Delivery,
     out: &'a [u8],
     back: &'a [u8],
-}
-
-/// A struct that a kernel wrote.
-fn read<T: super::upload::Plain>(bytes: &[u8], at: usize, index: usize) -> T {
-    let start = at + index * size_of::<T>();
-    let part = &bytes[start..start + size_of::<T>()];
-    // SAFETY: `part` has the size of `T`, whose bytes may have any value.
-    unsafe { part.as_ptr().cast::<T>().read_unaligned() }
 }
 
 impl<'a> Delivered<'a> {

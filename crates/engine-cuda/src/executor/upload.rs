@@ -38,6 +38,14 @@ plain!(
     DecodedColumn,
 );
 
+/// A struct that a kernel wrote.
+pub(crate) fn read<T: Plain>(bytes: &[u8], at: usize, index: usize) -> T {
+    let start = at + index * size_of::<T>();
+    let part = &bytes[start..start + size_of::<T>()];
+    // SAFETY: `part` has the size of `T`, whose bytes may have any value.
+    unsafe { part.as_ptr().cast::<T>().read_unaligned() }
+}
+
 /// Bytes being put together for one copy to the device; places are multiples of 16.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {

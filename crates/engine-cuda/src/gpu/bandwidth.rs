@@ -1,7 +1,10 @@
 //! How fast the device's memory is: a copy, and stores alone. What rendering is measured against.
 #![allow(unsafe_code)]
 
-use super::{Address, Arguments, DeviceBuffer, Gpu, GpuError, Grid, Kernel, Stream, launch};
+use super::{
+    Address, Arguments, DeviceBuffer, Gpu, GpuError, Grid, Kernel, SharedGpu, Stream, launch,
+};
+use serde::Serialize;
 
 const THREADS: u32 = 512;
 /// Enough to fill every multiprocessor (2048 threads each on sm_90).
@@ -89,4 +92,54 @@ pub unsafe fn write_bytes(
     // SAFETY: `bytes` are in the buffer, a multiple of 16; the rest is the caller's promise.
     unsafe { launch(gpu, stream, grid(gpu), &arguments)? };
     Ok(bytes)
+}
+
+/// Times that each is measured; the median counts.
+const TIMES: usize = 5;
+
+/// What the device's memory does for kernels that do nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// Gigabytes a second, read and written, by a copy.
+    pub copy_gb_per_s: f64,
+    /// Gigabytes a second written by stores alone.
+    pub write_gb_per_s: f64,
+}
+
+/// Measures it with buffers of so many bytes, which should be many times the device's L2 cache.
+///
+/// # Errors
+/// There is no room for two such buffers, or the GPU failed.
+pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
+    let stream = gpu.stream()?;
+    let (to, from) = (
+        DeviceBuffer::new(gpu, bytes)?,
+        DeviceBuffer::new(gpu, bytes)?,
+    );
+    let marks = [gpu.mark()?, gpu.mark()?];
+    let median = |copies: bool| -> Result<f64, GpuError> {
+        let mut rates = Vec::new();
+        // Once more than counts, to warm up.
+        for _ in 0..=TIMES {
+            gpu.record(stream, marks[0])?;
+            // SAFETY: the buffers are only ours, and the stream is waited for before they go.
+            let moved = unsafe {
+                match copies {
+                    true => copy_bytes(&**gpu, stream, &to, &from),
+                    false => write_bytes(&**gpu, stream, &to, 0x2020_2020),
+                }
+            };
+            let recorded = gpu.record(stream, marks[1]);
+            gpu.synchronize(stream)?;
+            recorded?;
+            rates.push(moved? as f64 / f64::from(gpu.elapsed_ms(marks[0], marks[1])?) / 1e6);
+        }
+        rates.remove(0);
+        rates.sort_by(f64::total_cmp);
+        Ok(rates[TIMES / 2])
+    };
+    Ok(Bandwidth {
+        copy_gb_per_s: median(true)?,
+        write_gb_per_s: median(false)?,
+    })
 }

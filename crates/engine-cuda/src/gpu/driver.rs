@@ -3,9 +3,9 @@
 //! Nothing of CUDA is needed to build, and a program without a GPU gets an error that says what is missing. Only
 //! [`Driver::open`] looks for it.
 //!
-//! - [`library`]: the driver's functions, looked up by name, and its errors;
-//! - [`context`]: a device and its primary context;
-//! - [`modules`], [`nvrtc`]: the kernels, from images in the binary or compiled from its sources.
+//! - `library`: the driver's functions, looked up by name, and its errors;
+//! - `context`: a device and its primary context;
+//! - `modules`, `nvrtc`: the kernels, from images in the binary or compiled from its sources.
 
 mod context;
 mod library;
@@ -37,7 +37,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Opens the GPU of this number, as `nvidia-smi` and `CUDA_VISIBLE_DEVICES` count them, and loads the kernels.
+    /// Opens the GPU of this number, as CUDA counts them (see `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`), and loads the
+    /// kernels.
     ///
     /// # Errors
     /// [`GpuError::Absent`], with the cause and what to do, where there is no driver, no such device, or none that can be used.
@@ -315,6 +316,14 @@ impl Gpu for Driver {
         // SAFETY: both are alive and of this context.
         let code = unsafe { (cuda.cuEventRecord)(event, stream) };
         cuda.check(code, "cuEventRecord")
+    }
+
+    fn wait(&self, stream: Stream, mark: Mark) -> Result<(), GpuError> {
+        let (stream, event) = (self.stream_of(stream)?, self.event_of(mark)?);
+        let cuda = self.context.enter()?;
+        // SAFETY: both are alive and of this context.
+        let code = unsafe { (cuda.cuStreamWaitEvent)(stream, event, 0) };
+        cuda.check(code, "cuStreamWaitEvent")
     }
 
     fn elapsed_ms(&self, from: Mark, to: Mark) -> Result<f32, GpuError> {

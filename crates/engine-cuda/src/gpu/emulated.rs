@@ -421,6 +421,11 @@ impl Gpu for Emulated {
         })
     }
 
+    /// Whatever was launched before has been run before.
+    fn wait(&self, _stream: Stream, _mark: Mark) -> Result<(), GpuError> {
+        self.work(|_| ())
+    }
+
     fn elapsed_ms(&self, from: Mark, to: Mark) -> Result<f32, GpuError> {
         let mut state = lock(&self.state);
         state.tell()?;

@@ -107,7 +107,7 @@ kernels! {
         SessionsSweep = "sessions_sweep",
     ],
     "besim": [Besim = "answer_besim"],
-    "heads": [Heads = "write_heads"],
+    "resident": [Begin = "begin_lanes", Heads = "write_heads"],
     "bandwidth": [CopyBytes = "copy_bytes", WriteBytes = "write_bytes"],
 }
 
@@ -265,6 +265,12 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// It failed.
     fn record(&self, stream: Stream, mark: Mark) -> Result<(), GpuError>;
+
+    /// Makes a stream wait until another one has come to where a mark was last put.
+    ///
+    /// # Errors
+    /// It failed.
+    fn wait(&self, stream: Stream, mark: Mark) -> Result<(), GpuError>;
 
     /// Milliseconds from one mark to another; both have been passed.
     ///

@@ -206,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_that_is_not_there_has_no_power() {
+        let nowhere = PowerMeter::start("ffff:ff:1f.7").expect_err("there is no such place");
+        assert!(
+            nowhere.starts_with("the GPU's power is not known: "),
+            "{nowhere}"
+        );
+    }
+
+    #[test]
     fn what_no_sensor_says_is_left_out() {
         let start = Instant::now();
         let samples = [0, 1].map(|tick| sample_at(start + PERIOD * tick, 50_000, None));

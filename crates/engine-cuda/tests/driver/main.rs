@@ -141,6 +141,7 @@ fn part_everything() {
             .expect("nothing is copied");
     }
     gpu.record(stream, to).expect("recorded");
+    gpu.wait(stream, from).expect("a stream waits");
     let (told, tells) = channel();
     // From another thread, whose context is another until the call.
     std::thread::scope(|scope| {

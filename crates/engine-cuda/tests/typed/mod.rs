@@ -1,4 +1,5 @@
 //! Arrays that a test and kernels share.
+#![allow(unsafe_code)]
 
 use rhythm_engine_cuda::gpu::{Address, PinnedBuffer, SharedGpu};
 use std::marker::PhantomData;

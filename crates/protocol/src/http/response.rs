@@ -146,6 +146,12 @@ impl<'a> ResponseWriter<'a> {
         ResponseWriter { out }
     }
 
+    /// Goes on with a head that has been begun elsewhere.
+    #[inline]
+    pub fn resume(out: &'a mut Vec<u8>) -> ResponseWriter<'a> {
+        ResponseWriter { out }
+    }
+
     /// Date.
     #[inline]
     pub fn date(&mut self, date: &DateCache) -> &mut Self {

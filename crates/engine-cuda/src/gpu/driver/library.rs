@@ -79,6 +79,7 @@ library! {
     cuStreamDestroy_v2(stream: CUstream);
     cuEventCreate(event: *mut CUevent, flags: c_uint);
     cuEventRecord(event: CUevent, stream: CUstream);
+    cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     // The first version: all drivers have it, the second only those of CUDA 12.8 and later.
     cuEventElapsedTime(milliseconds: *mut f32, from: CUevent, to: CUevent);
     cuEventDestroy_v2(event: CUevent);

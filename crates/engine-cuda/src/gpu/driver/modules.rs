@@ -88,6 +88,11 @@ fn load_module(context: &Context, name: &str) -> Result<CUmodule, GpuError> {
         None => "the binary has none".to_owned(),
     };
     let description = &context.description;
+    tracing::info!(
+        module = name,
+        gpu = description.name,
+        "no image of the kernels is for this GPU: compiling them"
+    );
     let why = match compile(name, description.capability) {
         Ok(image) => match load_image(context, &image) {
             Ok(module) => return Ok(module),

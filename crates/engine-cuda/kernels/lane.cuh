@@ -1,0 +1,160 @@
+// A lane of a stage under way: its registers, its run, the texts it makes, and what is left of its limits.
+//
+// It lives in the registers of its thread, and those decide how many warps a multiprocessor keeps: 64 are the most with which they are
+// as many as there can be blocks. So what few instructions touch is elsewhere.
+#pragma once
+#include "number.cuh"
+#include "stage.cuh"
+#include "writer.cuh"
+
+// The counter of a lane that has stopped.
+#define STOPPED 0xffffffffu
+
+// What a calculation comes to: the bits of its value, and 0, a LaneError or ARITHMETIC_HOST.
+struct Calculated {
+    u64 bits;
+    u8 error;
+};
+
+// What is left of a lane's limits: texts made, in bytes, and turns of loops. It lies behind the registers.
+struct Budget {
+    u32 text;
+    u32 turns;
+};
+
+// A lane under way: what does not live in registers of the program. What few pages touch is kept in its LaneResult in memory.
+struct Lane {
+    const StageArgs& args;
+    // Where its registers are: every 32nd word. As a number, or nvcc would put the address together anew for each.
+    u64 registers;
+    u32 index;
+    u32 counter;
+    // The run: the bytes that are not stored yet, and how many it has.
+    u64 pending;
+    u32 written;
+    u32 body_length;
+    u32 segment_count;
+
+    DEVICE_METHOD Lane(const StageArgs& given, u64* file, u32 at)
+        : args(given),
+          registers(reinterpret_cast<u64>(file + warp_lane())),
+          index(at),
+          counter(0),
+          pending(0),
+          written(0),
+          body_length(0),
+          segment_count(0) {}
+
+    DEVICE_METHOD u64& reg(u32 number) { return *reinterpret_cast<u64*>(registers + number * u64(WARP * sizeof(u64))); }
+    DEVICE_METHOD i64 integer(u32 number) { return i64(reg(number)); }
+    DEVICE_METHOD double real(u32 number) { return __longlong_as_double(i64(reg(number))); }
+    DEVICE_METHOD u32 length(u32 number) { return u32(reg(number) >> 32); }
+    DEVICE_METHOD const u8* text(u32 number) { return args.arena + u32(reg(number)); }
+    DEVICE_METHOD void set_text(u32 number, u32 offset, u32 length) { reg(number) = u64(length) << 32 | offset; }
+    DEVICE_METHOD LaneResult& result() { return args.results[index]; }
+    DEVICE_METHOD Budget& left() { return *reinterpret_cast<Budget*>(&reg(args.register_count)); }
+    // Its place in the cohort.
+    DEVICE_METHOD u32 place() { return args.lane_list ? args.lane_list[index] : index; }
+
+    DEVICE_METHOD void stop(u8 outcome) {
+        result().outcome = outcome;
+        counter = STOPPED;
+    }
+
+    DEVICE_METHOD void fail(u8 error) { stop(error == ARITHMETIC_HOST ? u8(LANE_HOST) : u8(LANE_FAILED + error)); }
+
+    // What was calculated becomes a register's value.
+    DEVICE_METHOD void set(u32 to, Calculated value) {
+        if (value.error) return fail(value.error);
+        reg(to) = value.bits;
+    }
+
+    // Where the next text made begins, relative to the arena.
+    DEVICE_METHOD u32 text_start() { return args.regions.text_base + args.regions.text_stride * index + result().text_used; }
+
+    // A writer for a text; the operands are read before it is finished, so it never overlaps them.
+    DEVICE_METHOD Writer maker() { return Writer(args.arena + text_start(), args.regions.text_stride - result().text_used); }
+
+    // The text that `made` wrote becomes a register's value.
+    DEVICE_METHOD void keep(u32 to, Writer& made) {
+        made.finish();
+        u32 length = made.length();
+        if (length > left().text) return fail(ERROR_TOO_LARGE);
+        if (made.overflowed()) {
+            result().text_used += length;
+            return stop(LANE_ROOM);
+        }
+        left().text -= length;
+        set_text(to, text_start(), length);
+        result().text_used += (length + 7) & ~7u;
+    }
+
+    // The run's writer, as far as it has come.
+    DEVICE_METHOD Writer run() {
+        u32 capacity = args.regions.run_stride;
+        Writer writer(args.regions.runs + u64(capacity) * index, capacity);
+        writer.pending = pending;
+        writer.written = written;
+        return writer;
+    }
+
+    // What `writer` appended stays.
+    DEVICE_METHOD void put(const Writer& writer) {
+        u32 bytes = writer.written - written;
+        pending = writer.pending;
+        written = writer.written;
+        grow_body(bytes);
+    }
+
+    // Accounts for bytes of the body.
+    DEVICE_METHOD void grow_body(u32 bytes) {
+        body_length += bytes;
+        if (body_length > args.body_bytes_max) fail(ERROR_TOO_LARGE);
+    }
+
+    DEVICE_METHOD void charge_turns(i64 turns) {
+        if (turns > i64(left().turns)) return fail(ERROR_TOO_MANY_TURNS);
+        left().turns -= u32(turns);
+    }
+
+    // Accounts for a text that the host needs.
+    // Headers are not charged for, so their sum may be beyond what can be said.
+    DEVICE_METHOD void deliver(u32 length) {
+        u32 sum = result().texts_length + ((length + 7) & ~7u);
+        result().texts_length = sum < result().texts_length ? ~0u : sum;
+    }
+};
+
+// Begins a lane: its constants, and a result that says nothing yet.
+DEVICE void begin(Lane& lane) {
+    LaneResult& result = lane.result();
+    result.session = SESSION_KEPT;
+    result.status = 0;
+    result.request_count = 0;
+    result.header_count = 0;
+    result.file = {0, NO_TEXT};
+    result.user = 0;
+    result.text_used = 0;
+    result.texts_length = 0;
+    lane.left() = {lane.args.text_bytes_max, lane.args.turns_max};
+#pragma unroll 1
+    for (u32 at = 0; at < lane.args.constant_count; ++at) {
+        Constant constant = lane.args.constants[at];
+        lane.reg(constant.reg) = constant.bits;
+    }
+}
+
+// Ends a lane: the last bytes are stored, and one that wrote more than its regions hold is to be run again.
+DEVICE void finish(Lane& lane) {
+    const Regions& regions = lane.args.regions;
+    Writer run = lane.run();
+    run.finish();
+    LaneResult& result = lane.result();
+    result.run_length = lane.written;
+    result.segment_count = lane.segment_count;
+    result.body_length = lane.body_length;
+    bool overflowed = run.overflowed() || lane.segment_count > regions.segment_stride ||
+                      result.request_count > regions.request_stride || result.header_count > regions.header_stride;
+    if (overflowed && result.outcome <= LANE_FINISHED) result.outcome = LANE_ROOM;
+    if (result.file.length != NO_TEXT) lane.deliver(result.file.length);
+}

@@ -1,0 +1,413 @@
+//! What the parser's kernels know of a service, encoded for them: `kernels/parse_tables.cuh` says the same in C++.
+//!
+//! Some pages are left to the host altogether, as no service known needs more: those with a parameter whose name has more than 24 bytes,
+//! with more than 96 parameters and columns of lists, with a list of more than 9999 items, and those beyond the first 12000.
+
+#![allow(unsafe_code)]
+
+use super::arguments::{
+    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGE_FORM, PAGE_OTHERS, PAGE_SESSION, PageEntry,
+    ParamEntry, RouteEntry, SegmentEntry, Table, TableArguments, TableText,
+};
+use crate::abi::{NO_TEXT, column_slots};
+use crate::gpu::{Address, DeviceBuffer, GpuError, PinnedBuffer, SharedGpu, Stream};
+use rhythm_engine::page::Service;
+use rhythm_engine::page::program::{
+    FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse,
+};
+use rhythm_protocol::http::request::HeadLimits;
+
+/// Most pages: so many counts fit a block's shared memory.
+const PAGES_MAX: usize = 12_000;
+/// Most parameters of a page: so many counters for each thread fit a block's shared memory.
+const COUNTERS_MAX: usize = 96;
+/// Most items of a list: their indices have four digits.
+const ITEMS_MAX: u32 = 9999;
+/// Most routes: a request's parts say in 16 bits by which one it was found.
+const ROUTES_MAX: usize = 0xffff;
+
+/// The room that a list parameter needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListPool {
+    /// The list's field.
+    pub field: FieldId,
+    /// Its item columns have room for so many items a lane.
+    pub max_items: u32,
+}
+
+/// What a page's parameters need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageParams {
+    /// Its list parameters.
+    pub lists: Vec<ListPool>,
+    /// Counters a thread has in shared memory.
+    pub(super) counters: u32,
+    /// Texts a lane may have.
+    texts: u32,
+    /// Most bytes of these texts by their bounds, each rounded up to 8.
+    texts_max: u64,
+    /// Bytes of the texts that stand for absent ones, each rounded up to 8.
+    fallbacks: u32,
+}
+
+impl PageParams {
+    /// A size for a lane's part of the arena that is always enough for requests of at most so many bytes; a multiple of 16.
+    #[must_use]
+    pub fn text_stride(&self, request_bytes: u32) -> u32 {
+        let by_request =
+            u64::from(request_bytes) + 8 * u64::from(self.texts) + u64::from(self.fallbacks);
+        let stride = self.texts_max.min(by_request).next_multiple_of(16);
+        u32::try_from(stride).unwrap_or(!15)
+    }
+}
+
+/// The tables in device memory.
+#[derive(Debug)]
+pub struct ParserTables {
+    buffer: DeviceBuffer,
+    arguments: TableArguments,
+    pages: Vec<PageParams>,
+}
+
+impl ParserTables {
+    /// Encodes a service and copies it to the device; waits for the stream.
+    ///
+    /// # Errors
+    /// There is no room, or the device failed.
+    pub fn new(
+        gpu: &SharedGpu,
+        stream: Stream,
+        service: &Service,
+    ) -> Result<ParserTables, GpuError> {
+        let encoded = Encoder::service(service);
+        let sections = [
+            encoded.routes.bytes(),
+            encoded.segments.bytes(),
+            encoded.pages.bytes(),
+            encoded.params.bytes(),
+            encoded.options.bytes(),
+            &encoded.texts,
+        ];
+        let size: usize = sections
+            .iter()
+            .map(|part| part.len().next_multiple_of(16))
+            .sum();
+        let buffer = DeviceBuffer::new(gpu, size)?;
+        let mut staging = PinnedBuffer::new(gpu, size)?;
+        let mut addresses = [Address::default(); 6];
+        let mut at = 0;
+        for (address, part) in addresses.iter_mut().zip(sections) {
+            *address = buffer.address().plus(at);
+            // SAFETY: nothing was put into any stream yet.
+            let bytes = unsafe { staging.bytes_mut() };
+            bytes[at..][..part.len()].copy_from_slice(part);
+            at += part.len().next_multiple_of(16);
+        }
+        // SAFETY: both live until the stream is waited for, and nobody else knows them.
+        unsafe { gpu.copy(stream, buffer.address(), staging.address(), size)? };
+        gpu.synchronize(stream)?;
+        let [routes, segments, pages, params, options, texts] = addresses;
+        Ok(ParserTables {
+            buffer,
+            arguments: TableArguments {
+                routes,
+                segments,
+                pages,
+                params,
+                options,
+                texts,
+                ..encoded.arguments
+            },
+            pages: encoded.needs,
+        })
+    }
+
+    /// What each page's parameters need, by the page's index.
+    #[must_use]
+    pub fn pages(&self) -> &[PageParams] {
+        &self.pages
+    }
+
+    /// How many pages the device knows.
+    #[must_use]
+    pub fn page_count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Bytes of device memory.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.buffer.len()
+    }
+
+    pub(super) fn arguments(&self) -> TableArguments {
+        self.arguments
+    }
+}
+
+/// The tables as they grow.
+#[derive(Default)]
+struct Encoder {
+    routes: Vec<RouteEntry>,
+    segments: Vec<SegmentEntry>,
+    pages: Vec<PageEntry>,
+    params: Vec<ParamEntry>,
+    options: Vec<TableText>,
+    texts: Vec<u8>,
+    /// The names of path parameters, by their number.
+    names: Vec<String>,
+    needs: Vec<PageParams>,
+    arguments: TableArguments,
+}
+
+impl Encoder {
+    fn service(service: &Service) -> Encoder {
+        let mut to = Encoder::default();
+        let mut literals = Vec::new();
+        let mut patterns = Vec::new();
+        for (index, page) in service.pages.iter().enumerate() {
+            let known = index < PAGES_MAX && to.page(page);
+            let page_number = if known { index as u32 } else { HOST_PAGE };
+            for route in &page.routes {
+                match route.segments.iter().any(is_param) {
+                    false => literals.push((route.method.clone(), path_of(route), page_number)),
+                    true => patterns.push((route, page_number)),
+                }
+            }
+        }
+        // As the host's routes: pages come before redirects, and a literal segment before a parameter, the first segment deciding.
+        let redirects = service.config.redirects.keys();
+        literals.extend(redirects.map(|path| ("GET".to_owned(), path.clone(), HOST_PAGE)));
+        patterns.sort_by_key(|(route, _)| -> Vec<bool> {
+            route.segments.iter().map(is_param).collect()
+        });
+        // What they would find is the host's then; a path without parameters has no use for the number.
+        patterns.truncate(ROUTES_MAX.saturating_sub(literals.len()));
+        for (method, path, page) in &literals {
+            let tail = &path.as_bytes()[path.len().saturating_sub(8)..];
+            let entry = RouteEntry {
+                method: word(method.as_bytes(), 0),
+                tail: word(tail, 0),
+                path: to.text(path),
+                page: *page,
+                ..RouteEntry::default()
+            };
+            to.routes.push(entry);
+        }
+        for (route, page) in &patterns {
+            let entry = RouteEntry {
+                method: word(route.method.as_bytes(), 0),
+                segment_start: to.segments.len() as u32,
+                segment_count: route.segments.len() as u32,
+                page: *page,
+                ..RouteEntry::default()
+            };
+            to.routes.push(entry);
+            for segment in &route.segments {
+                let entry = match segment {
+                    Segment::Literal(text) => SegmentEntry {
+                        name: NO_SEGMENT_NAME,
+                        text: to.text(text),
+                    },
+                    Segment::Param(name) => SegmentEntry {
+                        name: to.name(name),
+                        text: TableText::default(),
+                    },
+                };
+                to.segments.push(entry);
+            }
+        }
+        let config = &service.config;
+        to.arguments = TableArguments {
+            literal_count: literals.len() as u32,
+            pattern_count: patterns.len() as u32,
+            page_count: to.pages.len() as u32,
+            head_max: config.limits.head_bytes,
+            target_max: HeadLimits::default().target_max as u32,
+            header_max: config.limits.headers,
+            body_max: config.limits.body_bytes,
+            cookie: to.text(&config.session.cookie),
+            mount: to.text(&config.static_mount),
+            ..TableArguments::default()
+        };
+        to
+    }
+
+    /// Adds a page's parameters; false where its requests are the host's.
+    fn page(&mut self, page: &PageProgram) -> bool {
+        let (slots, _) = column_slots(page);
+        let columns: usize = page.list_params.iter().map(|list| list.columns.len()).sum();
+        let mut entry = PageEntry {
+            param_start: self.params.len() as u32,
+            scalar_count: page.params.len() as u32,
+            column_count: columns as u32,
+            flags: 0,
+        };
+        if page.session != SessionUse::None {
+            entry.flags |= PAGE_SESSION;
+        }
+        let mut needs = PageParams {
+            counters: entry.scalar_count + entry.column_count,
+            ..PageParams::default()
+        };
+        let mut fits = needs.counters as usize <= COUNTERS_MAX;
+        for param in &page.params {
+            let mut scalar = self.param(&param.wire_name, &param.places, &param.kind);
+            scalar.slot = slots[usize::from(param.field)];
+            scalar.fallback = match &param.default {
+                Some(default) => self.text(default),
+                None => TableText {
+                    offset: 0,
+                    length: NO_TEXT,
+                },
+            };
+            scalar.segment_name = self.name(&param.wire_name);
+            entry.flags |= flags_of(&param.places);
+            fits &= param.wire_name.len() <= NAME_BYTES;
+            let fallback = param.default.as_ref().map_or(0, String::len);
+            needs.fallbacks += fallback.next_multiple_of(8) as u32;
+            needs.count(&param.kind, 1, fallback as u64);
+            self.params.push(scalar);
+        }
+        for list in &page.list_params {
+            let first = self.params.len() as u32 - entry.param_start;
+            for (index, (name, kind)) in list.columns.iter().enumerate() {
+                let mut column = self.param(name, &list.places, kind);
+                column.span_slot = slots[usize::from(list.field)];
+                column.slot = column.span_slot + 1 + index as u32;
+                column.list = first;
+                column.min_items = list.min_items;
+                column.max_items = list.max_items;
+                fits &= name.len() <= NAME_BYTES;
+                needs.count(kind, list.max_items, 0);
+                self.params.push(column);
+            }
+            entry.flags |= flags_of(&list.places);
+            fits &= list.max_items <= ITEMS_MAX;
+            needs.lists.push(ListPool {
+                field: list.field,
+                max_items: list.max_items,
+            });
+        }
+        self.pages.push(entry);
+        self.needs.push(needs);
+        fits
+    }
+
+    /// What scalars and columns of lists have in common.
+    fn param(&mut self, name: &str, places: &[Place], kind: &ParamType) -> ParamEntry {
+        let option_start = self.options.len() as u32;
+        let (kind, least, greatest) = match kind {
+            ParamType::Text {
+                min_length,
+                max_length,
+                one_of,
+            } => {
+                for option in one_of {
+                    let option = self.text(option);
+                    self.options.push(option);
+                }
+                (0, i64::from(*min_length), i64::from(*max_length))
+            }
+            ParamType::Int { min, max } => (1, *min, *max),
+            ParamType::Decimal => (2, 0, 0),
+            ParamType::Date => (3, 0, 0),
+        };
+        ParamEntry {
+            name: [0, 8, 16].map(|at| word(name.as_bytes(), at)),
+            name_length: name.len() as u32,
+            least,
+            greatest,
+            places: places
+                .iter()
+                .fold(0, |bits, place| bits | place_bit(*place)),
+            kind,
+            option_start,
+            option_count: self.options.len() as u32 - option_start,
+            ..ParamEntry::default()
+        }
+    }
+
+    /// Stores a text, zeros after it to a multiple of 8.
+    fn text(&mut self, text: &str) -> TableText {
+        let offset = self.texts.len();
+        self.texts.extend_from_slice(text.as_bytes());
+        self.texts.resize(self.texts.len().next_multiple_of(8), 0);
+        TableText {
+            offset: offset as u32,
+            length: text.len() as u32,
+        }
+    }
+
+    /// The number of a path parameter's name.
+    fn name(&mut self, name: &str) -> u32 {
+        let known = self.names.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        }) as u32
+    }
+}
+
+impl PageParams {
+    /// Counts in `items` values of a type, or a fallback of so many bytes instead.
+    fn count(&mut self, kind: &ParamType, items: u32, fallback: u64) {
+        let bytes = match kind {
+            ParamType::Int { .. } => return,
+            // A character takes at most four bytes.
+            ParamType::Text { max_length, .. } => 4 * u64::from(*max_length),
+            ParamType::Decimal | ParamType::Date => 16,
+        };
+        self.texts += items;
+        self.texts_max += u64::from(items) * bytes.max(fallback).next_multiple_of(8);
+    }
+}
+
+fn is_param(segment: &Segment) -> bool {
+    matches!(segment, Segment::Param(_))
+}
+
+/// The path of a route without parameters.
+fn path_of(route: &Route) -> String {
+    let mut path = String::new();
+    for segment in &route.segments {
+        if let Segment::Literal(text) = segment {
+            path.push('/');
+            path.push_str(text);
+        }
+    }
+    if path.is_empty() {
+        path.push('/');
+    }
+    path
+}
+
+/// Eight bytes of a text from `at` on, zero-padded.
+fn word(text: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(text.iter().skip(at)) {
+        *to = *from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+fn place_bit(place: Place) -> u32 {
+    match place {
+        Place::Query => 1,
+        Place::Form => 2,
+        Place::Path => 4,
+        Place::Cookie => 8,
+        Place::Header => 16,
+    }
+}
+
+fn flags_of(places: &[Place]) -> u32 {
+    places.iter().fold(0, |flags, place| {
+        flags
+            | match place {
+                Place::Query => 0,
+                Place::Form => PAGE_FORM,
+                Place::Path | Place::Cookie | Place::Header => PAGE_OTHERS,
+            }
+    })
+}

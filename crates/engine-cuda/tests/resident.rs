@@ -1,0 +1,114 @@
+//! The whole pipeline on the device, against the server: for the same requests the same answers, byte by byte, whatever the layout.
+
+mod common;
+
+use common::{ORDERS, banking};
+use rhythm_bench::emulate::{Users, Witness};
+use rhythm_bench::load::Page;
+use rhythm_besim::Bank;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+use rhythm_engine_cuda::layout::Layout;
+use rhythm_engine_cuda::resident::{Answer, Resident, ResidentOptions};
+use rhythm_server::{Site, SiteSettings, Statics};
+use std::sync::Arc;
+
+const USERS: u32 = 100_000;
+
+/// Pages whose answers are made on the device: all but the check images, which are files.
+fn pages() -> impl Iterator<Item = Page> {
+    Page::ALL
+        .into_iter()
+        .filter(|page| *page != Page::CheckDetailImage)
+}
+
+fn options(layout: Layout, cohort: usize) -> ResidentOptions {
+    ResidentOptions {
+        layout,
+        cohort,
+        in_flight: 2,
+        parsers: 1,
+        transposes: layout == Layout::B,
+        limits: LaneLimits::default(),
+        sessions: 1 << 14,
+        idle_timeout_ms: 3_600_000,
+        users: USERS,
+        now: 0,
+    }
+}
+
+struct Device {
+    resident: Resident,
+    users: Users,
+}
+
+impl Device {
+    fn new(gpu: &rhythm_engine_cuda::gpu::SharedGpu, options: ResidentOptions) -> Device {
+        let mut dice = rhythm_engine::device::conformance::Dice::new(3);
+        let resident =
+            Resident::new(gpu, &banking(), options, move || dice.roll()).expect("there is room");
+        let users = Users::new(options.cohort, Bank::new(USERS));
+        Device { resident, users }
+    }
+
+    /// A cohort of the page, one request of each user.
+    fn answers(&mut self, page: Page) -> Vec<Answer> {
+        let service = banking();
+        let index = service
+            .pages
+            .iter()
+            .position(|known| known.name == page.name())
+            .expect("it is there");
+        let trace = self
+            .resident
+            .load(&self.users.requests(page))
+            .expect("there is room");
+        self.resident
+            .prepare(index, &trace)
+            .expect("it can be prepared");
+        let mut answers = self.resident.answers(0).expect("they come");
+        answers.sort_by_key(|answer| answer.request);
+        answers
+    }
+
+    fn log_in(&mut self) {
+        for answer in self.answers(Page::Login) {
+            assert!(
+                self.users.logged_in(answer.request as usize, &answer.bytes),
+                "{answer:?}"
+            );
+        }
+    }
+}
+
+fn compare(layout: Layout, order: LaneOrder, cohort: usize) {
+    let service = banking();
+    let settings = SiteSettings::of(&service);
+    let statics = Statics::new(&service.config.static_mount, Vec::new());
+    let site = Arc::new(Site::new(service.clone(), statics, settings).expect("it can be served"));
+    let mut witness = Witness::new(&site, cohort);
+    let gpu = Emulated::new(order);
+    let mut device = Device::new(&gpu, options(layout, cohort));
+    device.log_in();
+    for page in pages() {
+        let expected = witness.answers(page);
+        let answers = device.answers(page);
+        assert_eq!(answers.len(), cohort, "{layout} {}", page.name());
+        for (answer, expected) in answers.iter().zip(&expected) {
+            let compared = answer.compare(expected);
+            assert_eq!(compared, Ok(()), "{layout} {}", page.name());
+        }
+    }
+}
+
+#[test]
+fn answers_are_the_servers_in_every_layout() {
+    for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
+        compare(*layout, *order, 70);
+    }
+}
+
+#[test]
+fn a_single_request() {
+    compare(Layout::Row, LaneOrder::Ascending, 1);
+}

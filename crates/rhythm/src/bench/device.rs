@@ -1,0 +1,651 @@
+//! `rhythm bench device`: what a GPU does that has the whole server, requests in its memory to answers in its memory (paper, section 5.3.2).
+//!
+//! In one run, one after the other: what the device's memory can do; what the host executor does on all cores of the machine; then for
+//! each layout, after its answers have been compared with the server's: which cohort size and how many in flight go
+//! best (one page), each page type in isolation with these, power and energy while that runs, latency of a cohort
+//! alone, and parsing alone over a mixed trace, with and without the transpose.
+
+mod report;
+
+use super::machine;
+use crate::device::Device;
+use crate::folder::Folder;
+use crate::load::{parse_page, write_json};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use report::*;
+use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor, Users, Witness, mix14};
+use rhythm_bench::load::Page;
+use rhythm_besim::Bank;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::host::Host;
+use rhythm_engine_cuda::gpu::bandwidth::{self, Bandwidth};
+use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
+use rhythm_engine_cuda::gpu::power::PowerMeter;
+use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
+use rhythm_engine_cuda::layout::Layout;
+use rhythm_engine_cuda::resident::{Resident, ResidentError, ResidentOptions, Trace};
+use rhythm_protocol::scan::Level;
+use rhythm_server::{Site, SiteSettings};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Cohort sizes that are tried.
+const COHORTS: [usize; 4] = [256, 1024, 4096, 16384];
+/// Cohorts in flight that are tried.
+const IN_FLIGHT: [usize; 4] = [2, 8, 16, 32];
+/// Lots of requests that a page's trace has, which cohorts go round.
+const LOTS: usize = 4;
+/// Requests of the cohort whose answers are compared with the server's.
+const COMPARED: usize = 256;
+/// The cohort size whose latency is measured for each page.
+const LATENCY_COHORT: usize = 1024;
+
+/// Measure the whole server on a GPU: requests from its memory, answers to its memory.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The service; it must be Banking or one like it
+    #[arg(long, value_name = "DIR", default_value = "services/banking")]
+    service: PathBuf,
+
+    /// The device
+    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
+    device: Device,
+
+    /// Which GPU, as CUDA counts them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    gpu: u32,
+
+    /// Layouts to measure
+    #[arg(long = "layout", value_name = "LAYOUT", default_value = "all")]
+    layouts: Vec<LayoutChoice>,
+
+    /// Requests of a cohort; what goes best without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    cohort_size: Option<u32>,
+
+    /// Cohorts in flight; what goes best without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cohorts_in_flight: Option<u32>,
+
+    /// Instances of the parser
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    parsers: u32,
+
+    /// Parse requests as they lie, not transposed
+    #[arg(long)]
+    no_transpose: bool,
+
+    /// Seconds for each page
+    #[arg(long, value_name = "S", default_value_t = 0.7)]
+    seconds: f64,
+
+    /// Pages to measure; all without it
+    #[arg(long = "page", value_name = "PAGE", value_parser = parse_page)]
+    pages: Vec<Page>,
+
+    /// Write the report to this file as JSON; "-" is standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A layout, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LayoutChoice {
+    All,
+    A,
+    B,
+    C,
+    Row,
+    Runs,
+}
+
+impl LayoutChoice {
+    fn layouts(self) -> &'static [Layout] {
+        match self {
+            LayoutChoice::All => Layout::ALL,
+            LayoutChoice::A => &[Layout::A],
+            LayoutChoice::B => &[Layout::B],
+            LayoutChoice::C => &[Layout::C],
+            LayoutChoice::Row => &[Layout::Row],
+            LayoutChoice::Runs => &[Layout::Runs],
+        }
+    }
+}
+
+/// A report, with what it was made on and by.
+#[derive(Serialize)]
+struct Recorded {
+    machine: String,
+    version: &'static str,
+    command: String,
+    report: Report,
+}
+
+/// Everything that measuring needs.
+struct Bench {
+    gpu: SharedGpu,
+    site: Arc<Site>,
+    bank: Bank,
+    pages: Vec<Page>,
+    seconds: Duration,
+    parsers: usize,
+    transposes: bool,
+    power: Option<PowerMeter>,
+    bar: ProgressBar,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (gpu, description) = open(args)?;
+    let folder = Folder::read(&args.service)?;
+    let service = folder.compile()?;
+    let settings = SiteSettings::of(&service);
+    let site = folder.into_site(service, settings)?;
+    let backend = site
+        .service()
+        .backends
+        .first()
+        .context("the service has no backend: it is not Banking")?;
+    let bank = Bank::new(backend.users);
+    // Check images are files: the host's (and left out by the paper, section 5.1).
+    let all = Page::ALL
+        .into_iter()
+        .filter(|page| *page != Page::CheckDetailImage);
+    let chosen = |page: &Page| args.pages.is_empty() || args.pages.contains(page);
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let power = description
+        .as_ref()
+        .map(|gpu| PowerMeter::start(&gpu.pci_bus));
+    let mut notes = Vec::new();
+    let power = power.transpose().unwrap_or_else(|why| {
+        notes.push(why);
+        None
+    });
+    let bench = Bench {
+        gpu,
+        site,
+        bank,
+        pages: all.filter(chosen).collect(),
+        seconds: Duration::from_secs_f64(args.seconds.clamp(0.001, 60.0)),
+        parsers: args.parsers as usize,
+        transposes: !args.no_transpose,
+        power,
+        bar,
+    };
+    if bench.pages.is_empty() {
+        bail!("there is nothing to measure: check images are files, which the host sends");
+    }
+    let is_emulated = description.is_none();
+    let idle_watts = bench.idle(is_emulated);
+    let bandwidth = bench.bandwidth(is_emulated)?;
+    let host = bench.host(is_emulated)?;
+    let mut layouts = Vec::new();
+    let mut chosen: Vec<Layout> = args
+        .layouts
+        .iter()
+        .flat_map(|choice| choice.layouts())
+        .copied()
+        .collect();
+    chosen.sort_unstable();
+    chosen.dedup();
+    for layout in chosen {
+        bench.compare(layout)?;
+        let given = (
+            args.cohort_size.map(|n| n as usize),
+            args.cohorts_in_flight.map(|n| n as usize),
+        );
+        match bench.layout(layout, given, &bandwidth, &host, idle_watts) {
+            Ok(result) => layouts.push(result),
+            Err(ResidentError::Gpu(error @ GpuError::OutOfMemory(_))) => {
+                notes.push(format!("layout {layout}: {error}"))
+            }
+            Err(error) => return Err(anyhow!("layout {layout}: {error}")),
+        }
+    }
+    let parsing = bench.parsing(is_emulated)?;
+    bench.bar.finish_and_clear();
+    let report = Report {
+        gpu: description,
+        idle_watts,
+        bandwidth,
+        host,
+        layouts,
+        parsing,
+        notes,
+        paper: Report::PAPER,
+    };
+    if args.json.as_deref() != Some(std::path::Path::new("-")) {
+        print!("{report}");
+    }
+    let recorded = Recorded {
+        machine: machine(),
+        version: env!("CARGO_PKG_VERSION"),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        report,
+    };
+    write_json(args.json.as_deref(), &recorded)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The GPU, and what it is where it is one.
+fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
+    match args.device {
+        Device::Cuda => {
+            let driver = Driver::open(args.gpu).map_err(|why| anyhow!("--device cuda: {why}"))?;
+            let description = driver.describe().clone();
+            Ok((driver, Some(description)))
+        }
+        #[cfg(feature = "cuda-emulation")]
+        Device::CudaEmulated => {
+            use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+            Ok((Emulated::new(LaneOrder::default()), None))
+        }
+        other => {
+            bail!("--device {other} is no GPU; measure it with: rhythm bench --device {other}")
+        }
+    }
+}
+
+impl Bench {
+    fn say(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    fn page_index(&self, page: Page) -> Result<usize> {
+        let pages = &self.site.service().pages;
+        let index = pages.iter().position(|known| known.name == page.name());
+        index.with_context(|| format!("the service has no page {}", page.name()))
+    }
+
+    /// Power while nothing runs.
+    fn idle(&self, is_emulated: bool) -> Option<f64> {
+        let meter = self.power.as_ref().filter(|_| !is_emulated)?;
+        self.say("measuring power while idle".to_owned());
+        let from = Instant::now();
+        std::thread::sleep(Duration::from_secs(2));
+        meter.between(from, Instant::now()).map(|power| power.watts)
+    }
+
+    /// What the device's memory can do, by kernels that do nothing else.
+    fn bandwidth(&self, is_emulated: bool) -> Result<Bandwidth> {
+        self.say("measuring the device's memory".to_owned());
+        let bytes = if is_emulated { 1 << 20 } else { 4 << 30 };
+        Ok(bandwidth::measure(&self.gpu, bytes)?)
+    }
+
+    /// The host executor on all cores at once, each with a pipeline of its own.
+    fn host(&self, is_emulated: bool) -> Result<HostResult> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.say(format!("measuring the host executor on {cores} cores"));
+        let reports: Vec<emulate::Report> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..cores)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let make: MakeExecutor = Box::new(|| {
+                            Ok(Box::new(Host::new(LaneLimits::default(), Level::active())))
+                        });
+                        let options = EmulationOptions {
+                            executors: vec![("host".to_owned(), make)],
+                            cohort_size: 256,
+                            in_flight: 2,
+                            requests: if is_emulated { 512 } else { 20_000 },
+                            repeats: 3,
+                            ring_bytes: 84 << 20,
+                            pages: self.pages.clone(),
+                        };
+                        emulate::run(&self.site, &options, &mut |_| {})
+                    })
+                })
+                .collect();
+            let lost = |_| anyhow!("a thread has panicked");
+            threads
+                .into_iter()
+                .map(|thread| Ok(thread.join().map_err(lost)??))
+                .collect::<Result<_>>()
+        })?;
+        let pages = self.pages.iter().map(|page| {
+            let rate = |report: &emulate::Report| {
+                let found = report.pages.iter().find(|found| found.page == page.name());
+                found.map_or(f64::NAN, |found| found.executed[0].requests_per_s)
+            };
+            (*page, reports.iter().map(rate).sum())
+        });
+        let rates: Vec<(Page, f64)> = pages.collect();
+        let pages = rates.iter().map(|(page, rate)| HostPage {
+            page: page.name(),
+            requests_per_s: *rate,
+        });
+        Ok(HostResult {
+            cores,
+            requests_per_s: Mean::of(&rates),
+            pages: pages.collect(),
+        })
+    }
+
+    fn options(&self, layout: Layout, cohort: usize, in_flight: usize) -> ResidentOptions {
+        let lots = (cohort * LOTS) as u32;
+        ResidentOptions {
+            layout,
+            cohort,
+            in_flight,
+            parsers: self.parsers.min(in_flight),
+            transposes: self.transposes,
+            limits: LaneLimits::default(),
+            // Logins are measured until it is three quarters full.
+            sessions: if cohort < COMPARED {
+                1 << 14
+            } else {
+                lots.max(1 << 22)
+            },
+            idle_timeout_ms: 3_600_000,
+            users: self.bank.users(),
+            now: 0,
+        }
+    }
+
+    fn resident(&self, options: ResidentOptions) -> Result<Resident, ResidentError> {
+        // A bench's sessions may be guessed.
+        let mut seed = 1u64;
+        let random = move || {
+            seed = seed
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
+            seed
+        };
+        Resident::new(&self.gpu, self.site.service(), options, random)
+    }
+
+    /// Logs users in on the device, so many lots of a cohort.
+    fn log_in(&self, resident: &mut Resident, cohort: usize, lots: usize) -> Result<Users> {
+        let mut users = Users::new(cohort * lots, self.bank);
+        let trace = resident.load(&users.requests(Page::Login))?;
+        resident.prepare(self.page_index(Page::Login)?, &trace)?;
+        for lot in 0..lots {
+            for answer in resident.ask(&trace, lot * cohort)? {
+                let user = lot * cohort + answer.request as usize;
+                if !users.logged_in(user, &answer.bytes) {
+                    bail!("user {user} is not logged in: {:?}", answer.outcome);
+                }
+            }
+        }
+        Ok(users)
+    }
+
+    /// Each page's answers must be the server's: a figure for others would mean nothing.
+    fn compare(&self, layout: Layout) -> Result<()> {
+        let mut witness = Witness::new(&self.site, COMPARED);
+        let mut resident = self.resident(self.options(layout, COMPARED, 1))?;
+        let mut users = self.log_in(&mut resident, COMPARED, 1)?;
+        let every = Page::ALL
+            .into_iter()
+            .filter(|page| *page != Page::CheckDetailImage);
+        for page in every {
+            self.say(format!("layout {layout}: comparing {}", page.name()));
+            let expected = witness.answers(page);
+            let trace = resident.load(&users.requests(page))?;
+            resident.prepare(self.page_index(page)?, &trace)?;
+            for answer in resident.answers(0)? {
+                let compared = answer.compare(&expected[answer.request as usize]);
+                compared.map_err(|why| anyhow!("layout {layout}, page {}: {why}", page.name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn layout(
+        &self,
+        layout: Layout,
+        given: (Option<usize>, Option<usize>),
+        bandwidth: &Bandwidth,
+        host: &HostResult,
+        idle_watts: Option<f64>,
+    ) -> Result<LayoutResult, ResidentError> {
+        let mut tried = Vec::new();
+        // The page that the paper's mix has most of, if it is measured.
+        let page = *self
+            .pages
+            .iter()
+            .find(|page| **page == Page::AccountSummary)
+            .unwrap_or(&self.pages[0]);
+        for cohort in given.0.map_or(COHORTS.to_vec(), |cohort| vec![cohort]) {
+            for in_flight in given
+                .1
+                .map_or(IN_FLIGHT.to_vec(), |in_flight| vec![in_flight])
+            {
+                self.say(format!(
+                    "layout {layout}: trying {in_flight} cohorts of {cohort} in flight"
+                ));
+                match self.trial(layout, cohort, in_flight, page) {
+                    Ok(requests_per_s) => tried.push(Trial {
+                        cohort,
+                        in_flight,
+                        requests_per_s,
+                    }),
+                    // Too much for this device: smaller ones may fit.
+                    Err(ResidentError::Gpu(GpuError::OutOfMemory(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let best = tried
+            .iter()
+            .max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))
+            .copied();
+        let best = best.ok_or(GpuError::OutOfMemory(0))?;
+        let pages = self.measure_pages(layout, best, bandwidth, host)?;
+        let mut result = LayoutResult {
+            layout: layout.to_string(),
+            trial_page: page.name(),
+            tried,
+            cohort: best.cohort,
+            in_flight: best.in_flight,
+            parsers: self.parsers.min(best.in_flight),
+            requests_per_s: Mean::default(),
+            requests_per_joule: None,
+            requests_per_dynamic_joule: None,
+            of_write_bandwidth: f64::NAN,
+            of_host: Mean::default(),
+            pages,
+            latency: self.latency(layout)?,
+        };
+        result.summarize(host, idle_watts);
+        Ok(result)
+    }
+
+    /// Requests a second of one page.
+    fn trial(
+        &self,
+        layout: Layout,
+        cohort: usize,
+        in_flight: usize,
+        page: Page,
+    ) -> Result<f64, ResidentError> {
+        let mut resident = self.resident(self.options(layout, cohort, in_flight))?;
+        let mut users = self
+            .log_in(&mut resident, cohort, 1)
+            .map_err(resident_error)?;
+        let trace = resident.load(&users.requests(page))?;
+        resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
+        let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds / 4, usize::MAX)?;
+        Ok((cohorts * cohort) as f64 / took.as_secs_f64())
+    }
+
+    /// Runs cohorts for about so long; how many, and how long it was.
+    fn timed(
+        &self,
+        resident: &mut Resident,
+        trace: &Trace,
+        long: Duration,
+        cohorts_max: usize,
+    ) -> Result<(usize, Duration), ResidentError> {
+        let mut cohorts = 8.min(cohorts_max);
+        // Once to warm up, then more until it takes a tenth of the time.
+        let mut took = resident.run(trace, cohorts)?;
+        while took < long / 10 && cohorts * 4 <= cohorts_max {
+            cohorts *= 4;
+            took = resident.run(trace, cohorts)?;
+        }
+        let wanted = (long.as_secs_f64() / took.as_secs_f64().max(1e-9) * cohorts as f64) as usize;
+        let cohorts = wanted.clamp(1, cohorts_max);
+        Ok((cohorts, resident.run(trace, cohorts)?))
+    }
+
+    fn measure_pages(
+        &self,
+        layout: Layout,
+        best: Trial,
+        bandwidth: &Bandwidth,
+        host: &HostResult,
+    ) -> Result<Vec<PageResult>, ResidentError> {
+        let Trial {
+            cohort, in_flight, ..
+        } = best;
+        let options = self.options(layout, cohort, in_flight);
+        let mut resident = self.resident(options)?;
+        let mut users = self
+            .log_in(&mut resident, cohort, LOTS)
+            .map_err(resident_error)?;
+        // Logout ends the users' sessions, and login fills the array: these two come last.
+        let mut pages = self.pages.clone();
+        pages.sort_by_key(|page| (*page == Page::Login, *page == Page::Logout));
+        let mut found = Vec::new();
+        for page in pages {
+            self.say(format!("layout {layout}: measuring {}", page.name()));
+            if page == Page::Login {
+                resident.forget_sessions()?;
+            }
+            let trace = resident.load(&users.requests(page))?;
+            resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
+            let room = options.sessions as usize / cohort / 4;
+            let cohorts_max = if page == Page::Login {
+                room.max(1)
+            } else {
+                usize::MAX
+            };
+            let from = Instant::now();
+            let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds, cohorts_max)?;
+            let to = Instant::now();
+            let power = self
+                .power
+                .as_ref()
+                .and_then(|meter| meter.between(to - took.min(to - from), to));
+            let requests = (cohorts * cohort) as f64;
+            let requests_per_s = requests / took.as_secs_f64();
+            let [written, own] = resident.answer_bytes()?;
+            let on_host = host.pages.iter().find(|host| host.page == page.name());
+            found.push(PageResult {
+                kind: page,
+                page: page.name(),
+                mix14_percent: mix14(page),
+                mix16_percent: page.mix(),
+                requests_per_s,
+                answer_bytes: own,
+                written_bytes: written,
+                written_gb_per_s: written * requests_per_s / 1e9,
+                of_write_bandwidth: written * requests_per_s / 1e9 / bandwidth.write_gb_per_s,
+                of_host: on_host.map_or(f64::NAN, |host| requests_per_s / host.requests_per_s),
+                watts: power.map(|power| power.watts),
+                requests_per_joule: power.map(|power| requests_per_s / power.watts),
+                clock_mhz: power.and_then(|power| power.clock_mhz),
+            });
+        }
+        found.sort_by_key(|found| Page::ALL.iter().position(|page| *page == found.kind));
+        Ok(found)
+    }
+
+    /// The device's time for one cohort alone, each page.
+    fn latency(&self, layout: Layout) -> Result<Vec<Latency>, ResidentError> {
+        let cohort = LATENCY_COHORT.min(self.cohort_max());
+        let mut resident = self.resident(self.options(layout, cohort, 1))?;
+        let mut users = self
+            .log_in(&mut resident, cohort, 1)
+            .map_err(resident_error)?;
+        let times = if cohort < LATENCY_COHORT { 4 } else { 200 };
+        let mut found = Vec::new();
+        for &page in self
+            .pages
+            .iter()
+            .filter(|page| !matches!(page, Page::Login | Page::Logout))
+        {
+            self.say(format!("layout {layout}: latency of {}", page.name()));
+            let trace = resident.load(&users.requests(page))?;
+            resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
+            let mut all = resident.latency_ms(&trace, times)?;
+            all.sort_by(f32::total_cmp);
+            let at = |share: f64| {
+                all.get(((all.len() - 1) as f64 * share) as usize)
+                    .copied()
+                    .unwrap_or(f32::NAN)
+            };
+            found.push(Latency {
+                page: page.name(),
+                cohort,
+                p50_ms: at(0.5),
+                p99_ms: at(0.99),
+                max_ms: at(1.0),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The emulation is for small things.
+    fn cohort_max(&self) -> usize {
+        if self.gpu.multiprocessors() < 8 {
+            64
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Parsing alone, of a mixed trace.
+    fn parsing(&self, is_emulated: bool) -> Result<Vec<Parsing>> {
+        let mut found = Vec::new();
+        for transposes in [true, false] {
+            for instances in [1, 2, 4, 8] {
+                for cohort in [4096, 16384].map(|cohort: usize| cohort.min(self.cohort_max())) {
+                    self.say(format!("parsing: {instances} instances, lots of {cohort}"));
+                    let options = ResidentOptions {
+                        parsers: instances,
+                        transposes,
+                        ..self.options(Layout::Runs, cohort, instances)
+                    };
+                    let mut resident = self.resident(options)?;
+                    let mut users = self.log_in(&mut resident, cohort, 1)?;
+                    let trace = resident.load(&users.mixed(&[Page::CheckDetailImage]))?;
+                    // The page whose parameters are read, too.
+                    resident.prepare(self.page_index(Page::BillPayStatusOutput)?, &trace)?;
+                    let mut lots = if is_emulated { 2 } else { 64 };
+                    resident.parse(&trace, lots)?;
+                    let mut took = resident.parse(&trace, lots)?;
+                    while took < self.seconds / 4 && !is_emulated {
+                        lots *= 4;
+                        took = resident.parse(&trace, lots)?;
+                    }
+                    found.push(Parsing {
+                        transposed: transposes,
+                        instances,
+                        lot: cohort,
+                        requests_per_s: (lots * cohort) as f64 / took.as_secs_f64(),
+                        microseconds_per_lot: took.as_secs_f64() * 1e6 / lots as f64,
+                    });
+                    if is_emulated {
+                        return Ok(found);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn resident_error(error: anyhow::Error) -> ResidentError {
+    match error.downcast::<ResidentError>() {
+        Ok(error) => error,
+        Err(other) => ResidentError::Gpu(GpuError::Failed(format!("{other:#}"))),
+    }
+}

@@ -1,0 +1,304 @@
+//! What `rhythm bench device` found, for people and as JSON, with the paper's table beside it.
+
+use rhythm_bench::emulate::{PaperRow, TABLE_3, mix14};
+use rhythm_bench::load::Page;
+use rhythm_engine_cuda::gpu::bandwidth::Bandwidth;
+use rhythm_engine_cuda::gpu::driver::DeviceDescription;
+use serde::Serialize;
+use std::fmt;
+
+/// Weighted harmonic means over the pages measured, by the paper's mix and by the whole workload's (check images left out).
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Mean {
+    pub(super) mix14: f64,
+    pub(super) mix16: f64,
+}
+
+impl Mean {
+    /// Of rates.
+    pub(super) fn of(rates: &[(Page, f64)]) -> Mean {
+        let mean = |share: fn(Page) -> f64| {
+            let whole: f64 = rates.iter().map(|(page, _)| share(*page)).sum();
+            whole
+                / rates
+                    .iter()
+                    .map(|(page, rate)| share(*page) / rate)
+                    .sum::<f64>()
+        };
+        Mean {
+            mix14: mean(mix14),
+            mix16: mean(Page::mix),
+        }
+    }
+}
+
+/// The host executor on all cores of the machine.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct HostResult {
+    pub(super) cores: usize,
+    pub(super) requests_per_s: Mean,
+    pub(super) pages: Vec<HostPage>,
+}
+
+/// A page on the host.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct HostPage {
+    pub(super) page: &'static str,
+    pub(super) requests_per_s: f64,
+}
+
+/// A size that was tried.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Trial {
+    pub(super) cohort: usize,
+    pub(super) in_flight: usize,
+    pub(super) requests_per_s: f64,
+}
+
+/// A page in isolation.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PageResult {
+    #[serde(skip)]
+    pub(super) kind: Page,
+    pub(super) page: &'static str,
+    pub(super) mix14_percent: f64,
+    pub(super) mix16_percent: f64,
+    pub(super) requests_per_s: f64,
+    /// Bytes of an answer, head included (layout runs: of the head and the run).
+    pub(super) answer_bytes: f64,
+    /// Bytes that the layouts' kernels write for it, padding and the transpose's second writing included.
+    pub(super) written_bytes: f64,
+    pub(super) written_gb_per_s: f64,
+    /// Its share of what kernels that only write reach.
+    pub(super) of_write_bandwidth: f64,
+    /// Times the host executor on all cores.
+    pub(super) of_host: f64,
+    pub(super) watts: Option<f64>,
+    pub(super) requests_per_joule: Option<f64>,
+    pub(super) clock_mhz: Option<f64>,
+}
+
+/// The device's time for a cohort alone.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Latency {
+    pub(super) page: &'static str,
+    pub(super) cohort: usize,
+    pub(super) p50_ms: f32,
+    pub(super) p99_ms: f32,
+    pub(super) max_ms: f32,
+}
+
+/// A layout.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LayoutResult {
+    pub(super) layout: String,
+    /// Sizes tried with one page, and which went best.
+    pub(super) trial_page: &'static str,
+    pub(super) tried: Vec<Trial>,
+    pub(super) cohort: usize,
+    pub(super) in_flight: usize,
+    pub(super) parsers: usize,
+    pub(super) requests_per_s: Mean,
+    /// Per joule of the board, and per joule above idle, where its power is known.
+    pub(super) requests_per_joule: Option<Mean>,
+    pub(super) requests_per_dynamic_joule: Option<Mean>,
+    /// Bytes written a second over the mix, as a share of what kernels that only write reach.
+    pub(super) of_write_bandwidth: f64,
+    /// Times the host executor on all cores.
+    pub(super) of_host: Mean,
+    pub(super) pages: Vec<PageResult>,
+    pub(super) latency: Vec<Latency>,
+}
+
+impl LayoutResult {
+    /// Fills in what follows from the pages.
+    pub(super) fn summarize(&mut self, host: &HostResult, idle_watts: Option<f64>) {
+        let rates: Vec<(Page, f64)> = self
+            .pages
+            .iter()
+            .map(|page| (page.kind, page.requests_per_s))
+            .collect();
+        self.requests_per_s = Mean::of(&rates);
+        self.of_host = Mean {
+            mix14: self.requests_per_s.mix14 / host.requests_per_s.mix14,
+            mix16: self.requests_per_s.mix16 / host.requests_per_s.mix16,
+        };
+        let per_joule = |above: f64| {
+            let known = self
+                .pages
+                .iter()
+                .map(|page| Some((page.kind, page.requests_per_s / (page.watts? - above))));
+            known
+                .collect::<Option<Vec<_>>>()
+                .map(|rates| Mean::of(&rates))
+        };
+        self.requests_per_joule = per_joule(0.0);
+        self.requests_per_dynamic_joule = idle_watts.and_then(per_joule);
+        // Bytes over time, each by its share of the mix.
+        let sum = |value: &dyn Fn(&PageResult) -> f64| -> f64 {
+            self.pages
+                .iter()
+                .map(|page| mix14(page.kind) * value(page))
+                .sum()
+        };
+        self.of_write_bandwidth = sum(&|page| page.of_write_bandwidth / page.requests_per_s)
+            / sum(&|page| 1.0 / page.requests_per_s);
+    }
+}
+
+/// Parsing alone.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Parsing {
+    pub(super) transposed: bool,
+    pub(super) instances: usize,
+    pub(super) lot: usize,
+    pub(super) requests_per_s: f64,
+    pub(super) microseconds_per_lot: f64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) gpu: Option<DeviceDescription>,
+    pub(super) idle_watts: Option<f64>,
+    pub(super) bandwidth: Bandwidth,
+    pub(super) host: HostResult,
+    pub(super) layouts: Vec<LayoutResult>,
+    pub(super) parsing: Vec<Parsing>,
+    /// What could not be measured, and why.
+    pub(super) notes: Vec<String>,
+    /// The paper's Table 3.
+    pub(super) paper: &'static [PaperRow],
+}
+
+impl Report {
+    pub(super) const PAPER: &'static [PaperRow] = TABLE_3;
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.gpu {
+            Some(gpu) => writeln!(
+                f,
+                "{}, {} multiprocessors, driver for CUDA {}",
+                gpu.name, gpu.multiprocessors, gpu.driver_version
+            )?,
+            None => writeln!(
+                f,
+                "an emulated GPU: these figures say nothing about a real one"
+            )?,
+        }
+        let Bandwidth {
+            copy_gb_per_s,
+            write_gb_per_s,
+        } = self.bandwidth;
+        writeln!(
+            f,
+            "memory: {copy_gb_per_s:.0} GB/s copying (read and written), {write_gb_per_s:.0} GB/s writing alone"
+        )?;
+        let million = |rate: f64| rate / 1e6;
+        writeln!(
+            f,
+            "host executor on {} cores: {:.2} million requests/s (mix14), {:.2} (mix16)",
+            self.host.cores,
+            million(self.host.requests_per_s.mix14),
+            million(self.host.requests_per_s.mix16)
+        )?;
+        for layout in &self.layouts {
+            writeln!(
+                f,
+                "\nlayout {}: cohorts of {}, {} in flight, {} parsers",
+                layout.layout, layout.cohort, layout.in_flight, layout.parsers
+            )?;
+            writeln!(
+                f,
+                "{:26} {:>9} {:>12} {:>9} {:>9} {:>8} {:>12}",
+                "page", "bytes", "M req/s", "GB/s", "of write", "x host", "req/J"
+            )?;
+            for page in &layout.pages {
+                let per_joule = page
+                    .requests_per_joule
+                    .map_or("-".to_owned(), |rate| format!("{rate:.0}"));
+                writeln!(
+                    f,
+                    "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {per_joule:>12}",
+                    page.page,
+                    page.answer_bytes,
+                    million(page.requests_per_s),
+                    page.written_gb_per_s,
+                    page.of_write_bandwidth,
+                    page.of_host
+                )?;
+            }
+            for (mix, rate, of_host, joule) in [
+                (
+                    "mix14",
+                    layout.requests_per_s.mix14,
+                    layout.of_host.mix14,
+                    layout.requests_per_joule.map(|mean| mean.mix14),
+                ),
+                (
+                    "mix16",
+                    layout.requests_per_s.mix16,
+                    layout.of_host.mix16,
+                    layout.requests_per_joule.map(|mean| mean.mix16),
+                ),
+            ] {
+                let joule = joule.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
+                writeln!(
+                    f,
+                    "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
+                    "",
+                    million(rate),
+                    "",
+                    layout.of_write_bandwidth
+                )?;
+            }
+            if let Some(worst) = layout
+                .latency
+                .iter()
+                .max_by(|a, b| a.p99_ms.total_cmp(&b.p99_ms))
+            {
+                writeln!(
+                    f,
+                    "latency of a cohort of {} alone: at worst {} with p50 {:.3} ms, p99 {:.3} ms",
+                    worst.cohort, worst.page, worst.p50_ms, worst.p99_ms
+                )?;
+            }
+        }
+        writeln!(f, "\nparsing alone, mixed trace")?;
+        for parsing in &self.parsing {
+            let how = if parsing.transposed {
+                "transposed"
+            } else {
+                "as it lies"
+            };
+            writeln!(
+                f,
+                "{how:12} {:>2} instances, lots of {:>6}: {:>9.3} M req/s, {:>9.1} us a lot",
+                parsing.instances,
+                parsing.lot,
+                million(parsing.requests_per_s),
+                parsing.microseconds_per_lot
+            )?;
+        }
+        if let Some(watts) = self.idle_watts {
+            writeln!(f, "\nidle: {watts:.0} W")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        writeln!(f, "\nthe paper's Table 3 (its mix of fourteen pages)")?;
+        for row in self.paper {
+            writeln!(
+                f,
+                "{:26} {:>12.3} M req/s {:>8.3} ms {:>8.0} req/J",
+                row.platform,
+                row.kreq_per_s / 1e3,
+                row.latency_ms,
+                row.req_per_joule
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! `rhythm check --device`: every page on a device, compared with the reference.
+
+use crate::device::{CudaArgs, Device, Opened};
+use anyhow::{Result, anyhow, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use rhythm_besim::Bank;
+use rhythm_engine::device::{Executor, LaneLimits, conformance};
+use rhythm_engine::page::Service;
+use rhythm_engine_cuda::executor::CudaExecutor;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Cohorts of so many lanes are compared: one, two, odd ones, a warp and one more, and whole ones.
+const LANES: [usize; 6] = [1, 2, 7, 33, 256, 4096];
+/// Most lanes of a cohort for an emulated device, which is slow.
+const LANES_EMULATED: usize = 256;
+
+/// A comparison under way.
+struct Comparison<'a> {
+    opened: &'a Opened,
+    service: Arc<Service>,
+    limits: LaneLimits,
+    sizes: Vec<usize>,
+    bar: ProgressBar,
+    /// Runs so far, and those that differ.
+    runs: usize,
+    wrong: usize,
+    /// Lanes that the host ran in the device's place, as it must some.
+    on_host: u64,
+}
+
+/// Compares every page, in cohorts of `lanes` or of several sizes.
+///
+/// # Errors
+/// The device cannot be used, or fails.
+pub(crate) fn run(
+    device: Device,
+    args: &CudaArgs,
+    lanes: Option<u32>,
+    service: Service,
+) -> Result<ExitCode> {
+    let opened = device.open(args, &service)?;
+    let sizes = LANES.into_iter();
+    let sizes = match lanes {
+        Some(lanes) => vec![lanes as usize],
+        None if opened.is_emulated() => sizes.filter(|lanes| *lanes <= LANES_EMULATED).collect(),
+        None => sizes.collect(),
+    };
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template(
+        "{pos} of {len} [{bar:30}] {msg}",
+    )?);
+    let mut comparison = Comparison {
+        limits: LaneLimits {
+            body_bytes: service.config.limits.response_bytes as usize,
+            ..LaneLimits::default()
+        },
+        opened: &opened,
+        service: Arc::new(service),
+        sizes,
+        bar,
+        runs: 0,
+        wrong: 0,
+        on_host: 0,
+    };
+    comparison.all()?;
+    comparison.bar.finish_and_clear();
+    Ok(comparison.report())
+}
+
+impl Comparison<'_> {
+    /// Compares with backends that answer anything; then, where the device has the backend, with that.
+    fn all(&mut self) -> Result<()> {
+        if !self.opened.has_kernels() {
+            let executor = self.opened.executor(self.limits, Arc::new(|| ()));
+            self.pages(&mut *executor.map_err(anyhow::Error::msg)?, None);
+            return Ok(());
+        }
+        self.on_device(None)?;
+        match self.opened.besim_users() {
+            Some(users) => self.on_device(Some(users)),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares what the kernels do, and sees that it was them.
+    fn on_device(&mut self, besim_users: Option<u32>) -> Result<()> {
+        let opened = self.opened;
+        let executor = opened.cuda(self.limits, besim_users, Arc::new(|| ()));
+        let mut executor: CudaExecutor = executor.map_err(|why| anyhow!("{why}"))?;
+        self.pages(&mut executor, besim_users.map(Bank::new).as_ref());
+        if let Some(why) = executor.lost() {
+            bail!("{opened}: {why}");
+        }
+        let statistics = executor.statistics();
+        if statistics.lanes == 0 && self.runs > 0 {
+            bail!("{opened}: the host ran everything, so nothing is known of the device");
+        }
+        self.on_host += statistics.on_host;
+        Ok(())
+    }
+
+    fn pages(&mut self, executor: &mut dyn Executor, bank: Option<&Bank>) {
+        let service = self.service.clone();
+        let answer = |query: &[u8], body: &mut Vec<u8>| {
+            if let Some(bank) = bank {
+                bank.answer(query, body);
+            }
+        };
+        self.bar
+            .inc_length((service.pages.len() * self.sizes.len()) as u64);
+        for (page, program) in service.pages.iter().enumerate() {
+            for lanes in self.sizes.clone() {
+                self.bar
+                    .set_message(format!("{}, {lanes} lanes", program.name));
+                let (seed, limits) = (lanes as u64, self.limits);
+                let compared = match bank {
+                    None => conformance::check(executor, &service, page, lanes, seed, limits),
+                    Some(_) => conformance::check_with_backend(
+                        executor, &service, page, lanes, seed, limits, &answer,
+                    ),
+                };
+                self.runs += 1;
+                if let Err(difference) = compared {
+                    self.wrong += 1;
+                    let opened = self.opened;
+                    self.bar.suspend(|| eprintln!("{opened}: {difference}"));
+                }
+                self.bar.inc(1);
+            }
+        }
+    }
+
+    fn report(&self) -> ExitCode {
+        let opened = self.opened;
+        if self.wrong > 0 {
+            let (wrong, runs) = (self.wrong, self.runs);
+            eprintln!("{opened}: {wrong} of {runs} runs differ from the reference");
+            return ExitCode::FAILURE;
+        }
+        let sizes: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
+        let sizes = sizes.join(", ");
+        println!(
+            "{opened}: every byte of every page is the reference's, in cohorts of {sizes} lanes"
+        );
+        if self.on_host > 0 {
+            let on_host = self.on_host;
+            println!("{opened}: {on_host} of the lanes were left to the host");
+        }
+        ExitCode::SUCCESS
+    }
+}

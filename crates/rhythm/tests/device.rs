@@ -1,0 +1,167 @@
+//! `--device`, as people type it: what is said where there is no GPU, and where flags do not go together.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const BANKING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/banking");
+
+fn rhythm(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .args(args)
+        .output()
+        .expect("the program is built")
+}
+
+/// What a program said as it failed with this exit code.
+fn complaint(args: &[&str], code: i32) -> String {
+    let output = rhythm(args);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+    text
+}
+
+/// A service with one small page, in a folder of the test's own.
+fn small_service(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(folder.join("pages")).expect("a folder can be made");
+    let page = "+++\nroute = \"GET /hello\"\n[params]\nname = { in = \"query\", type = \"text\" }\n+++\n<h1>Hello, {{ name }}</h1>\n";
+    std::fs::write(folder.join("service.toml"), "").expect("a file can be written");
+    std::fs::write(folder.join("pages/hello.html"), page).expect("a file can be written");
+    folder
+}
+
+#[test]
+fn no_driver_is_one_sentence() {
+    const SENTENCE: &str = "rhythm: --device cuda: no CUDA driver: libcuda.so.1 was not found; install NVIDIA's driver (580 \
+                            or later), or use --device host\n";
+    let folder = small_service("no-driver");
+    let folder = folder.to_str().expect("a plain path");
+    let checked = rhythm(&["check", folder, "--device", "cuda"]);
+    let said = String::from_utf8_lossy(&checked.stderr);
+    if !said.contains("no CUDA driver") {
+        // There is one. With a GPU every page must be right; without, a sentence says what is wrong.
+        let is_sentence =
+            checked.status.code() == Some(1) && said.starts_with("rhythm: --device cuda: ");
+        assert!(checked.status.success() || is_sentence, "{said}");
+        return;
+    }
+    assert_eq!((checked.status.code(), &*said), (Some(1), SENTENCE));
+    assert_eq!(
+        complaint(&["bench", "--service", BANKING, "--device", "cuda"], 1),
+        SENTENCE
+    );
+    let serve = [
+        "serve",
+        BANKING,
+        "--listen",
+        "127.0.0.1:0",
+        "--no-admin",
+        "--device",
+        "cuda",
+    ];
+    assert_eq!(complaint(&serve, 1), SENTENCE);
+}
+
+#[test]
+fn flags_of_the_gpu_need_the_gpu() {
+    for (flag, value) in [
+        ("--layout", "row"),
+        ("--cohorts-in-flight", "2"),
+        ("--gpu", "0"),
+    ] {
+        for command in [
+            &["serve", BANKING][..],
+            &["check", BANKING],
+            &["check", BANKING, "--device", "host"],
+            &["bench", "--service", BANKING],
+        ] {
+            let said = complaint(&[command, &[flag, value]].concat(), 2);
+            assert!(
+                said.starts_with(&format!("error: {flag} is for --device cuda;")),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn layouts_are_listed_where_one_is_wrong() {
+    let said = complaint(&["serve", BANKING, "--device", "cuda", "--layout", "d"], 2);
+    assert!(
+        said.contains("[possible values: a, b, c, row, runs]"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_backend_elsewhere_is_not_on_the_gpu() {
+    let url = "besim=http://127.0.0.1:1/besim";
+    let said = complaint(
+        &[
+            "serve",
+            BANKING,
+            "--device",
+            "cuda",
+            "--layout",
+            "b",
+            "--backend",
+            url,
+        ],
+        1,
+    );
+    assert!(
+        said.contains("--layout b has the backend on the GPU, but besim is at http://127.0.0.1:1"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_device_is_compared_with_the_reference() {
+    let folder = small_service("compared");
+    let folder = folder.to_str().expect("a plain path");
+    let of_one_size = ["--cohort-size", "33"];
+    for (flags, lanes) in [(&[][..], "1, 2, 7, 33, 256, 4096"), (&of_one_size, "33")] {
+        let output = rhythm(&[&["check", folder, "--device", "host"], flags].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let expected =
+            format!("every byte of every page is the reference's, in cohorts of {lanes} lanes");
+        assert_eq!(said, format!("host: {expected}\n"));
+    }
+}
+
+#[cfg(feature = "cuda-emulation")]
+#[test]
+fn the_emulation_is_a_device() {
+    let folder = small_service("emulated");
+    let folder = folder.to_str().expect("a plain path");
+    for layout in ["a", "b", "c", "row", "runs"] {
+        let output = rhythm(&[
+            "check",
+            folder,
+            "--device",
+            "cuda-emulated",
+            "--layout",
+            layout,
+        ]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            said.starts_with(&format!("cuda-emulated-{layout}: every byte")),
+            "{said}"
+        );
+    }
+    let said = complaint(
+        &["check", folder, "--device", "cuda-emulated", "--gpu", "0"],
+        2,
+    );
+    assert!(said.contains("--gpu is for --device cuda;"), "{said}");
+}

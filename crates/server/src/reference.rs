@@ -1,0 +1,110 @@
+//! The host's parser for one request at a time: what the parser of a device is compared with.
+
+use crate::params::{ParamReader, Sources};
+use crate::parser::form_fits;
+use crate::routes::{Captures, Found, Target};
+use crate::site::{Site, SiteSettings};
+use crate::statics::Statics;
+use rhythm_engine::cohort::Cohort;
+use rhythm_engine::page::Service;
+use rhythm_engine::page::program::SessionUse;
+use rhythm_engine::session::SessionId;
+use rhythm_protocol::http::head::{Known, Progress};
+use rhythm_protocol::http::request::{Framing, Method, RequestHead, parse_head};
+use rhythm_protocol::http::uri;
+use std::sync::Arc;
+
+/// The parser of the pipeline, without connections.
+#[derive(Debug)]
+pub struct ReferenceParser {
+    site: Site,
+    params: ParamReader,
+    captures: Captures,
+    head: RequestHead,
+}
+
+/// A request for a page.
+#[derive(Debug)]
+pub struct ReferenceRequest {
+    /// The page's index in the service.
+    pub page: usize,
+    /// A cohort of it with one lane: its parameters.
+    pub cohort: Cohort,
+    /// What its session cookie says, where the page looks at that.
+    pub session: Option<SessionId>,
+}
+
+impl ReferenceParser {
+    /// A parser for a service.
+    ///
+    /// # Errors
+    /// What in the service cannot be served, in words.
+    pub fn new(service: Arc<Service>, statics: Statics) -> Result<ReferenceParser, String> {
+        let settings = SiteSettings::of(&service);
+        Ok(ReferenceParser {
+            site: Site::new(service, statics, settings)?,
+            params: ParamReader::default(),
+            captures: Captures::default(),
+            head: RequestHead::new(),
+        })
+    }
+
+    /// Parses one whole request and nothing after it. `None` unless a page answers it, in the form that nearly all answers have:
+    /// HTTP/1.1, with a body, the connection kept.
+    pub fn parse(&mut self, bytes: &[u8]) -> Option<ReferenceRequest> {
+        let ReferenceParser {
+            site,
+            params,
+            captures,
+            head,
+        } = self;
+        head.clear();
+        let progress = parse_head(head, bytes, &site.head_limits).ok()?;
+        let Progress::Complete { head_len } = progress else {
+            return None;
+        };
+        if head.method() == Method::Head || head.is_http10() || !head.keep_alive() {
+            return None;
+        }
+        let content = &bytes[head_len..];
+        let length = match head.framing() {
+            Framing::None => 0,
+            Framing::Length(length) => length,
+            Framing::Chunked => return None,
+        };
+        if length != content.len() as u64 || content.len() > site.settings.body_max {
+            return None;
+        }
+        let found = site.routes.find(head.method(), head.path(bytes), captures);
+        let Found::Target(Target::Page(page), pattern) = found else {
+            return None;
+        };
+        let page = page as usize;
+        let (program, info) = (&site.service.pages[page], &site.pages[page]);
+        if info.has_form && !form_fits(head, bytes) {
+            return None;
+        }
+        let mut cohort = Cohort::default();
+        cohort.reset(program);
+        let lane = cohort.push_lane(0);
+        let sources = Sources {
+            head,
+            bytes,
+            form: if info.has_form { content } else { &[] },
+            path_names: site.routes.names(pattern),
+            captures,
+        };
+        (params.read(program, &sources, info.has_others, &mut cohort, lane)).ok()?;
+        let session = match program.session {
+            SessionUse::None => None,
+            _ => (head.known(Known::Cookie))
+                .and_then(|cookies| uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes()))
+                .and_then(SessionId::parse),
+        };
+        Some(ReferenceRequest {
+            page,
+            cohort,
+            session,
+        })
+    }
+}
