@@ -237,7 +237,8 @@ impl Slot {
         let tile_rows = places.take::<u32>(Tiles::count(lanes));
         self.regions.grow(places.0)?;
         let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
-        self.arena.grow(answer_base + lanes * answer_bytes + UNIT)?;
+        self.arena
+            .grow((answer_base + lanes * answer_bytes).max(UNIT))?;
         let tile_bytes = if is_column {
             Tiles::bytes(lanes, job.room.rows)
         } else {
