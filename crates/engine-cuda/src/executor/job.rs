@@ -51,7 +51,7 @@ impl Room {
             items: 16,
             rows: 1024,
             body: if layout == Layout::Runs {
-                1 << 10
+                4 << 10
             } else {
                 16 << 10
             },
