@@ -311,7 +311,7 @@ fn a_cohort_in_parts_is_the_same() {
     let service = make_service(8);
     for layout in Layout::ALL {
         let mut launches = Vec::new();
-        for launch_bytes in [usize::MAX, 100 << 10, 1] {
+        for launch_bytes in [usize::MAX, 40 << 10, 1] {
             let options = Options {
                 launch_bytes,
                 ..options(*layout, 1)
