@@ -130,6 +130,8 @@ struct Cuda {
     description: Option<DeviceDescription>,
     layout: Layout,
     in_flight: usize,
+    /// Lanes of its cohorts.
+    cohort: usize,
     besim_users: Option<u32>,
 }
 
@@ -164,6 +166,7 @@ impl Device {
                 description,
                 layout,
                 in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
+                cohort: service.config.cohort.size as usize,
                 besim_users,
             }),
         })
@@ -228,6 +231,7 @@ impl Opened {
             layout: cuda.layout,
             limits,
             in_flight: cuda.in_flight,
+            cohort: cuda.cohort,
             besim_users,
             ..Options::default()
         };

@@ -4,6 +4,7 @@ use super::upload::DeviceService;
 use crate::abi::LaneResult;
 use crate::cohort::Shares;
 use crate::launch::UNIT;
+use crate::layout::Layout;
 use rhythm_engine::cohort::BackendRequest;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
@@ -26,7 +27,10 @@ pub(crate) struct Room {
 
 impl Room {
     /// A first guess, from what the programs of these stages say.
-    pub(crate) fn guess<'a>(stages: impl Iterator<Item = &'a crate::program::Stage>) -> Room {
+    pub(crate) fn guess<'a>(
+        stages: impl Iterator<Item = &'a crate::program::Stage>,
+        layout: Layout,
+    ) -> Room {
         let mut shares = Shares {
             run: 1024,
             segments: 4,
@@ -46,7 +50,11 @@ impl Room {
             shares,
             items: 16,
             rows: 1024,
-            body: 1 << 10,
+            body: if layout == Layout::Runs {
+                4 << 10
+            } else {
+                16 << 10
+            },
             texts: 64,
         }
     }
@@ -127,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_grows_within_bounds() {
-        let first = Room::guess(std::iter::empty());
+        let first = Room::guess(std::iter::empty(), Layout::Row);
         let more = Room {
             shares: Shares {
                 run: 2048,

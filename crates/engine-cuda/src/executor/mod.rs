@@ -44,6 +44,8 @@ pub struct Options {
     pub limits: LaneLimits,
     /// Cohorts on the device at a time, at least 1: each has memory of its own.
     pub in_flight: usize,
+    /// Lanes of a usual cohort: each slot has memory for so many of a usual page from the start.
+    pub cohort: usize,
     /// Users of the embedded BeSim, where the device may answer for it.
     pub besim_users: Option<u32>,
     /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches, one after the other.
@@ -56,6 +58,7 @@ impl Default for Options {
             layout: Layout::default(),
             limits: LaneLimits::default(),
             in_flight: 4,
+            cohort: 0,
             besim_users: None,
             launch_bytes: 1 << 30,
         }
@@ -129,7 +132,7 @@ impl CudaExecutor {
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
         };
         let slots = (0..options.in_flight.max(1))
-            .map(|_| Slot::new(&gpu))
+            .map(|_| Slot::new(&gpu, &shared, options.cohort))
             .collect::<Result<_, _>>()?;
         Ok(CudaExecutor {
             gpu,
@@ -196,8 +199,8 @@ impl CudaExecutor {
             first
         };
         let stages = &known.device.pages[work.page].page.stages[first..=last];
-        let room =
-            *(known.rooms.entry((work.page, first))).or_insert_with(|| Room::guess(stages.iter()));
+        let room = *(known.rooms.entry((work.page, first)))
+            .or_insert_with(|| Room::guess(stages.iter(), self.options.layout));
         let pending = active_lanes(&work.cohort).collect();
         Ok(Job {
             first,

@@ -138,22 +138,33 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(gpu: &SharedGpu) -> Result<Slot, GpuError> {
-        let device = || DeviceBuffer::new(gpu, 0);
-        let pinned = || PinnedBuffer::new(gpu, 0);
+    /// A slot with memory for cohorts of so many lanes of a usual page.
+    pub(crate) fn new(gpu: &SharedGpu, shared: &Shared, lanes: usize) -> Result<Slot, GpuError> {
+        // What Banking's pages need at most, and round.
+        let whole_bodies = shared.layout != Layout::Runs;
+        let is_column = matches!(shared.layout, Layout::A | Layout::B | Layout::C);
+        let answers = shared.besim.as_ref().map_or(0, |_| ANSWER_BYTES as usize);
+        let columns = if is_column {
+            Tiles::bytes(lanes, 2048)
+        } else {
+            0
+        };
+        let body = if whole_bodies { 32 << 10 } else { 2 << 10 };
+        let device = |bytes: usize| DeviceBuffer::new(gpu, bytes);
+        let pinned = |bytes: usize| PinnedBuffer::new(gpu, bytes);
         Ok(Slot {
             gpu: gpu.clone(),
             stream: gpu.stream()?,
             bundle: Bundle::default(),
-            input: pinned()?,
-            input_device: device()?,
-            arena_pinned: pinned()?,
-            arena: device()?,
-            regions: device()?,
-            items: device()?,
-            tiles: device()?,
-            out: pinned()?,
-            back: pinned()?,
+            input: pinned(lanes * 512)?,
+            input_device: device(lanes * 512)?,
+            arena_pinned: pinned(lanes * 1024)?,
+            arena: device(lanes * (2048 + answers))?,
+            regions: device(lanes * 8192)?,
+            items: device(lanes * 1024)?,
+            tiles: device(columns)?,
+            out: pinned(lanes * (1024 + body))?,
+            back: pinned(lanes * 1024)?,
             completed: Arc::default(),
             delivery: Delivery::default(),
             job: None,
@@ -239,7 +250,8 @@ impl Slot {
         let tile_rows = places.take::<u32>(Tiles::count(lanes));
         self.regions.grow(places.0)?;
         let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
-        self.arena.grow(answer_base + lanes * answer_bytes + UNIT)?;
+        self.arena
+            .grow((answer_base + lanes * answer_bytes).max(UNIT))?;
         let tile_bytes = if is_column {
             Tiles::bytes(lanes, job.room.rows)
         } else {

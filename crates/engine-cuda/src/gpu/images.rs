@@ -54,6 +54,7 @@ mod tests {
     #[derive(serde::Deserialize)]
     struct OfKernel {
         module: String,
+        registers: u32,
     }
 
     fn resources() -> Resources {
@@ -131,6 +132,8 @@ mod tests {
         let compiled: BTreeMap<&str, &str> = made
             .kernels
             .iter()
+            // Functions that kernels call have no registers of their own.
+            .filter(|(_, of)| of.registers > 0)
             .map(|(name, of)| (name.as_str(), of.module.as_str()))
             .collect();
         assert_eq!(known, compiled, "gpu::Kernel and kernels/*.cu differ");

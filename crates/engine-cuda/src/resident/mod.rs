@@ -230,7 +230,10 @@ impl Resident {
             return Err(refuse("it replaces headers that the device writes itself"));
         }
         let params = self.tables.pages()[page].clone();
-        let room = Room::guess(self.device.pages[page].page.stages.iter());
+        let room = Room::guess(
+            self.device.pages[page].page.stages.iter(),
+            self.options.layout,
+        );
         let mut plan = PagePlan {
             index: page,
             head: self.heads.stride(page, 64),

@@ -49,10 +49,13 @@ impl Seen {
     }
 }
 
+/// Answers the requests of a cohort after a stage.
+type Backend = Box<dyn Fn(usize, &mut Cohort)>;
+
 /// What a cohort is filled with, and what its backend answers after a stage.
 pub struct Filling {
     pub cohort: Box<dyn Fn() -> Box<Cohort>>,
-    pub answer: Box<dyn Fn(usize, &mut Cohort)>,
+    pub answer: Backend,
 }
 
 impl Filling {

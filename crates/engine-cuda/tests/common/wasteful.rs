@@ -26,7 +26,7 @@ fn turns(first: Register, body: Block) -> Op {
     }
 }
 
-/// The service. Its page asks REQUESTS requests; then it shows TEXT and a fragment for each of them, and each row with another, and
+/// The service. Its page asks REQUESTS requests; then it shows STATUS, TEXT and a fragment for each of them, and each row with another, and
 /// sets HEADERS headers.
 pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
@@ -57,8 +57,9 @@ pub fn wasteful() -> Arc<Service> {
         from,
         escape: Escape::Html,
     };
+    // So many registers that they are not in shared memory.
     let show = StageProgram {
-        registers: [vec![Int; 12], vec![Text; 2]].concat(),
+        registers: [vec![Int; 12], vec![Text; 2], vec![Int; 200]].concat(),
         constants: vec![],
         body: vec![
             Op::Field {
@@ -74,6 +75,11 @@ pub fn wasteful() -> Arc<Service> {
                 to: 12,
                 field: TEXT,
             },
+            Op::Field {
+                to: 14,
+                field: STATUS,
+            },
+            put(14),
             turns(0, vec![Op::Fragment { fragment: 0 }, put(12)]),
             turns(
                 4,

@@ -126,17 +126,8 @@ impl LayoutResult {
             mix14: self.requests_per_s.mix14 / host.requests_per_s.mix14,
             mix16: self.requests_per_s.mix16 / host.requests_per_s.mix16,
         };
-        let per_joule = |above: f64| {
-            let known = self
-                .pages
-                .iter()
-                .map(|page| Some((page.kind, page.requests_per_s / (page.watts? - above))));
-            known
-                .collect::<Option<Vec<_>>>()
-                .map(|rates| Mean::of(&rates))
-        };
-        self.requests_per_joule = per_joule(0.0);
-        self.requests_per_dynamic_joule = idle_watts.and_then(per_joule);
+        self.requests_per_joule = self.per_joule(0.0);
+        self.requests_per_dynamic_joule = idle_watts.and_then(|idle| self.per_joule(idle));
         // Bytes over time, each by its share of the mix.
         let sum = |value: &dyn Fn(&PageResult) -> f64| -> f64 {
             self.pages
@@ -146,6 +137,16 @@ impl LayoutResult {
         };
         self.of_write_bandwidth = sum(&|page| page.of_write_bandwidth / page.requests_per_s)
             / sum(&|page| 1.0 / page.requests_per_s);
+    }
+
+    /// Requests for each joule above so many watts, where all pages' power is known.
+    fn per_joule(&self, above: f64) -> Option<Mean> {
+        let known = self
+            .pages
+            .iter()
+            .map(|page| Some((page.kind, page.requests_per_s / (page.watts? - above))));
+        let known: Vec<_> = known.collect::<Option<_>>()?;
+        Some(Mean::of(&known))
     }
 }
 
