@@ -207,7 +207,8 @@ impl Resident {
         Ok(())
     }
 
-    /// Gets ready for a page: runs a cohort of its requests until each lane has the room it needs. The trace holds at least a cohort.
+    /// Gets ready for a page: runs its requests, a cohort after the other, until each lane of each has the room it needs. What it answered last is
+    /// the trace's last cohort.
     ///
     /// # Errors
     /// The device has no room, or failed; or the page's answers cannot be made on the device.
@@ -244,9 +245,13 @@ impl Resident {
         for _ in 0..ROUNDS_MAX {
             // One context finds out what is needed; the others get their memory once.
             self.ready(&plan, trace, 0..1)?;
-            self.cohort(0, trace, 0)?;
-            self.wait()?;
-            if !self.grow(&mut plan)? {
+            let mut has_grown = false;
+            for lot in 0..(trace.len() / self.options.cohort).max(1) {
+                self.cohort(0, trace, lot * self.options.cohort)?;
+                self.wait()?;
+                has_grown |= self.grow(&mut plan)?;
+            }
+            if !has_grown {
                 return self.ready(&plan, trace, 1..self.contexts.len());
             }
         }

@@ -216,10 +216,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bandwidth: bench.bandwidth(is_emulated)?,
         host: bench.host(is_emulated)?,
         layouts: Vec::new(),
-        parsing: bench.parsing(is_emulated)?,
+        parsing: Vec::new(),
         notes,
         paper: Report::PAPER,
     };
+    if let Err(error) = bench.parsing(is_emulated, &mut report.parsing) {
+        report.notes.push(format!("parsing: {error:#}"));
+    }
     let file = args.json.as_deref();
     let is_stdout = file == Some(std::path::Path::new("-"));
     let mut chosen: Vec<Layout> = args
@@ -522,20 +525,28 @@ impl Bench {
             .map_err(resident_error)?;
         let trace = resident.load(&users.requests(page))?;
         resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
-        let timed = self.timed(&mut resident, &trace, cohort, self.seconds / 4, usize::MAX)?;
+        let timed = self.timed(
+            &mut resident,
+            &trace,
+            [cohort, in_flight],
+            self.seconds / 4,
+            usize::MAX,
+        )?;
         Ok(timed.requests_per_s)
     }
 
-    /// Runs cohorts of this size for about so long, no more than `cohorts_max` at once.
+    /// Runs cohorts of this size, so many in flight, for about so long, no more than `cohorts_max` at once.
     fn timed(
         &self,
         resident: &mut Resident,
         trace: &Trace,
-        cohort: usize,
+        [cohort, in_flight]: [usize; 2],
         long: Duration,
         cohorts_max: usize,
     ) -> Result<Timed, ResidentError> {
-        let mut cohorts = 8.min(cohorts_max);
+        // With fewer the device would be filling and running dry all the time.
+        let least = (2 * in_flight).min(cohorts_max);
+        let mut cohorts = least.max(8.min(cohorts_max));
         // Once to warm up, then more until it takes a tenth of the time.
         let mut took = resident.run(trace, cohorts)?;
         while took < long / 10 && cohorts * 4 <= cohorts_max {
@@ -544,7 +555,7 @@ impl Bench {
         }
         let each = long.as_secs_f64() / RUNS as f64;
         let wanted = (each / took.as_secs_f64().max(1e-9) * cohorts as f64) as usize;
-        let cohorts = wanted.clamp(1, cohorts_max);
+        let cohorts = wanted.clamp(least, cohorts_max);
         let from = Instant::now();
         let mut all = (0..RUNS)
             .map(|_| resident.run(trace, cohorts))
@@ -601,7 +612,13 @@ impl Bench {
             } else {
                 usize::MAX
             };
-            let timed = self.timed(&mut resident, &trace, cohort, self.seconds, cohorts_max)?;
+            let timed = self.timed(
+                &mut resident,
+                &trace,
+                [cohort, in_flight],
+                self.seconds,
+                cohorts_max,
+            )?;
             if resident.finished()? < cohort {
                 return Err(ResidentError::Page {
                     page: page.name().to_owned(),
@@ -684,8 +701,7 @@ impl Bench {
     }
 
     /// Parsing alone, of a mixed trace.
-    fn parsing(&self, is_emulated: bool) -> Result<Vec<Parsing>> {
-        let mut found = Vec::new();
+    fn parsing(&self, is_emulated: bool, found: &mut Vec<Parsing>) -> Result<()> {
         for transposes in [true, false] {
             for instances in [1, 4, 8] {
                 for cohort in [4096, 16384].map(|cohort: usize| cohort.min(self.cohort_max())) {
@@ -715,12 +731,12 @@ impl Bench {
                         microseconds_per_lot: took.as_secs_f64() * 1e6 / lots as f64,
                     });
                     if is_emulated {
-                        return Ok(found);
+                        return Ok(());
                     }
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 
