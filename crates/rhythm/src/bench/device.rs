@@ -104,11 +104,17 @@ pub(crate) struct Args {
 /// A layout, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LayoutChoice {
+    /// One after the other
     All,
+    /// The paper's Titan A: columns, transposed back; the backend on the host
     A,
+    /// Titan B: the backend on the device, too
     B,
+    /// Titan C: columns that stay
     C,
+    /// Row-major: a warp for each request
     Row,
+    /// Only the dynamic bytes are written
     Runs,
 }
 
