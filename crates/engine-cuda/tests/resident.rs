@@ -169,3 +169,16 @@ fn every_cohort_of_a_trace_has_room() {
         }
     }
 }
+
+#[test]
+fn who_has_no_session_is_answered_alike_in_all_layouts() {
+    let gpu = Emulated::new(LaneOrder::Ascending);
+    for page in [Page::AccountSummary, Page::QuickPay] {
+        // Nobody has logged in: these lanes are done before the backend is asked.
+        let ask = |layout| Device::new(&gpu, options(layout, 33)).answers(page);
+        let expected = ask(Layout::Row);
+        for layout in [Layout::A, Layout::B, Layout::C, Layout::Runs] {
+            assert_eq!(ask(layout), expected, "{layout}");
+        }
+    }
+}

@@ -406,6 +406,9 @@ impl Context {
         let mut places = Places::default();
         let results = places.take::<LaneResult>(lanes);
         let requests = places.take::<DeliveredText>(lanes * stride);
+        // Of lanes that have their answer already, such as a redirection.
+        let header_count = lanes * cohort.regions.header_stride as usize;
+        let headers = places.take::<DeliveredText>(header_count);
         let request_bytes = lanes * (cohort.regions.text_stride as usize).max(UNIT);
         let texts = places.take::<u8>(request_bytes);
         let views = places.take::<View>(lanes * stride);
@@ -430,12 +433,12 @@ impl Context {
             arena: cohort.arena,
             results_out: at(results),
             requests_out: at(requests),
-            headers_out: Address(0),
+            headers_out: at(headers),
             texts_out: at(texts),
             regions: cohort.regions,
             lanes: cohort.lanes,
             requests_capacity: (lanes * stride) as u32,
-            headers_capacity: u32::MAX,
+            headers_capacity: header_count as u32,
             texts_capacity: request_bytes as u32,
         };
         // SAFETY: the caller's promise; the pinned memory is as large as the capacities say.
