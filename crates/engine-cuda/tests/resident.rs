@@ -7,9 +7,10 @@ use rhythm_bench::emulate::{Users, Witness};
 use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine_cuda::abi::Outcome;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::layout::Layout;
-use rhythm_engine_cuda::resident::{Answer, Resident, ResidentOptions};
+use rhythm_engine_cuda::resident::{Answer, Resident, ResidentOptions, Trace};
 use rhythm_server::{Site, SiteSettings, Statics};
 use std::sync::Arc;
 
@@ -53,6 +54,14 @@ impl Device {
 
     /// A cohort of the page, one request of each user.
     fn answers(&mut self, page: Page) -> Vec<Answer> {
+        self.prepare(page);
+        let mut answers = self.resident.answers(0).expect("they come");
+        answers.sort_by_key(|answer| answer.request);
+        answers
+    }
+
+    /// Gets ready for requests of the page, one of each user.
+    fn prepare(&mut self, page: Page) -> Trace {
         let service = banking();
         let index = service
             .pages
@@ -66,9 +75,7 @@ impl Device {
         self.resident
             .prepare(index, &trace)
             .expect("it can be prepared");
-        let mut answers = self.resident.answers(0).expect("they come");
-        answers.sort_by_key(|answer| answer.request);
-        answers
+        trace
     }
 
     fn log_in(&mut self) {
@@ -81,12 +88,16 @@ impl Device {
     }
 }
 
-fn compare(layout: Layout, order: LaneOrder, cohort: usize) {
+fn witness(users: usize) -> Witness {
     let service = banking();
     let settings = SiteSettings::of(&service);
     let statics = Statics::new(&service.config.static_mount, Vec::new());
     let site = Arc::new(Site::new(service.clone(), statics, settings).expect("it can be served"));
-    let mut witness = Witness::new(&site, cohort);
+    Witness::new(&site, users)
+}
+
+fn compare(layout: Layout, order: LaneOrder, cohort: usize) {
+    let mut witness = witness(cohort);
     let gpu = Emulated::new(order);
     let mut device = Device::new(&gpu, options(layout, cohort));
     device.log_in();
@@ -111,4 +122,63 @@ fn answers_are_the_servers_in_every_layout() {
 #[test]
 fn a_single_request() {
     compare(Layout::Row, LaneOrder::Ascending, 1);
+}
+
+#[test]
+fn fewer_requests_than_lanes() {
+    for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
+        let gpu = Emulated::new(*order);
+        // Two tiles of lanes without a request.
+        let mut device = Device::new(&gpu, options(*layout, 70));
+        device.users = Users::new(5, Bank::new(USERS));
+        device.log_in();
+        let answers = device.answers(Page::AccountSummary);
+        assert_eq!(answers.len(), 5, "{layout}");
+        for answer in answers {
+            assert_eq!(answer.outcome, Outcome::Finished, "{layout}");
+        }
+        assert_eq!(device.resident.finished().ok(), Some(5), "{layout}");
+    }
+}
+
+#[test]
+fn every_cohort_of_a_trace_has_room() {
+    // Small cohorts, of which the first is rarely the one with the longest answer.
+    const COHORT: usize = 4;
+    const LOTS: usize = 8;
+    for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
+        let mut witness = witness(COHORT * LOTS);
+        let gpu = Emulated::new(*order);
+        let mut device = Device::new(&gpu, options(*layout, COHORT));
+        device.users = Users::new(COHORT * LOTS, Bank::new(USERS));
+        for page in [Page::Login, Page::AccountSummary, Page::CheckDetailHtml] {
+            let expected = witness.answers(page);
+            let trace = device.prepare(page);
+            for lot in 0..LOTS {
+                let first = lot * COHORT;
+                let answers = device.resident.ask(&trace, first).expect("they come");
+                assert_eq!(answers.len(), COHORT, "{layout}");
+                for answer in answers {
+                    let user = first + answer.request as usize;
+                    assert_eq!(answer.compare(&expected[user]), Ok(()), "{layout}");
+                    if page == Page::Login {
+                        device.users.logged_in(user, &answer.bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_has_no_session_is_answered_alike_in_all_layouts() {
+    let gpu = Emulated::new(LaneOrder::Ascending);
+    for page in [Page::AccountSummary, Page::QuickPay] {
+        // Nobody has logged in: these lanes are done before the backend is asked.
+        let ask = |layout| Device::new(&gpu, options(layout, 33)).answers(page);
+        let expected = ask(Layout::Row);
+        for layout in [Layout::A, Layout::B, Layout::C, Layout::Runs] {
+            assert_eq!(ask(layout), expected, "{layout}");
+        }
+    }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Delivery {
     tile_capacity: usize,
     columns: usize,
     items: usize,
+    /// Bytes of the pools of items.
+    item_bytes: usize,
     /// Where each slot's column is among the columns, or its pool among the items.
     column_places: Vec<ColumnPlace>,
     item_stride: usize,
@@ -353,7 +355,7 @@ impl Slot {
                     stream,
                     back(delivery.items),
                     self.items.address(),
-                    self.items.len(),
+                    delivery.item_bytes,
                 )?;
             }
         }
@@ -443,6 +445,7 @@ impl Slot {
         let table_bytes = (page.slot_count as usize * size_of::<u64>()).max(UNIT);
         self.input_device.grow(table + table_bytes)?;
         self.items.grow(pools.0)?;
+        self.delivery.item_bytes = pools.0;
         let (input, items) = (self.input_device.address(), self.items.address());
         let addresses: Vec<u64> = (self.delivery.column_places.iter())
             .map(|place| match *place {
@@ -509,7 +512,7 @@ impl Slot {
         delivery.tile_rows = back.take::<u32>(Tiles::count(lanes));
         if let Some(columns) = columns_back {
             delivery.columns = back.take::<u8>(columns);
-            delivery.items = back.take::<u8>(self.items.len());
+            delivery.items = back.take::<u8>(delivery.item_bytes);
         }
         self.back.grow(back.0)
     }

@@ -62,9 +62,20 @@ impl DeviceBuffer {
     /// There is no room; the buffer is empty then.
     pub fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
         if bytes > self.bytes {
+            return self.grow_to(grown(bytes));
+        }
+        Ok(())
+    }
+
+    /// The same, but no larger than said: for buffers that are many and large, and rarely grow.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::grow`].
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), GpuError> {
+        if bytes > self.bytes {
             // The old one goes first: both may not fit.
             *self = DeviceBuffer::new(&self.gpu, 0)?;
-            *self = DeviceBuffer::new(&self.gpu, grown(bytes))?;
+            *self = DeviceBuffer::new(&self.gpu, bytes)?;
         }
         Ok(())
     }

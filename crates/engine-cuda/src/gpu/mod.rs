@@ -46,12 +46,19 @@ pub enum GpuError {
     /// There is no device to be used; says why and what to do.
     #[error("{0}")]
     Absent(String),
-    /// A buffer does not fit its memory.
-    #[error("the GPU's memory has no room for {0} more bytes")]
+    /// So many bytes more do not fit its memory; 0 where it does not say what for, such as a kernel's code at its first launch.
+    #[error("the GPU's memory has no room{}", for_bytes(*.0))]
     OutOfMemory(usize),
     /// It failed; nothing more is to be expected of it.
     #[error("the GPU failed: {0}")]
     Failed(String),
+}
+
+fn for_bytes(bytes: usize) -> String {
+    match bytes {
+        0 => String::new(),
+        _ => format!(" for {bytes} more bytes"),
+    }
 }
 
 /// The kernels, by the names they have in `kernels/*.cu`.

@@ -52,6 +52,17 @@ pub struct Power {
     pub celsius_max: Option<u32>,
 }
 
+impl Power {
+    /// Mean power in watts: by the energy counter, where there is one that has moved, else by the sensor.
+    #[must_use]
+    pub fn mean_watts(&self) -> f64 {
+        match self.joules {
+            Some(joules) if joules > 0.0 && self.seconds > 0.0 => joules / self.seconds,
+            _ => self.watts,
+        }
+    }
+}
+
 impl PowerMeter {
     /// Starts to sample the GPU at a place on the PCI bus, such as "0000:01:00.0": the driver and NVML number GPUs
     /// differently, and this they agree on.
@@ -200,6 +211,8 @@ mod tests {
         assert_eq!(power.samples, 3);
         assert_eq!((power.watts, power.watts_max), (300.0, 600.0));
         assert_eq!(power.joules, Some(2.0));
+        // The counter's 2 J in 0.04 s, not the sensor's mean, which lags.
+        assert!((power.mean_watts() - 50.0).abs() < 1e-6);
         assert_eq!(power.clock_mhz, Some(1020.0));
         assert_eq!(power.celsius_max, Some(25));
         assert!((power.seconds - 0.04).abs() < 1e-9);
@@ -223,7 +236,7 @@ mod tests {
             (power.joules, power.clock_mhz, power.celsius_max),
             (None, None, None)
         );
-        assert_eq!(power.watts, 50.0);
+        assert_eq!((power.watts, power.mean_watts()), (50.0, 50.0));
         assert_eq!(summarize(&samples[..1], start, start + PERIOD), None);
     }
 }

@@ -165,8 +165,8 @@ impl Context {
             lanes * plan.pitch
         };
         at.out = places.take::<u8>(at.out_bytes);
-        self.memory.grow(places.0)?;
-        self.tiles.grow(if is_column {
+        self.memory.grow_to(places.0)?;
+        self.tiles.grow_to(if is_column {
             Tiles::bytes(lanes, plan.room.rows)
         } else {
             0
@@ -180,9 +180,16 @@ impl Context {
             // Views have 32 bits.
             return Err(GpuError::OutOfMemory(arena));
         }
-        self.arena.grow(arena)?;
+        self.arena.grow_to(arena)?;
 
         let base = self.memory.address();
+        // Tiles beyond the lanes that there are have no rows: nobody renders them, but the transpose looks.
+        // SAFETY: it is this context's own memory, of which nothing is in flight.
+        unsafe {
+            let tile_rows = base.plus(at.tile_rows);
+            self.gpu
+                .fill(self.stream, tile_rows, 0, Tiles::count(lanes) * 4)?;
+        }
         let table: Vec<u8> = columns
             .iter()
             .flat_map(|&column| base.plus(column).0.to_ne_bytes())
@@ -399,6 +406,9 @@ impl Context {
         let mut places = Places::default();
         let results = places.take::<LaneResult>(lanes);
         let requests = places.take::<DeliveredText>(lanes * stride);
+        // Of lanes that have their answer already, such as a redirection.
+        let header_count = lanes * cohort.regions.header_stride as usize;
+        let headers = places.take::<DeliveredText>(header_count);
         let request_bytes = lanes * (cohort.regions.text_stride as usize).max(UNIT);
         let texts = places.take::<u8>(request_bytes);
         let views = places.take::<View>(lanes * stride);
@@ -423,12 +433,12 @@ impl Context {
             arena: cohort.arena,
             results_out: at(results),
             requests_out: at(requests),
-            headers_out: Address(0),
+            headers_out: at(headers),
             texts_out: at(texts),
             regions: cohort.regions,
             lanes: cohort.lanes,
             requests_capacity: (lanes * stride) as u32,
-            headers_capacity: u32::MAX,
+            headers_capacity: header_count as u32,
             texts_capacity: request_bytes as u32,
         };
         // SAFETY: the caller's promise; the pinned memory is as large as the capacities say.
@@ -440,11 +450,26 @@ impl Context {
         // SAFETY: the stream has been waited for, and nothing else uses the pinned memory.
         let memory = unsafe { self.pinned.bytes_mut() };
         let (come, go) = memory.split_at_mut(views);
+        let result_of = |lane| read::<LaneResult>(come, results, lane);
+        let text_bytes = (0..lanes)
+            .map(result_of)
+            .filter(|result| {
+                matches!(
+                    Outcome::of(result.outcome),
+                    Outcome::Active | Outcome::Finished
+                )
+            })
+            .map(|result| u64::from(result.texts_length));
+        if text_bytes.sum::<u64>() > request_bytes as u64 {
+            // Then the kernel has brought none.
+            let why = "the requests to the backend are longer than the texts that the page makes";
+            return Err(GpuError::Failed(why.to_owned()));
+        }
         let mut next_request = 0;
         let mut used = 0;
         let mut body = Vec::new();
         for lane in 0..lanes {
-            let result: LaneResult = read(come, results, lane);
+            let result = result_of(lane);
             let asked = match Outcome::of(result.outcome) {
                 Outcome::Active => (result.request_count as usize).min(stride),
                 _ => 0,
@@ -573,6 +598,13 @@ impl Context {
                 }
             });
         Ok(answers.collect())
+    }
+
+    /// Lanes of the cohort just run that have their answer.
+    pub(super) fn finished(&mut self) -> Result<usize, GpuError> {
+        let (results, _) = self.results()?;
+        let finished = |result: &&LaneResult| Outcome::of(result.outcome) == Outcome::Finished;
+        Ok(results.iter().filter(finished).count())
     }
 
     /// Bytes written for a finished lane, and those of its answer, on average.

@@ -30,6 +30,7 @@ use heads::Heads;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::page::Service;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -206,7 +207,8 @@ impl Resident {
         Ok(())
     }
 
-    /// Gets ready for a page: runs a cohort of its requests until each lane has the room it needs. The trace holds at least a cohort.
+    /// Gets ready for a page: runs its requests, a cohort after the other, until each lane of each has the room it needs. What it answered last is
+    /// the trace's last cohort.
     ///
     /// # Errors
     /// The device has no room, or failed; or the page's answers cannot be made on the device.
@@ -241,18 +243,28 @@ impl Resident {
             room,
         };
         for _ in 0..ROUNDS_MAX {
-            self.ready(&plan, trace)?;
-            self.cohort(0, trace, 0)?;
-            self.wait()?;
-            if !self.grow(&mut plan)? {
-                return Ok(());
+            // One context finds out what is needed; the others get their memory once.
+            self.ready(&plan, trace, 0..1)?;
+            let mut has_grown = false;
+            for lot in 0..(trace.len() / self.options.cohort).max(1) {
+                self.cohort(0, trace, lot * self.options.cohort)?;
+                self.wait()?;
+                has_grown |= self.grow(&mut plan)?;
+            }
+            if !has_grown {
+                return self.ready(&plan, trace, 1..self.contexts.len());
             }
         }
         Err(refuse("its lanes need more and more room"))
     }
 
-    /// Makes parsers and contexts fit a page and a trace.
-    fn ready(&mut self, plan: &PagePlan, trace: &Trace) -> Result<(), ResidentError> {
+    /// Makes parsers and some contexts fit a page and a trace.
+    fn ready(
+        &mut self,
+        plan: &PagePlan,
+        trace: &Trace,
+        which: Range<usize>,
+    ) -> Result<(), ResidentError> {
         self.wait()?;
         if self.request_bytes != trace.request_bytes {
             self.parsers.clear();
@@ -273,7 +285,7 @@ impl Resident {
         let mut contexts = std::mem::take(&mut self.contexts);
         let program = &self.service.pages[plan.index];
         let params = &self.tables.pages()[plan.index];
-        let prepared = contexts.iter_mut().try_for_each(|context| {
+        let prepared = contexts[which].iter_mut().try_for_each(|context| {
             context.prepare(&self.shared(), program, params, plan, &self.randoms)
         });
         self.contexts = contexts;
@@ -335,6 +347,10 @@ impl Resident {
             first,
         );
         self.contexts = contexts;
+        if done.is_err() {
+            // What has been launched uses the trace, which the caller may drop.
+            let _ = self.wait();
+        }
         done
     }
 
@@ -444,7 +460,7 @@ impl Resident {
         let size = self.options.cohort;
         let all = (trace.len() / size).max(1);
         let start = Instant::now();
-        for lot in 0..lots {
+        let launched = (0..lots).try_for_each(|lot| {
             let instance = lock(&self.parsers[lot % self.parsers.len()]);
             let lanes = self.contexts[lot % self.contexts.len()].lanes();
             // SAFETY: trace, parser and context outlive the streams, which are waited for below; contexts are as many as parsers or more, or
@@ -457,13 +473,14 @@ impl Resident {
                     size,
                     self.options.transposes,
                     &lanes,
-                )?
-            };
-        }
-        for parser in &self.parsers {
-            self.gpu.synchronize(lock(parser).stream)?;
-        }
-        Ok(start.elapsed())
+                )
+            }
+        });
+        let waited = self.wait();
+        let took = start.elapsed();
+        launched?;
+        waited?;
+        Ok(took)
     }
 
     /// The answers of the last cohort of a context, as they would be sent.
@@ -483,6 +500,16 @@ impl Resident {
     pub fn answer_bytes(&mut self) -> Result<[f64; 2], ResidentError> {
         self.wait()?;
         Ok(self.contexts[0].answer_bytes(self.options.layout)?)
+    }
+
+    /// Lanes of the last cohort of the first context that have their answer. Where they are fewer than its requests, the others failed or
+    /// were left to the host, and a rate would count what was not done.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn finished(&mut self) -> Result<usize, ResidentError> {
+        self.wait()?;
+        Ok(self.contexts[0].finished()?)
     }
 
     /// Waits until nothing is in flight.

@@ -223,6 +223,15 @@ fn part_deaf() {
 
 #[test]
 #[ignore = "a part of the others"]
+fn part_full() {
+    let gpu: SharedGpu = Driver::open(0).expect("the fake is whole");
+    let error = gpu.stream().expect_err("streams need memory, too");
+    assert_eq!(error, GpuError::OutOfMemory(0));
+    assert_eq!(error.to_string(), "the GPU's memory has no room");
+}
+
+#[test]
+#[ignore = "a part of the others"]
 fn part_opens() {
     let gpu: SharedGpu = Driver::open(0).expect("it can be used");
     eprintln!("opened: {}", gpu.name());
@@ -241,6 +250,7 @@ fn a_failure_is_told_to_all() {
     let said = libraries.succeed("part_failure", &[]);
     assert!(said.contains("fake_cuda: 0 left"), "{said}");
     libraries.succeed("part_deaf", &[("FAKE_CUDA", "deaf=1")]);
+    libraries.succeed("part_full", &[("FAKE_CUDA", "busy=2")]);
 }
 
 #[test]

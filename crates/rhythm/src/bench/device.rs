@@ -3,7 +3,9 @@
 //! In one run, one after the other: what the device's memory can do; what the host executor does on all cores of the machine; then for
 //! each layout, after its answers have been compared with the server's: which cohort size and how many in flight go
 //! best (one page), each page type in isolation with these, power and energy while that runs, latency of a cohort
-//! alone, and parsing alone over a mixed trace, with and without the transpose.
+//! alone. Before the layouts parsing alone over a mixed trace, with and without the transpose.
+//!
+//! The report is written after each layout: what was measured stays, whatever becomes of the rest.
 
 mod report;
 
@@ -42,6 +44,12 @@ const IN_FLIGHT: [usize; 4] = [2, 8, 16, 32];
 const LOTS: usize = 4;
 /// Requests of the cohort whose answers are compared with the server's.
 const COMPARED: usize = 256;
+/// Runs of which the median counts.
+const RUNS: usize = 3;
+/// Most sessions there is room for while logins are measured: each one stays, and some hundred milliseconds of them are wanted.
+const SESSIONS_MAX: u64 = 1 << 26;
+/// The page whose parameters are read while parsing is measured.
+const PARSED_PAGE: Page = Page::BillPayStatusOutput;
 /// The cohort size whose latency is measured for each page.
 const LATENCY_COHORT: usize = 1024;
 
@@ -81,7 +89,7 @@ pub(crate) struct Args {
     no_transpose: bool,
 
     /// Seconds for each page
-    #[arg(long, value_name = "S", default_value_t = 0.7)]
+    #[arg(long, value_name = "S", default_value_t = 0.9)]
     seconds: f64,
 
     /// Pages to measure; all without it
@@ -96,11 +104,17 @@ pub(crate) struct Args {
 /// A layout, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LayoutChoice {
+    /// One after the other
     All,
+    /// The paper's Titan A: columns, transposed back; the backend on the host
     A,
+    /// Titan B: the backend on the device, too
     B,
+    /// Titan C: columns that stay
     C,
+    /// Row-major: a warp for each request
     Row,
+    /// Only the dynamic bytes are written
     Runs,
 }
 
@@ -119,16 +133,29 @@ impl LayoutChoice {
 
 /// A report, with what it was made on and by.
 #[derive(Serialize)]
-struct Recorded {
+struct Recorded<'a> {
     machine: String,
     version: &'static str,
     command: String,
-    report: Report,
+    report: &'a Report,
+}
+
+/// What some runs of cohorts came to.
+struct Timed {
+    /// Of the median run.
+    requests_per_s: f64,
+    slowest_per_s: f64,
+    fastest_per_s: f64,
+    /// When the first began and the last ended.
+    from: Instant,
+    to: Instant,
 }
 
 /// Everything that measuring needs.
 struct Bench {
     gpu: SharedGpu,
+    /// Bytes of its memory, where it is not emulated.
+    memory: Option<u64>,
     site: Arc<Site>,
     bank: Bank,
     pages: Vec<Page>,
@@ -166,8 +193,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         notes.push(why);
         None
     });
+    if description.is_some() && std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
+        notes.push(
+            "CUDA_DEVICE_MAX_CONNECTIONS is not set, so all streams share 8 queues to the device; 32 is the most"
+                .to_owned(),
+        );
+    }
     let bench = Bench {
         gpu,
+        memory: description.as_ref().map(|gpu| gpu.memory_bytes),
         site,
         bank,
         pages: all.filter(chosen).collect(),
@@ -182,9 +216,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let is_emulated = description.is_none();
     let idle_watts = bench.idle(is_emulated);
-    let bandwidth = bench.bandwidth(is_emulated)?;
-    let host = bench.host(is_emulated)?;
-    let mut layouts = Vec::new();
+    let mut report = Report {
+        gpu: description,
+        idle_watts,
+        bandwidth: bench.bandwidth(is_emulated)?,
+        host: bench.host(is_emulated)?,
+        layouts: Vec::new(),
+        parsing: Vec::new(),
+        notes,
+        paper: Report::PAPER,
+    };
+    if let Err(error) = bench.parsing(is_emulated, &mut report.parsing) {
+        report.notes.push(format!("parsing: {error:#}"));
+    }
+    let file = args.json.as_deref();
+    let is_stdout = file == Some(std::path::Path::new("-"));
     let mut chosen: Vec<Layout> = args
         .layouts
         .iter()
@@ -193,43 +239,48 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     chosen.sort_unstable();
     chosen.dedup();
+    let given = (
+        args.cohort_size.map(|n| n as usize),
+        args.cohorts_in_flight.map(|n| n as usize),
+    );
+    let mut failed = 0;
     for layout in chosen {
-        bench.compare(layout)?;
-        let given = (
-            args.cohort_size.map(|n| n as usize),
-            args.cohorts_in_flight.map(|n| n as usize),
-        );
-        match bench.layout(layout, given, &bandwidth, &host, idle_watts) {
-            Ok(result) => layouts.push(result),
-            Err(ResidentError::Gpu(error @ GpuError::OutOfMemory(_))) => {
-                notes.push(format!("layout {layout}: {error}"))
+        let measured = bench.compare(layout).and_then(|()| {
+            let found = bench.layout(layout, given, &report);
+            found.map_err(|error| anyhow!("layout {layout}: {error}"))
+        });
+        match measured {
+            Ok(result) => report.layouts.push(result),
+            Err(error) => {
+                failed += 1;
+                bench.bar.suspend(|| eprintln!("rhythm: {error:#}"));
+                report.notes.push(format!("{error:#}"));
             }
-            Err(error) => return Err(anyhow!("layout {layout}: {error}")),
+        }
+        if !is_stdout {
+            write_json(file, &recorded(&report))?;
         }
     }
-    let parsing = bench.parsing(is_emulated)?;
     bench.bar.finish_and_clear();
-    let report = Report {
-        gpu: description,
-        idle_watts,
-        bandwidth,
-        host,
-        layouts,
-        parsing,
-        notes,
-        paper: Report::PAPER,
-    };
-    if args.json.as_deref() != Some(std::path::Path::new("-")) {
+    if is_stdout {
+        write_json(file, &recorded(&report))?;
+    } else {
         print!("{report}");
     }
-    let recorded = Recorded {
+    if failed > 0 {
+        bail!("{failed} layouts could not be measured; the notes in the report say why");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report, with what it was made on and by.
+fn recorded(report: &Report) -> Recorded<'_> {
+    Recorded {
         machine: machine(),
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         report,
-    };
-    write_json(args.json.as_deref(), &recorded)?;
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// The GPU, and what it is where it is one.
@@ -268,13 +319,18 @@ impl Bench {
         self.say("measuring power while idle".to_owned());
         let from = Instant::now();
         std::thread::sleep(Duration::from_secs(2));
-        meter.between(from, Instant::now()).map(|power| power.watts)
+        let power = meter.between(from, Instant::now());
+        power.map(|power| power.mean_watts())
     }
 
     /// What the device's memory can do, by kernels that do nothing else.
     fn bandwidth(&self, is_emulated: bool) -> Result<Bandwidth> {
         self.say("measuring the device's memory".to_owned());
-        let bytes = if is_emulated { 1 << 20 } else { 4 << 30 };
+        let bytes = match self.memory {
+            // Two such buffers; in small devices other programs want some, too.
+            Some(memory) if !is_emulated => (memory / 8).min(4 << 30) as usize,
+            _ => 1 << 20,
+        };
         Ok(bandwidth::measure(&self.gpu, bytes)?)
     }
 
@@ -336,7 +392,6 @@ impl Bench {
             parsers: self.parsers.min(in_flight),
             transposes: self.transposes,
             limits: LaneLimits::default(),
-            // Logins are measured until it is three quarters full.
             sessions: if cohort < COMPARED {
                 1 << 14
             } else {
@@ -401,11 +456,10 @@ impl Bench {
         &self,
         layout: Layout,
         given: (Option<usize>, Option<usize>),
-        bandwidth: &Bandwidth,
-        host: &HostResult,
-        idle_watts: Option<f64>,
+        report: &Report,
     ) -> Result<LayoutResult, ResidentError> {
         let mut tried = Vec::new();
+        let mut wanted = 0;
         // The page that the paper's mix has most of, if it is measured.
         let page = *self
             .pages
@@ -427,17 +481,23 @@ impl Bench {
                         requests_per_s,
                     }),
                     // Too much for this device: smaller ones may fit.
-                    Err(ResidentError::Gpu(GpuError::OutOfMemory(_))) => {}
+                    Err(ResidentError::Gpu(GpuError::OutOfMemory(bytes))) => wanted = bytes,
                     Err(error) => return Err(error),
                 }
             }
         }
-        let best = tried
-            .iter()
-            .max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))
-            .copied();
-        let best = best.ok_or(GpuError::OutOfMemory(0))?;
-        let pages = self.measure_pages(layout, best, bandwidth, host)?;
+        // The page tried may have fitted where a longer one does not: then what went second best, and so on.
+        let mut order = tried.clone();
+        order.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
+        let mut order = order.into_iter();
+        let (best, pages) = loop {
+            let best = order.next().ok_or(GpuError::OutOfMemory(wanted))?;
+            match self.measure_pages(layout, best, report) {
+                Ok(pages) => break (best, pages),
+                Err(ResidentError::Gpu(GpuError::OutOfMemory(bytes))) => wanted = bytes,
+                Err(error) => return Err(error),
+            }
+        };
         let mut result = LayoutResult {
             layout: layout.to_string(),
             trial_page: page.name(),
@@ -453,7 +513,7 @@ impl Bench {
             pages,
             latency: self.latency(layout)?,
         };
-        result.summarize(host, idle_watts);
+        result.summarize(&report.host, report.idle_watts);
         Ok(result)
     }
 
@@ -471,41 +531,71 @@ impl Bench {
             .map_err(resident_error)?;
         let trace = resident.load(&users.requests(page))?;
         resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
-        let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds / 4, usize::MAX)?;
-        Ok((cohorts * cohort) as f64 / took.as_secs_f64())
+        let timed = self.timed(
+            &mut resident,
+            &trace,
+            [cohort, in_flight],
+            self.seconds / 4,
+            usize::MAX,
+        )?;
+        Ok(timed.requests_per_s)
     }
 
-    /// Runs cohorts for about so long; how many, and how long it was.
+    /// Runs cohorts of this size, so many in flight, for about so long, no more than `cohorts_max` at once.
     fn timed(
         &self,
         resident: &mut Resident,
         trace: &Trace,
+        [cohort, in_flight]: [usize; 2],
         long: Duration,
         cohorts_max: usize,
-    ) -> Result<(usize, Duration), ResidentError> {
-        let mut cohorts = 8.min(cohorts_max);
+    ) -> Result<Timed, ResidentError> {
+        // With fewer the device would be filling and running dry all the time.
+        let least = (2 * in_flight).min(cohorts_max);
+        let mut cohorts = least.max(8.min(cohorts_max));
         // Once to warm up, then more until it takes a tenth of the time.
         let mut took = resident.run(trace, cohorts)?;
         while took < long / 10 && cohorts * 4 <= cohorts_max {
             cohorts *= 4;
             took = resident.run(trace, cohorts)?;
         }
-        let wanted = (long.as_secs_f64() / took.as_secs_f64().max(1e-9) * cohorts as f64) as usize;
-        let cohorts = wanted.clamp(1, cohorts_max);
-        Ok((cohorts, resident.run(trace, cohorts)?))
+        let each = long.as_secs_f64() / RUNS as f64;
+        let wanted = (each / took.as_secs_f64().max(1e-9) * cohorts as f64) as usize;
+        let cohorts = wanted.clamp(least, cohorts_max);
+        let from = Instant::now();
+        let mut all = (0..RUNS)
+            .map(|_| resident.run(trace, cohorts))
+            .collect::<Result<Vec<_>, _>>()?;
+        let to = Instant::now();
+        all.sort_unstable();
+        let rate = |took: Duration| (cohorts * cohort) as f64 / took.as_secs_f64();
+        Ok(Timed {
+            requests_per_s: rate(all[RUNS / 2]),
+            slowest_per_s: rate(all[RUNS - 1]),
+            fastest_per_s: rate(all[0]),
+            from,
+            to,
+        })
+    }
+
+    /// Sessions there is room for while pages are measured.
+    fn sessions(&self, least: u32) -> u32 {
+        // 32 bytes each, and a sixty-fourth of the memory at most.
+        let room = self.memory.unwrap_or(0) / 64 / 32;
+        (room.min(SESSIONS_MAX) as u32).max(least)
     }
 
     fn measure_pages(
         &self,
         layout: Layout,
         best: Trial,
-        bandwidth: &Bandwidth,
-        host: &HostResult,
+        report: &Report,
     ) -> Result<Vec<PageResult>, ResidentError> {
         let Trial {
             cohort, in_flight, ..
         } = best;
-        let options = self.options(layout, cohort, in_flight);
+        let mut options = self.options(layout, cohort, in_flight);
+        options.sessions = self.sessions(options.sessions);
         let mut resident = self.resident(options)?;
         let mut users = self
             .log_in(&mut resident, cohort, LOTS)
@@ -521,36 +611,50 @@ impl Bench {
             }
             let trace = resident.load(&users.requests(page))?;
             resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
-            let room = options.sessions as usize / cohort / 4;
+            // To warm up, for which there are up to one and a third as many, and for all runs.
+            let room = options.sessions as usize / cohort / (RUNS + 3);
             let cohorts_max = if page == Page::Login {
                 room.max(1)
             } else {
                 usize::MAX
             };
-            let from = Instant::now();
-            let (cohorts, took) = self.timed(&mut resident, &trace, self.seconds, cohorts_max)?;
-            let to = Instant::now();
-            let power = self
-                .power
-                .as_ref()
-                .and_then(|meter| meter.between(to - took.min(to - from), to));
-            let requests = (cohorts * cohort) as f64;
-            let requests_per_s = requests / took.as_secs_f64();
+            let timed = self.timed(
+                &mut resident,
+                &trace,
+                [cohort, in_flight],
+                self.seconds,
+                cohorts_max,
+            )?;
+            if resident.finished()? < cohort {
+                return Err(ResidentError::Page {
+                    page: page.name().to_owned(),
+                    why: "some of its requests failed while it was measured",
+                });
+            }
+            let power = self.power.as_ref();
+            let power = power.and_then(|meter| meter.between(timed.from, timed.to));
+            let requests_per_s = timed.requests_per_s;
             let [written, own] = resident.answer_bytes()?;
-            let on_host = host.pages.iter().find(|host| host.page == page.name());
+            let mut on_host = report.host.pages.iter();
+            let on_host = on_host.find(|host| host.page == page.name());
+            let watts = power.map(|power| power.mean_watts());
+            let of_write_bandwidth =
+                written * requests_per_s / 1e9 / report.bandwidth.write_gb_per_s;
             found.push(PageResult {
                 kind: page,
                 page: page.name(),
                 mix14_percent: mix14(page),
                 mix16_percent: page.mix(),
                 requests_per_s,
+                slowest_per_s: timed.slowest_per_s,
+                fastest_per_s: timed.fastest_per_s,
                 answer_bytes: own,
                 written_bytes: written,
                 written_gb_per_s: written * requests_per_s / 1e9,
-                of_write_bandwidth: written * requests_per_s / 1e9 / bandwidth.write_gb_per_s,
+                of_write_bandwidth,
                 of_host: on_host.map_or(f64::NAN, |host| requests_per_s / host.requests_per_s),
-                watts: power.map(|power| power.watts),
-                requests_per_joule: power.map(|power| requests_per_s / power.watts),
+                watts,
+                requests_per_joule: watts.map(|watts| requests_per_s / watts),
                 clock_mhz: power.and_then(|power| power.clock_mhz),
             });
         }
@@ -603,10 +707,9 @@ impl Bench {
     }
 
     /// Parsing alone, of a mixed trace.
-    fn parsing(&self, is_emulated: bool) -> Result<Vec<Parsing>> {
-        let mut found = Vec::new();
+    fn parsing(&self, is_emulated: bool, found: &mut Vec<Parsing>) -> Result<()> {
         for transposes in [true, false] {
-            for instances in [1, 2, 4, 8] {
+            for instances in [1, 4, 8] {
                 for cohort in [4096, 16384].map(|cohort: usize| cohort.min(self.cohort_max())) {
                     self.say(format!("parsing: {instances} instances, lots of {cohort}"));
                     let options = ResidentOptions {
@@ -617,8 +720,7 @@ impl Bench {
                     let mut resident = self.resident(options)?;
                     let mut users = self.log_in(&mut resident, cohort, 1)?;
                     let trace = resident.load(&users.mixed(&[Page::CheckDetailImage]))?;
-                    // The page whose parameters are read, too.
-                    resident.prepare(self.page_index(Page::BillPayStatusOutput)?, &trace)?;
+                    resident.prepare(self.page_index(PARSED_PAGE)?, &trace)?;
                     let mut lots = if is_emulated { 2 } else { 64 };
                     resident.parse(&trace, lots)?;
                     let mut took = resident.parse(&trace, lots)?;
@@ -628,18 +730,19 @@ impl Bench {
                     }
                     found.push(Parsing {
                         transposed: transposes,
+                        params_of: PARSED_PAGE.name(),
                         instances,
                         lot: cohort,
                         requests_per_s: (lots * cohort) as f64 / took.as_secs_f64(),
                         microseconds_per_lot: took.as_secs_f64() * 1e6 / lots as f64,
                     });
                     if is_emulated {
-                        return Ok(found);
+                        return Ok(());
                     }
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 

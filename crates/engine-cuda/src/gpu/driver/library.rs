@@ -154,6 +154,8 @@ impl Cuda {
     pub(super) fn check(&self, code: Code, doing: &str) -> Result<(), GpuError> {
         match code {
             0 => Ok(()),
+            // Nothing is lost: streams need memory, too, and so do kernels when they are launched first.
+            OUT_OF_MEMORY => Err(GpuError::OutOfMemory(0)),
             _ => Err(GpuError::Failed(self.explain(code, doing))),
         }
     }

@@ -63,7 +63,10 @@ pub(super) struct PageResult {
     pub(super) page: &'static str,
     pub(super) mix14_percent: f64,
     pub(super) mix16_percent: f64,
+    /// Of the median run, the slowest, and the fastest.
     pub(super) requests_per_s: f64,
+    pub(super) slowest_per_s: f64,
+    pub(super) fastest_per_s: f64,
     /// Bytes of an answer, head included (layout runs: of the head and the run).
     pub(super) answer_bytes: f64,
     /// Bytes that the layouts' kernels write for it, padding and the transpose's second writing included.
@@ -151,6 +154,8 @@ impl LayoutResult {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Parsing {
     pub(super) transposed: bool,
+    /// All requests are classified and sorted; of this page's the parameters are read, too.
+    pub(super) params_of: &'static str,
     pub(super) instances: usize,
     pub(super) lot: usize,
     pub(super) requests_per_s: f64,
@@ -267,7 +272,7 @@ impl fmt::Display for Report {
                 )?;
             }
         }
-        writeln!(f, "\nparsing alone, mixed trace")?;
+        writeln!(f, "\nparsing alone, mixed trace (parameters of one page)")?;
         for parsing in &self.parsing {
             let how = if parsing.transposed {
                 "transposed"
