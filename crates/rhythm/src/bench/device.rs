@@ -239,6 +239,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     chosen.sort_unstable();
     chosen.dedup();
+    // Layout A last: it is the host's time that it takes, and if there is too little of it the others are known.
+    chosen.reverse();
     let given = (
         args.cohort_size.map(|n| n as usize),
         args.cohorts_in_flight.map(|n| n as usize),
@@ -250,7 +252,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             found.map_err(|error| anyhow!("layout {layout}: {error}"))
         });
         match measured {
-            Ok(result) => report.layouts.push(result),
+            Ok(result) => report.layouts.insert(0, result),
             Err(error) => {
                 failed += 1;
                 bench.bar.suspend(|| eprintln!("rhythm: {error:#}"));
@@ -458,6 +460,7 @@ impl Bench {
         given: (Option<usize>, Option<usize>),
         report: &Report,
     ) -> Result<LayoutResult, ResidentError> {
+        let began = Instant::now();
         let mut tried = Vec::new();
         let mut wanted = 0;
         // The page that the paper's mix has most of, if it is measured.
@@ -512,7 +515,9 @@ impl Bench {
             of_host: Mean::default(),
             pages,
             latency: self.latency(layout)?,
+            seconds: 0.0,
         };
+        result.seconds = began.elapsed().as_secs_f64();
         result.summarize(&report.host, report.idle_watts);
         Ok(result)
     }
