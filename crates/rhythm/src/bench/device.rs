@@ -64,9 +64,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
     device: Device,
 
-    /// Which GPU, as CUDA counts them
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    gpu: u32,
+    /// Which GPU, as CUDA counts them [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
 
     /// Layouts to measure
     #[arg(long = "layout", value_name = "LAYOUT", default_value = "all")]
@@ -289,13 +289,17 @@ fn recorded(report: &Report) -> Recorded<'_> {
 fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
     match args.device {
         Device::Cuda => {
-            let driver = Driver::open(args.gpu).map_err(|why| anyhow!("--device cuda: {why}"))?;
+            let driver = Driver::open(args.gpu.unwrap_or(0))
+                .map_err(|why| anyhow!("--device cuda: {why}"))?;
             let description = driver.describe().clone();
             Ok((driver, Some(description)))
         }
         #[cfg(feature = "cuda-emulation")]
         Device::CudaEmulated => {
             use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+            if args.gpu.is_some() {
+                bail!("--gpu is for --device cuda; the emulation is no GPU of this machine");
+            }
             Ok((Emulated::new(LaneOrder::default()), None))
         }
         other => {
