@@ -168,6 +168,16 @@ fn the_emulation_is_a_device() {
         2,
     );
     assert!(said.contains("--gpu is for --device cuda;"), "{said}");
+    let bench = [
+        "bench",
+        "device",
+        "--service",
+        BANKING,
+        "--device",
+        "cuda-emulated",
+    ];
+    let said = complaint(&[&bench[..], &["--gpu", "0"]].concat(), 1);
+    assert!(said.contains("--gpu is for --device cuda;"), "{said}");
 }
 
 #[cfg(feature = "cuda-emulation")]

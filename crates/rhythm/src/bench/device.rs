@@ -64,9 +64,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
     device: Device,
 
-    /// Which GPU, as CUDA counts them
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    gpu: u32,
+    /// Which GPU, as CUDA counts them [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
 
     /// Layouts to measure
     #[arg(long = "layout", value_name = "LAYOUT", default_value = "all")]
@@ -239,6 +239,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     chosen.sort_unstable();
     chosen.dedup();
+    // Layout A last: it is the host's time that it takes, and if there is too little of it the others are known.
+    chosen.reverse();
     let given = (
         args.cohort_size.map(|n| n as usize),
         args.cohorts_in_flight.map(|n| n as usize),
@@ -250,7 +252,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             found.map_err(|error| anyhow!("layout {layout}: {error}"))
         });
         match measured {
-            Ok(result) => report.layouts.push(result),
+            Ok(result) => report.layouts.insert(0, result),
             Err(error) => {
                 failed += 1;
                 bench.bar.suspend(|| eprintln!("rhythm: {error:#}"));
@@ -287,13 +289,17 @@ fn recorded(report: &Report) -> Recorded<'_> {
 fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
     match args.device {
         Device::Cuda => {
-            let driver = Driver::open(args.gpu).map_err(|why| anyhow!("--device cuda: {why}"))?;
+            let driver = Driver::open(args.gpu.unwrap_or(0))
+                .map_err(|why| anyhow!("--device cuda: {why}"))?;
             let description = driver.describe().clone();
             Ok((driver, Some(description)))
         }
         #[cfg(feature = "cuda-emulation")]
         Device::CudaEmulated => {
             use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+            if args.gpu.is_some() {
+                bail!("--gpu is for --device cuda; the emulation is no GPU of this machine");
+            }
             Ok((Emulated::new(LaneOrder::default()), None))
         }
         other => {
@@ -458,6 +464,7 @@ impl Bench {
         given: (Option<usize>, Option<usize>),
         report: &Report,
     ) -> Result<LayoutResult, ResidentError> {
+        let began = Instant::now();
         let mut tried = Vec::new();
         let mut wanted = 0;
         // The page that the paper's mix has most of, if it is measured.
@@ -512,7 +519,9 @@ impl Bench {
             of_host: Mean::default(),
             pages,
             latency: self.latency(layout)?,
+            seconds: 0.0,
         };
+        result.seconds = began.elapsed().as_secs_f64();
         result.summarize(&report.host, report.idle_watts);
         Ok(result)
     }

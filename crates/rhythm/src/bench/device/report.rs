@@ -111,6 +111,8 @@ pub(super) struct LayoutResult {
     pub(super) of_host: Mean,
     pub(super) pages: Vec<PageResult>,
     pub(super) latency: Vec<Latency>,
+    /// What measuring all of it took.
+    pub(super) seconds: f64,
 }
 
 impl LayoutResult {
