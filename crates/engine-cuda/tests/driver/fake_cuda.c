@@ -109,6 +109,11 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return device >= 40 ? SUCCESS : 101;
 }
 
+EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
+    (void)device;
+    return flags == 4 ? SUCCESS : INVALID_VALUE;
+}
+
 EXPORT int cuDevicePrimaryCtxRetain(void **handle, int device) {
     (void)device;
     const int error = option("retain", SUCCESS);

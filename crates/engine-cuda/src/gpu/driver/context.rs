@@ -2,7 +2,7 @@
 
 use super::library::{Cuda, cuda};
 use super::{GpuError, version_text};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
+use cudarc::driver::sys::{CUcontext, CUctx_flags, CUdevice, CUdevice_attribute as Attribute};
 use serde::Serialize;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
@@ -98,6 +98,15 @@ impl Context {
                 description.name
             )));
         }
+        // Whoever waits for a stream sleeps instead of spinning: with layout A as many threads wait as cohorts are in flight, beside
+        // the backend that works for them. A driver that will not have it spins.
+        // SAFETY: the device was given by the driver.
+        let _ = unsafe {
+            (cuda.cuDevicePrimaryCtxSetFlags_v2)(
+                device,
+                CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC as u32,
+            )
+        };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the device was given by the driver; `handle` is written to.
         let code = unsafe { (cuda.cuDevicePrimaryCtxRetain)(&mut handle, device) };

@@ -55,6 +55,7 @@ library! {
     cuDeviceGetPCIBusId(id: *mut c_char, bytes: c_int, device: CUdevice);
     cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
     cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
     cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
     cuDevicePrimaryCtxRelease_v2(device: CUdevice);
     cuCtxSetCurrent(context: CUcontext);
