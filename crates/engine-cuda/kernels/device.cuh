@@ -25,6 +25,23 @@ using i64 = long long;
 #define SHARED_DYNAMIC(type, name) extern __shared__ __align__(16) type name[]
 #endif
 
+// The same pointer, of which the compiler knows that it is one into global memory: where it cannot tell (in a function that is called), it
+// uses instructions that find out at each access.
+template <class T> static __device__ __forceinline__ T* GLOBAL(T* pointer) {
+#ifndef RHYTHM_EMULATION
+    __builtin_assume(__isGlobal(pointer));
+#endif
+    return pointer;
+}
+
+// The same pointer, kept in a register: the compiler would put it together anew for each access.
+template <class T> static __device__ __forceinline__ T* KEPT(T* pointer) {
+#ifndef RHYTHM_EMULATION
+    asm("" : "+l"(pointer));
+#endif
+    return pointer;
+}
+
 // Device functions: inlined, and those that are too rare or too large for it.
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_CALL static __device__ __noinline__
