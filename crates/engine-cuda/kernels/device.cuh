@@ -15,10 +15,13 @@ using i64 = long long;
 #ifdef RHYTHM_EMULATION
 // KERNEL, SHARED_ARRAY and what is CUDA's own.
 #include "shim.h"
+#define WITH_BLOCKS(blocks)
 #else
 // A kernel: its name, the struct of its arguments (`args`), and the threads of a block.
 #define KERNEL(name, Args, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
+// Behind the threads of a block: how many blocks a multiprocessor is to have registers for at once.
+#define WITH_BLOCKS(blocks) , blocks
 // An array in the block's shared memory.
 #define SHARED_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 // The block's dynamic shared memory, whose size the launch gives.

@@ -113,6 +113,12 @@ struct Writer {
 
     DEVICE_METHOD bool overflowed() const { return written > capacity; }
 
+    // Goes on where a copy, which a function was given and gave back, has come. What it has in common with this one need not be kept.
+    DEVICE_METHOD void resume(const Writer& copy) {
+        pending = copy.pending;
+        written = copy.written;
+    }
+
     DEVICE_METHOD void byte(u8 byte) { bytes8(byte, 1); }
 
     // The lowest `count` bytes (0 to 8) of a word; the others must be zero.
