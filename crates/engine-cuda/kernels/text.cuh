@@ -102,23 +102,21 @@ DEVICE void escape_html(Writer& to, const u8* text, u32 length) {
         u64 begun = to.pending;
         WordReader words(text - fill, fill);
         u64 word = words.next(left) & ~0ull << (8 * fill);
-        u64 special;
-        for (;;) {
-            if (left < 8) word &= (1ull << (8 * left)) - 1;
-            special = HtmlEscape::special(word);
-            if (special != 0 || left < 8) break;
+        u64 special = HtmlEscape::special(word);
+        while (special == 0 && left >= 8) {
             if (at < to.capacity) *GLOBAL(out) = word | begun;
             begun = 0;
             out += 1;
             at += 8;
             left -= 8;
             word = words.next(left);
+            special = HtmlEscape::special(word);
         }
-        // Up to the end, or to the first byte that is replaced.
-        u32 plain = special == 0 ? left : first_byte(special);
+        // Up to the end, beyond which may be anything, or to the first byte that is replaced.
+        u32 plain = special == 0 ? left : smaller(left, first_byte(special));
         to.pending = (word & ((1ull << (8 * plain)) - 1)) | begun;
         to.written = at + plain;
-        if (special == 0) return;
+        if (plain == left) return;
         text += length - (left - plain) + 1;
         length = left - plain - 1;
         u64 instead = HtmlEscape::replacement(static_cast<u8>(word >> (8 * plain)));

@@ -89,7 +89,9 @@ struct WordReader {
 
     // The next word where `left` bytes (0 and up) are wanted; those beyond are anything.
     DEVICE_METHOD u64 next(u32 left) {
-        return join(left + skip > 8 ? load() : 0);
+        u64 loaded = left + skip > 8 ? words[0] : 0;
+        words += 1;
+        return join(loaded);
     }
 };
 
