@@ -159,10 +159,16 @@ struct Writer {
                 GLOBAL(to)[3] = words.join(fourth);
                 to += 4;
             }
-#pragma unroll 1
-            for (; left >= 8; left -= 8) {
+            if (left >= 16) {
+                u64 first = words.load(), second = words.load();
+                GLOBAL(to)[0] = words.join(first);
+                GLOBAL(to)[1] = words.join(second);
+                to += 2;
+                left -= 16;
+            }
+            if (left >= 8) {
                 *GLOBAL(to) = words.join(words.load());
-                to += 1;
+                left -= 8;
             }
             word = words.next(left);
         }
