@@ -95,7 +95,7 @@ DEVICE void write_word(Writer& to, const Word& word) {
 
 DEVICE void begin_rows(Writer& to) { write_literal(to, "<pre>\n0\n"); }
 
-DEVICE void write_refusal(Writer& to, u32 refusal) {
+DEVICE_CALL Writer refuse(Writer to, u32 refusal) {
     write_literal(to, "<pre>\n1\n");
     switch (refusal) {
         case UNKNOWN_WORKLOAD: write_literal(to, "unknown workload\n"); break;
@@ -112,10 +112,11 @@ DEVICE void write_refusal(Writer& to, u32 refusal) {
         case MALFORMED_ARGUMENT: write_literal(to, "malformed argument\n"); break;
         default: write_literal(to, "transfer refused\n"); break;
     }
+    return to;
 }
 
 // Command 1: the MD5 of "secret-U". That is at most 17 bytes, so one block, and it is made in registers.
-DEVICE void write_password(Writer& to, u32 user) {
+DEVICE_CALL Writer with_password(Writer to, u32 user) {
     u32 high = user / 100000000;
     u64 low = eight_digits(user % 100000000) | ASCII_ZEROS;
     // The number's digits from the left: those of `high` (none, one or two), then those of `low`.
@@ -153,6 +154,7 @@ DEVICE void write_password(Writer& to, u32 user) {
     to.bytes8(hex_digits(state.c), 8);
     to.bytes8(hex_digits(state.d), 8);
     to.byte('\n');
+    return to;
 }
 
 // Commands 2 and 3: balances, or with deposits and withdrawals.
@@ -285,8 +287,7 @@ DEVICE bool hash_argument(const Text& argument, u64& hash) {
     return digits == 0;
 }
 
-// Whether a user has an account of this number; `balance` is what is on it.
-DEVICE bool find_balance(u32 user, u64 number, i64& balance) {
+DEVICE_CALL Parsed balance_of(u32 user, u64 number) {
     u32 count = counts_of(user).x;
     Stream stream(PURPOSE_ACCOUNTS, user, 0);
     for (u32 index = 0; index < count; ++index) {
@@ -294,26 +295,35 @@ DEVICE bool find_balance(u32 user, u64 number, i64& balance) {
         // Those of deposits and withdrawals.
         stream.bits();
         stream.bits();
-        if (account_number(user, index) == number) {
-            balance = 100000 + drawn.x;
-            return true;
-        }
+        if (account_number(user, index) == number) return {100000 + drawn.x, true};
     }
-    return false;
+    return {0, false};
+}
+
+// Whether a user has an account of this number; `balance` is what is on it.
+DEVICE bool find_balance(u32 user, u64 number, i64& balance) {
+    Parsed found = balance_of(user, number);
+    balance = static_cast<i64>(found.value);
+    return found.sound;
 }
 
 // Commands 6, 7, 10 and 11: changes that are confirmed but not kept.
 DEVICE Refusal write_confirmation(Writer& to, u32 command, u32 user, Text query, u32 count) {
     u64 hash = Stream(PURPOSE_CONFIRMATION, user, command).bits();
-    Text first = {query.from, 0}, second = first, third = first;
+    // Of the first three their lengths, of which follows where they are.
+    const u8* from = query.from;
+    u32 first_length = 0, second_length = 0, third_length = 0;
     for (u32 i = 0; i < count; ++i) {
         Text argument = take_part(query);
         if (argument.length == 0) return EMPTY_ARGUMENT;
         if (!hash_argument(argument, hash)) return MALFORMED_ARGUMENT;
-        if (i == 0) first = argument;
-        if (i == 1) second = argument;
-        if (i == 2) third = argument;
+        if (i == 0) first_length = argument.length;
+        if (i == 1) second_length = argument.length;
+        if (i == 2) third_length = argument.length;
     }
+    Text first = {from, first_length};
+    Text second = {first.from + first_length + 1, second_length};
+    Text third = {second.from + second_length + 1, third_length};
     u64 number;
     u64 checks;
     u32 days;
@@ -389,7 +399,7 @@ DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
     if (!parse_number(take_part(query), user64) || user64 - 1 >= args.users) return NO_USER;
     u32 user = static_cast<u32>(user64);
     switch (command) {
-        case 1: write_password(to, user); break;
+        case 1: to.resume(with_password(to, user)); break;
         case 2:
         case 3: write_accounts(to, user, command == 3); break;
         case 4: return write_check(args, to, user, query);
@@ -407,7 +417,7 @@ DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
     return ANSWERED;
 }
 
-KERNEL(answer_besim, BesimArgs, 128) {
+KERNEL(answer_besim, BesimArgs, 128 WITH_BLOCKS(12)) {
     u32 slot = global_thread();
     u32 lane = slot / args.request_stride;
     if (lane >= args.lanes) return;
@@ -420,7 +430,7 @@ KERNEL(answer_besim, BesimArgs, 128) {
     u32 offset = args.answer_base + slot * args.answer_stride;
     Writer to(args.arena + offset, args.answer_stride);
     Refusal refusal = answer_query(args, to, Text{args.arena + request.offset, request.length});
-    if (refusal != ANSWERED) write_refusal(to, refusal);
+    if (refusal != ANSWERED) to.resume(refuse(to, refusal));
     write_literal(to, "</pre>\n");
     to.finish();
     args.answers[slot] = View{offset, to.overflowed() ? NO_TEXT : to.length()};

@@ -342,12 +342,15 @@ DEVICE u64 eight_digits(u32 number) {
 
 // Appends a number in decimal.
 DEVICE void print_u64(Writer& to, u64 number) {
-    // Groups of eight digits, the highest without its leading zeros.
-    u64 upper = number / 100000000;
-    u32 groups = upper == 0 ? 1 : upper < 100000000 ? 2 : 3;
-    u32 top = static_cast<u32>(upper / 100000000);
-    u32 middle = static_cast<u32>(upper - static_cast<u64>(top) * 100000000);
-    u32 low = static_cast<u32>(number - upper * 100000000);
+    // Groups of eight digits, the highest without its leading zeros. Most numbers are of one, and need no division.
+    u32 groups = 1, top = 0, middle = 0, low = static_cast<u32>(number);
+    if (number >= 100000000) {
+        u64 upper = number / 100000000;
+        groups = upper < 100000000 ? 2 : 3;
+        top = static_cast<u32>(upper / 100000000);
+        middle = static_cast<u32>(upper - static_cast<u64>(top) * 100000000);
+        low = static_cast<u32>(number - upper * 100000000);
+    }
     bool leading = true;
     while (groups > 0) {
         u64 digits = eight_digits(groups == 3 ? top : groups == 2 ? middle : low);

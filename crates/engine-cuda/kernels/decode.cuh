@@ -134,7 +134,7 @@ struct Decoder {
         } else if (!parse_int(cell, length, reinterpret_cast<i64*>(&value))) {
             return false;
         }
-        u64* values = reinterpret_cast<u64*>(args.columns[to.slot]);
+        u64* values = value_column(args.columns, to.slot);
         if (args.spans_slot == NO_SLOT) {
             if (rows == 0) values[lane] = value;
         } else if (rows < args.item_stride) {
@@ -204,7 +204,7 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
     if (is_row) {
         // Without a row its fields are empty: what is in the columns may be an earlier cohort's.
         for (u32 column = 0; decoder.rows == 0 && column < args.decoded_count; ++column)
-            reinterpret_cast<u64*>(args.columns[args.decoded[column].slot])[lane] = 0;
+            value_column(args.columns, args.decoded[column].slot)[lane] = 0;
         return;
     }
     span_column(args.columns, args.spans_slot)[lane] = {decoder.first, decoder.rows};

@@ -15,15 +15,35 @@ using i64 = long long;
 #ifdef RHYTHM_EMULATION
 // KERNEL, SHARED_ARRAY and what is CUDA's own.
 #include "shim.h"
+#define WITH_BLOCKS(blocks)
 #else
 // A kernel: its name, the struct of its arguments (`args`), and the threads of a block.
 #define KERNEL(name, Args, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
+// Behind the threads of a block: how many blocks a multiprocessor is to have registers for at once.
+#define WITH_BLOCKS(blocks) , blocks
 // An array in the block's shared memory.
 #define SHARED_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 // The block's dynamic shared memory, whose size the launch gives.
 #define SHARED_DYNAMIC(type, name) extern __shared__ __align__(16) type name[]
 #endif
+
+// The same pointer, of which the compiler knows that it is one into global memory: where it cannot tell (in a function that is called), it
+// uses instructions that find out at each access.
+template <class T> static __device__ __forceinline__ T* GLOBAL(T* pointer) {
+#ifndef RHYTHM_EMULATION
+    __builtin_assume(__isGlobal(pointer));
+#endif
+    return pointer;
+}
+
+// The same pointer, kept in a register: the compiler would put it together anew for each access.
+template <class T> static __device__ __forceinline__ T* KEPT(T* pointer) {
+#ifndef RHYTHM_EMULATION
+    asm("" : "+l"(pointer));
+#endif
+    return pointer;
+}
 
 // Device functions: inlined, and those that are too rare or too large for it.
 #define DEVICE static __device__ __forceinline__

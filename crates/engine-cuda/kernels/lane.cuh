@@ -22,11 +22,29 @@ struct Budget {
     u32 turns;
 };
 
+// Words in global memory, or else in shared memory, where the address is kept as a number: nvcc would put it together anew for each access.
+template <bool IS_GLOBAL> struct Words {
+    u64* first;
+    DEVICE_METHOD Words(u64* words) : first(words) {}
+    DEVICE_METHOD u64& operator[](u32 index) const { return *GLOBAL(first + index); }
+};
+
+#ifndef RHYTHM_EMULATION
+template <> struct Words<false> {
+    u32 address;
+    DEVICE_METHOD Words(u64* words) : address(static_cast<u32>(__cvta_generic_to_shared(words))) { asm("" : "+r"(address)); }
+    DEVICE_METHOD u64& operator[](u32 index) const {
+        return *static_cast<u64*>(__cvta_shared_to_generic(address + index * static_cast<u32>(sizeof(u64))));
+    }
+};
+#endif
+
 // A lane under way: what does not live in registers of the program. What few pages touch is kept in its LaneResult in memory.
-struct Lane {
+// SPILLED: the program's registers are in global memory; else in shared memory.
+template <bool SPILLED> struct Lane {
     const StageArgs& args;
-    // Where its registers are: every 32nd word. As a number, or nvcc would put the address together anew for each.
-    u64 registers;
+    // Where its registers are: every 32nd word.
+    Words<SPILLED> registers;
     u32 index;
     u32 counter;
     // The run: the bytes that are not stored yet, and how many it has.
@@ -37,7 +55,7 @@ struct Lane {
 
     DEVICE_METHOD Lane(const StageArgs& given, u64* file, u32 at)
         : args(given),
-          registers(reinterpret_cast<u64>(file + warp_lane())),
+          registers(file + warp_lane()),
           index(at),
           counter(0),
           pending(0),
@@ -45,7 +63,7 @@ struct Lane {
           body_length(0),
           segment_count(0) {}
 
-    DEVICE_METHOD u64& reg(u32 number) { return *reinterpret_cast<u64*>(registers + number * u64(WARP * sizeof(u64))); }
+    DEVICE_METHOD u64& reg(u32 number) { return registers[number * WARP]; }
     DEVICE_METHOD i64 integer(u32 number) { return i64(reg(number)); }
     DEVICE_METHOD double real(u32 number) { return __longlong_as_double(i64(reg(number))); }
     DEVICE_METHOD u32 length(u32 number) { return u32(reg(number) >> 32); }
@@ -126,7 +144,7 @@ struct Lane {
 };
 
 // Begins a lane: its constants, and a result that says nothing yet.
-DEVICE void begin(Lane& lane) {
+template <bool SPILLED> DEVICE void begin(Lane<SPILLED>& lane) {
     LaneResult& result = lane.result();
     result.session = SESSION_KEPT;
     result.status = 0;
@@ -145,7 +163,7 @@ DEVICE void begin(Lane& lane) {
 }
 
 // Ends a lane: the last bytes are stored, and one that wrote more than its regions hold is to be run again.
-DEVICE void finish(Lane& lane) {
+template <bool SPILLED> DEVICE void finish(Lane<SPILLED>& lane) {
     const Regions& regions = lane.args.regions;
     Writer run = lane.run();
     run.finish();

@@ -24,6 +24,8 @@ DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 leng
         case TEXT_CAPITALIZE: capitalize(made, case_tables, text, length); break;
         case TEXT_URL_ENCODE: url_encode(made, text, length); break;
         case TEXT_MD5: md5_hex(made, text, length); break;
+        case TEXT_ESCAPE + ESCAPE_NONE: made.text(text, length); break;
+        case TEXT_ESCAPE + ESCAPE_HTML: escape_html(made, text, length); break;
         case TEXT_ESCAPE + ESCAPE_PERCENT: escape_percent(made, text, length); break;
         default: escape_header(made, text, length); break;
     }
@@ -108,7 +110,7 @@ DEVICE u64 next_kept(const u8* bits, u64 from, u64 count) {
 #define LOOP_BITS(op) lane.reg(op.b + 3)
 
 // A bit a position, in the lane's text region but not charged for: the reference keeps a list elsewhere.
-DEVICE void begin_filter(Lane& lane, const Instruction& op) {
+template <bool SPILLED> DEVICE void begin_filter(Lane<SPILLED>& lane, const Instruction& op) {
     u32 bytes = (u32(LOOP_COUNT(op)) + 63) / 64 * 8;
     LaneResult& result = lane.result();
     if (bytes > lane.args.regions.text_stride - result.text_used) {
@@ -122,24 +124,42 @@ DEVICE void begin_filter(Lane& lane, const Instruction& op) {
     result.text_used += bytes;
 }
 
-// Everything that writes bytes, to the run or to a text that becomes a register's value: both by the same code, of which there is
+// What pages are made of, most of all: fragments, and texts as they are or with what HTML needs.
+template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& op) {
+    const u8* text;
+    u32 length;
+    if (op.code == CODE_FOLD) {
+        text = lane.args.fragment_bytes + op.d;
+        length = op.e;
+    } else {
+        text = lane.text(op.b);
+        length = lane.length(op.b);
+    }
+    Writer to = lane.run();
+    if (op.code == CODE_PUT_HTML)
+        escape_html(to, text, length);
+    else
+        to.text(text, length);
+    lane.put(to);
+}
+
+// Everything else that writes bytes, to the run or to a text that becomes a register's value: both by the same code, of which there is
 // one copy this way.
-DEVICE void write(Lane& lane, const Instruction& op) {
+template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
     if (op.code == CODE_TEXT && op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
         TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
         return lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
     }
-    bool puts = op.code >= CODE_FOLD;
-    u32 from = puts ? op.a : op.b;
+    bool puts = op.code <= CODE_PUT_BOOL;
     Writer to = puts ? lane.run() : lane.maker();
     switch (op.code) {
         case CODE_PUT_INT:
-        case CODE_INT_TO_TEXT: print_int(to, lane.integer(from)); break;
+        case CODE_INT_TO_TEXT: print_int(to, lane.integer(op.b)); break;
         case CODE_PUT_FLOAT:
-        case CODE_FLOAT_TO_TEXT: to = make_float(to, lane.real(from)); break;
+        case CODE_FLOAT_TO_TEXT: to = make_float(to, lane.real(op.b)); break;
         case CODE_PUT_BOOL:
-        case CODE_BOOL_TO_TEXT: print_bool(to, lane.reg(from) != 0); break;
+        case CODE_BOOL_TO_TEXT: print_bool(to, lane.reg(op.b) != 0); break;
         case CODE_REPLACE: {
             const u8* text = lane.text(op.b);
             const u8* old = lane.text(op.c);
@@ -150,23 +170,14 @@ DEVICE void write(Lane& lane, const Instruction& op) {
             break;
         }
         default: {
-            u32 function = op.code == CODE_TEXT ? op.d : op.code == CODE_PUT_TEXT ? TEXT_ESCAPE + op.d : TEXT_ESCAPE;
-            if (function == TEXT_ESCAPE + ESCAPE_HTML) {
-                escape_html(to, lane.text(from), lane.length(from));
-                break;
-            }
-            if (function != TEXT_ESCAPE + ESCAPE_NONE) {
-                to = make_text(to, function, lane.text(from), lane.length(from), args.case_tables);
-                break;
-            }
-            // As they are: a fragment, the parts of a concatenation, or a text.
-            u32 parts = op.code == CODE_CONCAT ? op.e : 1;
+            // A concatenation is of parts as they are; a function, of one operand.
+            bool joins = op.code == CODE_CONCAT;
+            u32 function = joins ? TEXT_ESCAPE + ESCAPE_NONE : op.d;
+            u32 parts = joins ? op.e : 1;
 #pragma unroll 1
             for (u32 part = 0; part < parts; ++part) {
-                if (op.code == CODE_CONCAT) from = args.parts[op.d + part];
-                bool folds = op.code == CODE_FOLD;
-                const u8* text = folds ? args.fragment_bytes + args.fragments[op.d].offset : lane.text(from);
-                to.text(text, folds ? op.e : lane.length(from));
+                u32 from = joins ? args.parts[op.d + part] : op.b;
+                to = make_text(to, function, lane.text(from), lane.length(from), args.case_tables);
             }
         }
     }
@@ -176,9 +187,11 @@ DEVICE void write(Lane& lane, const Instruction& op) {
         lane.keep(op.a, to);
 }
 
-DEVICE void execute(Lane& lane, const Instruction& op) {
+template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
-    switch (op.code) {
+    if (op.code <= CODE_PUT_HTML) return put(lane, op);
+    if (op.code <= CODE_REPLACE) return write(lane, op);
+    switch (u32(op.code)) {
         case CODE_END: lane.stop(args.has_call ? LANE_ACTIVE : LANE_FINISHED); break;
         case CODE_FINISH: lane.stop(LANE_FINISHED); break;
         case CODE_JUMP: lane.counter = op.d; break;
@@ -186,14 +199,13 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
             if (!lane.reg(op.a)) lane.counter = op.d;
             break;
         case CODE_COPY: lane.reg(op.a) = lane.reg(op.b); break;
-        // A text's view has the bits that a register has.
-        case CODE_FIELD: lane.reg(op.a) = reinterpret_cast<const u64*>(args.columns[op.d])[lane.place()]; break;
+        case CODE_FIELD: lane.reg(op.a) = value_column(args.columns, op.d)[lane.place()]; break;
         case CODE_LENGTH: lane.reg(op.a) = span_column(args.columns, op.d)[lane.place()].length; break;
         case CODE_ITEM: {
             Span span = span_column(args.columns, op.d)[lane.place()];
             u64 position = lane.reg(op.b);
             if (position >= span.length) return lane.fail(ERROR_OUT_OF_RANGE);
-            lane.reg(op.a) = reinterpret_cast<const u64*>(args.columns[op.e])[span.start + u32(position)];
+            lane.reg(op.a) = value_column(args.columns, op.e)[span.start + u32(position)];
             break;
         }
         case CODE_CONSTANT_ITEM: {
@@ -302,17 +314,6 @@ DEVICE void execute(Lane& lane, const Instruction& op) {
             lane.grow_body(op.e);
             break;
         }
-        case CODE_INT_TO_TEXT:
-        case CODE_FLOAT_TO_TEXT:
-        case CODE_BOOL_TO_TEXT:
-        case CODE_CONCAT:
-        case CODE_TEXT:
-        case CODE_REPLACE:
-        case CODE_FOLD:
-        case CODE_PUT_TEXT:
-        case CODE_PUT_INT:
-        case CODE_PUT_FLOAT:
-        case CODE_PUT_BOOL: write(lane, op); break;
         case CODE_REQUEST: {
             u32 length = lane.length(op.a);
             if (length > lane.left().text) return lane.fail(ERROR_TOO_LARGE);
@@ -349,13 +350,12 @@ DEVICE Instruction fetch(const Instruction* from) {
     return {u16(words.x), u16(words.x >> 16), u16(words.y), u16(words.y >> 16), words.z, words.w};
 }
 
-KERNEL(run_stage, StageArgs, 32) {
-    SHARED_DYNAMIC(u64, shared_registers);
+// Runs the lanes of a warp; `file` has its registers.
+template <bool SPILLED> DEVICE void run_lanes(const StageArgs& args, u64* file) {
     u32 lanes = args.lane_count ? smaller(*args.lane_count, args.lanes) : args.lanes;
     u32 index = global_thread();
-    u64* file = args.registers ? args.registers + u64(blockIdx.x) * (args.register_count + 1) * WARP : shared_registers;
     bool takes_part = index < lanes && args.results[index].outcome == LANE_ACTIVE;
-    Lane lane(args, file, takes_part ? index : 0);
+    Lane<SPILLED> lane(args, file, takes_part ? index : 0);
     if (takes_part)
         begin(lane);
     else
@@ -370,6 +370,16 @@ KERNEL(run_stage, StageArgs, 32) {
         }
     }
     if (takes_part) finish(lane);
+}
+
+KERNEL(run_stage, StageArgs, 32) {
+    SHARED_DYNAMIC(u64, registers);
+    run_lanes<false>(args, registers);
+}
+
+// The same of programs whose registers are more than shared memory has room for.
+KERNEL(run_stage_spilled, StageArgs, 32) {
+    run_lanes<true>(args, args.registers + u64(blockIdx.x) * (args.register_count + 1) * WARP);
 }
 
 KERNEL(decode_answers, DecodeArgs, 128) {

@@ -11,8 +11,22 @@ struct __align__(16) Instruction {
     u32 e;
 };
 
-// In the order of src/program.rs.
+// In the order of src/program.rs: what pages are made of, most of all, is first, then what else writes bytes to the run, then what makes
+// texts, then the rest.
 enum Code : u16 {
+    CODE_FOLD,
+    CODE_PUT_TEXT,
+    CODE_PUT_HTML,
+    CODE_PUT_ESCAPED,
+    CODE_PUT_INT,
+    CODE_PUT_FLOAT,
+    CODE_PUT_BOOL,
+    CODE_INT_TO_TEXT,
+    CODE_FLOAT_TO_TEXT,
+    CODE_BOOL_TO_TEXT,
+    CODE_CONCAT,
+    CODE_TEXT,
+    CODE_REPLACE,
     CODE_END,
     CODE_FINISH,
     CODE_JUMP,
@@ -37,14 +51,8 @@ enum Code : u16 {
     CODE_TRUTH_FLOAT,
     CODE_INT_TO_FLOAT,
     CODE_FLOAT_TO_INT,
-    CODE_INT_TO_TEXT,
-    CODE_FLOAT_TO_TEXT,
-    CODE_BOOL_TO_TEXT,
     CODE_TEXT_TO_INT,
     CODE_TEXT_TO_FLOAT,
-    CODE_CONCAT,
-    CODE_TEXT,
-    CODE_REPLACE,
     CODE_TEXT_TEST,
     CODE_TEXT_LENGTH,
     CODE_LOOP_BEGIN,
@@ -55,12 +63,7 @@ enum Code : u16 {
     CODE_TURN,
     CODE_TURN_KEPT,
     CODE_TURN_END,
-    CODE_FOLD,
     CODE_SEGMENT,
-    CODE_PUT_TEXT,
-    CODE_PUT_INT,
-    CODE_PUT_FLOAT,
-    CODE_PUT_BOOL,
     CODE_REQUEST,
     CODE_STATUS,
     CODE_HEADER,
@@ -141,10 +144,9 @@ struct StageArgs {
     const u64* tables;
     const u64* columns;
     u8* arena;
-    const Fragment* fragments;
     const u8* fragment_bytes;
     const u8* case_tables;
-    // Registers in global memory where the block's shared memory is too small; else null. A warp's share after the other: of each
+    // Registers in global memory, where the block's shared memory is too small. A warp's share after the other: of each
     // register 32 words, and as many for what is left of the lanes' limits.
     u64* registers;
     // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count if that is less.

@@ -92,7 +92,37 @@ template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 len
     }
 }
 
-DEVICE void escape_html(Writer& to, const u8* text, u32 length) { escape_text<HtmlEscape>(to, text, length); }
+// The most common escape, and most texts have nothing to escape: words are tried as they go into the region's.
+DEVICE void escape_html(Writer& to, const u8* text, u32 length) {
+    while (length > 0) {
+        u32 fill = to.written & 7;
+        u32 at = to.written - fill;
+        u32 left = fill + length;
+        u64* out = KEPT(reinterpret_cast<u64*>(to.base + at));
+        u64 begun = to.pending;
+        WordReader words(text - fill, fill);
+        u64 word = words.next(left) & ~0ull << (8 * fill);
+        u64 special = HtmlEscape::special(word);
+        while (special == 0 && left >= 8) {
+            if (at < to.capacity) *GLOBAL(out) = word | begun;
+            begun = 0;
+            out += 1;
+            at += 8;
+            left -= 8;
+            word = words.next(left);
+            special = HtmlEscape::special(word);
+        }
+        // Up to the end, beyond which may be anything, or to the first byte that is replaced.
+        u32 plain = special == 0 ? left : smaller(left, first_byte(special));
+        to.pending = (word & ((1ull << (8 * plain)) - 1)) | begun;
+        to.written = at + plain;
+        if (plain == left) return;
+        text += length - (left - plain) + 1;
+        length = left - plain - 1;
+        u64 instead = HtmlEscape::replacement(static_cast<u8>(word >> (8 * plain)));
+        to.bytes8(instead & low_bytes(7), static_cast<u32>(instead >> 56));
+    }
+}
 
 DEVICE void escape_percent(Writer& to, const u8* text, u32 length) {
     escape_text<PercentEscape<'~'>>(to, text, length);

@@ -32,17 +32,68 @@ DEVICE u64 bytes_within(u64 bytes, u8 low, u8 high) {
 // All bits of each flagged (0x80) byte.
 DEVICE u64 whole_bytes(u64 flags) { return (flags >> 7) * 0xff; }
 
+// How far a pointer is past a word's first byte. A pointer less that stays one into its memory, which a number would not.
+DEVICE u32 past_word(const u8* pointer) { return static_cast<u32>(reinterpret_cast<u64>(pointer)) & 7; }
+
 // The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted
 // byte, which never leave the text's buffer.
 DEVICE u64 load8(const u8* from, u32 count) {
     if (count == 0) return 0;
-    u64 address = reinterpret_cast<u64>(from);
-    const u64* words = reinterpret_cast<const u64*>(address & ~7ull);
-    u32 skip = static_cast<u32>(address & 7);
+    u32 skip = past_word(from);
+    const u64* words = GLOBAL(reinterpret_cast<const u64*>(from - skip));
     u64 bytes = words[0] >> (8 * skip);
     if (skip + count > 8) bytes |= words[1] << (64 - 8 * skip);
     return bytes & low_bytes(count);
 }
+
+// The words of a text from any byte on, by aligned loads, each once and none that has no wanted byte.
+struct WordReader {
+    // The next to be loaded.
+    const u64* words;
+    // Where a word begins: so many bytes (1 to 8) into the one loaded before it. In halves: far is in the upper one, by so many bits.
+    u32 skip;
+    bool far;
+    u32 bits;
+    // Of the one loaded before, from the half on in which a word begins: that half, and the upper half.
+    u32 low;
+    u32 high;
+
+    // The first word's lowest `absent` bytes (0 to 7) are not the text's and may be anything.
+    DEVICE_METHOD WordReader(const u8* from, u32 absent) {
+        skip = past_word(from - 1) + 1;
+        words = GLOBAL(reinterpret_cast<const u64*>(from - skip));
+        far = skip > 4;
+        bits = 8 * (far ? skip - 4 : skip);
+        u64 before = skip + absent < 8 ? words[0] : 0;
+        high = static_cast<u32>(before >> 32);
+        low = far ? high : static_cast<u32>(before);
+        words += 1;
+    }
+
+    // Loads the next one, of which a byte must be wanted.
+    DEVICE_METHOD u64 load() {
+        u64 loaded = words[0];
+        words += 1;
+        return loaded;
+    }
+
+    // The text's next word, the end of which is in `loaded`.
+    DEVICE_METHOD u64 join(u64 loaded) {
+        u32 first = static_cast<u32>(loaded), second = static_cast<u32>(loaded >> 32);
+        u32 middle = far ? first : high, top = far ? second : first;
+        u64 lower = static_cast<u64>(middle) << 32 | low, upper = static_cast<u64>(top) << 32 | middle;
+        low = top;
+        high = second;
+        return static_cast<u32>(lower >> bits) | upper >> bits << 32;
+    }
+
+    // The next word where `left` bytes (0 and up) are wanted; those beyond are anything.
+    DEVICE_METHOD u64 next(u32 left) {
+        u64 loaded = left + skip > 8 ? words[0] : 0;
+        words += 1;
+        return join(loaded);
+    }
+};
 
 // Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing
 // and counts on, so that the caller learns how much room is needed.
@@ -64,6 +115,12 @@ struct Writer {
 
     DEVICE_METHOD bool overflowed() const { return written > capacity; }
 
+    // Goes on where a copy, which a function was given and gave back, has come. What it has in common with this one need not be kept.
+    DEVICE_METHOD void resume(const Writer& copy) {
+        pending = copy.pending;
+        written = copy.written;
+    }
+
     DEVICE_METHOD void byte(u8 byte) { bytes8(byte, 1); }
 
     // The lowest `count` bytes (0 to 8) of a word; the others must be zero.
@@ -79,31 +136,43 @@ struct Writer {
     }
 
     DEVICE_METHOD void text(const u8* from, u32 length) {
-        if (length == 0) return;
-        u64 address = reinterpret_cast<u64>(from);
-        const u64* words = reinterpret_cast<const u64*>(address & ~7ull);
-        u32 skip = static_cast<u32>(address & 7);
-        // Up to the source's first word boundary, then a word a turn.
-        u32 head = smaller(8 - skip, length);
-        bytes8((words[0] >> (8 * skip)) & low_bytes(head), head);
-        u32 left = length - head;
-        words += 1;
-        // Four loads under way at once: the stores between them would keep the compiler from moving them.
-        while (left >= 32) {
-            u64 first = words[0], second = words[1], third = words[2], fourth = words[3];
-            bytes8(first, 8);
-            bytes8(second, 8);
-            bytes8(third, 8);
-            bytes8(fourth, 8);
-            words += 4;
-            left -= 32;
+        u32 fill = written & 7;
+        u64* to = KEPT(reinterpret_cast<u64*>(base + (written - fill)));
+        u32 stored = smaller(length, capacity - smaller(capacity, written));
+        written += length;
+        if (stored == 0) return;
+        u32 left = fill + stored;
+        // Words of the source as they go into the region's. The first begins with what is pending.
+        WordReader words(from - fill, fill);
+        u64 word = (words.next(left) & ~0ull << (8 * fill)) | pending;
+        if (left >= 8) {
+            *GLOBAL(to) = word;
+            to += 1;
+            left -= 8;
+            // Four loads under way at once: the stores between them would keep the compiler from moving them.
+#pragma unroll 1
+            for (; left >= 32; left -= 32) {
+                u64 first = words.load(), second = words.load(), third = words.load(), fourth = words.load();
+                GLOBAL(to)[0] = words.join(first);
+                GLOBAL(to)[1] = words.join(second);
+                GLOBAL(to)[2] = words.join(third);
+                GLOBAL(to)[3] = words.join(fourth);
+                to += 4;
+            }
+            if (left >= 16) {
+                u64 first = words.load(), second = words.load();
+                GLOBAL(to)[0] = words.join(first);
+                GLOBAL(to)[1] = words.join(second);
+                to += 2;
+                left -= 16;
+            }
+            if (left >= 8) {
+                *GLOBAL(to) = words.join(words.load());
+                left -= 8;
+            }
+            word = words.next(left);
         }
-        while (left > 0) {
-            u32 count = smaller(8u, left);
-            bytes8(words[0] & low_bytes(count), count);
-            words += 1;
-            left -= count;
-        }
+        pending = word & ((1ull << (8 * left)) - 1);
     }
 
     // Stores what is pending, padded with zeros to a multiple of 8. More may be written after it.
@@ -112,8 +181,10 @@ struct Writer {
     }
 
     // Stores the word that `written` points into.
-    DEVICE_METHOD void store() {
-        u32 at = written & ~7u;
-        if (at < capacity) *reinterpret_cast<u64*>(base + at) = pending;
+    DEVICE_METHOD void store() { store(written & ~7u, pending); }
+
+    // Stores a word at a multiple of 8, if there is room.
+    DEVICE_METHOD void store(u32 at, u64 word) {
+        if (at < capacity) *GLOBAL(reinterpret_cast<u64*>(base + at)) = word;
     }
 };

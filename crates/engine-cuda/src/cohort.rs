@@ -9,8 +9,8 @@ use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::executor::upload::DeviceService;
 use crate::gpu::{Address, Gpu, GpuError, Grid, SharedGpu, Stream, launch};
 use crate::launch::{
-    ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, StageArgs,
-    TransposeArgs, UNIT, WARP,
+    ColumnArgs, DecodeArgs, HeaderValue, NO_SLOT, Pieces, Regions, RowArgs, SpilledStageArgs,
+    StageArgs, TransposeArgs, UNIT, WARP,
 };
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
@@ -66,6 +66,11 @@ fn register_bytes(registers: u32) -> usize {
     (registers as usize + 1) * WARP * size_of::<u64>()
 }
 
+/// Whether a program's registers are in global memory.
+fn is_spilled(registers: u32) -> bool {
+    register_bytes(registers) > SHARED_REGISTERS_MAX
+}
+
 impl RegionPlaces {
     /// Finds room for them. `registers` is the most that a program has.
     pub(crate) fn new(
@@ -82,7 +87,7 @@ impl RegionPlaces {
             requests: places.take::<View>(lanes * shares.requests as usize),
             headers: places.take::<HeaderValue>(lanes * shares.headers as usize),
             answers: places.take::<View>(lanes * shares.requests as usize),
-            registers: (bytes_of_warp > SHARED_REGISTERS_MAX)
+            registers: is_spilled(registers)
                 .then(|| places.take::<u8>(lanes.div_ceil(WARP) * bytes_of_warp)),
         }
     }
@@ -108,7 +113,7 @@ pub(crate) struct DeviceCohort {
     pub(crate) item_stride: u32,
     /// Two counters: rows needed of items, rows needed of tiles.
     pub(crate) counters: Address,
-    /// 0: registers are in shared memory.
+    /// Registers of programs that have more than shared memory has room for; 0: of this page's none has.
     pub(crate) registers: Address,
 }
 
@@ -218,7 +223,6 @@ impl DeviceCohort {
             tables: page.tables,
             columns: self.columns,
             arena: self.arena,
-            fragments: service.fragments,
             fragment_bytes: service.fragment_bytes,
             case_tables,
             registers: self.registers,
@@ -235,11 +239,12 @@ impl DeviceCohort {
             turns_max: bounded(limits.turns),
             unused: 0,
         };
-        let shared_bytes = match self.registers {
-            Address(0) => register_bytes(program.registers) as u32,
-            _ => 0,
-        };
-        let grid = Grid::over(self.lanes as usize, WARP as u32).with_shared(shared_bytes);
+        let grid = Grid::over(self.lanes as usize, WARP as u32);
+        if is_spilled(program.registers) {
+            // SAFETY: the caller's promise.
+            return unsafe { launch(gpu, stream, grid, &SpilledStageArgs(arguments)) };
+        }
+        let grid = grid.with_shared(register_bytes(program.registers) as u32);
         // SAFETY: the caller's promise.
         unsafe { launch(gpu, stream, grid, &arguments) }
     }

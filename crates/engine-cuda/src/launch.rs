@@ -89,10 +89,9 @@ pub struct StageArgs {
     pub tables: Address,
     pub columns: Address,
     pub arena: Address,
-    pub fragments: Address,
     pub fragment_bytes: Address,
     pub case_tables: Address,
-    /// 0: registers are in shared memory.
+    /// Of `run_stage_spilled` alone.
     pub registers: Address,
     /// 0: lane i is the launch's i-th.
     pub lane_list: Address,
@@ -109,6 +108,11 @@ pub struct StageArgs {
     pub turns_max: u32,
     pub unused: u32,
 }
+
+/// Arguments of `run_stage_spilled`: the same.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct SpilledStageArgs(pub StageArgs);
 
 /// A column that answers are decoded to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -278,6 +282,7 @@ macro_rules! arguments {
 
 arguments! {
     StageArgs = Stage,
+    SpilledStageArgs = StageSpilled,
     DecodeArgs = Decode,
     OffsetsArgs = Offsets,
     TextsArgs = Texts,

@@ -12,6 +12,7 @@
 //! With a filter all positions are tried before the first turn, as the reference does, and a bit each remembers which were kept.
 
 use crate::abi::column_slots;
+use crate::launch::Fragment;
 use rhythm_engine::device::scalar::FOLD_BYTES_MAX;
 use rhythm_engine::page::program::{
     Block, CallResult, Constant, Conversion, Escape, FieldType, LoopFilter, Op, PageProgram,
@@ -41,6 +42,19 @@ pub struct Instruction {
 #[repr(u16)]
 #[allow(missing_docs)]
 pub enum Code {
+    Fold,
+    PutText,
+    PutHtml,
+    PutEscaped,
+    PutInt,
+    PutFloat,
+    PutBool,
+    IntToText,
+    FloatToText,
+    BoolToText,
+    Concat,
+    Text,
+    Replace,
     End,
     Finish,
     Jump,
@@ -65,14 +79,8 @@ pub enum Code {
     TruthFloat,
     IntToFloat,
     FloatToInt,
-    IntToText,
-    FloatToText,
-    BoolToText,
     TextToInt,
     TextToFloat,
-    Concat,
-    Text,
-    Replace,
     TextTest,
     TextLength,
     LoopBegin,
@@ -83,12 +91,7 @@ pub enum Code {
     Turn,
     TurnKept,
     TurnEnd,
-    Fold,
     Segment,
-    PutText,
-    PutInt,
-    PutFloat,
-    PutBool,
     Request,
     Status,
     Header,
@@ -155,9 +158,9 @@ fn bits(constant: &Constant) -> u64 {
 }
 
 impl Page {
-    /// Encodes a page's programs. `fragments` are the service's.
+    /// Encodes a page's programs. `fragments` are where the service's are.
     #[must_use]
-    pub fn encode(program: &PageProgram, fragments: &[Box<[u8]>]) -> Page {
+    pub fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
         let (slots, slot_count) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
@@ -234,7 +237,7 @@ struct Encoder<'a> {
     types: &'a [Type],
     slots: &'a [u32],
     table_starts: &'a [u32],
-    fragments: &'a [Box<[u8]>],
+    fragments: &'a [Fragment],
     stage: Stage,
 }
 
@@ -412,22 +415,25 @@ impl Encoder<'_> {
                 self.repeat(*count, filter.as_ref(), turn, body, otherwise);
             }
             Op::Fragment { fragment } => {
-                let length = self.fragments[*fragment as usize].len();
-                if length <= FOLD_BYTES_MAX {
-                    self.emit(Code::Fold, 0, 0, 0, *fragment, length as u32);
+                let Fragment { offset, length } = self.fragments[*fragment as usize];
+                if length as usize <= FOLD_BYTES_MAX {
+                    self.emit(Code::Fold, 0, 0, 0, offset, length);
                 } else {
                     self.stage.segments += 1;
-                    self.emit(Code::Segment, 0, 0, 0, *fragment, length as u32);
+                    self.emit(Code::Segment, 0, 0, 0, *fragment, length);
                 }
             }
             Op::Put { from, escape } => {
-                let code = match self.kind(*from) {
-                    Type::Text => Code::PutText,
-                    Type::Int => Code::PutInt,
-                    Type::Float => Code::PutFloat,
-                    Type::Bool => Code::PutBool,
+                let code = match (self.kind(*from), escape) {
+                    (Type::Text, Escape::None) => Code::PutText,
+                    (Type::Text, Escape::Html) => Code::PutHtml,
+                    (Type::Text, _) => Code::PutEscaped,
+                    (Type::Int, _) => Code::PutInt,
+                    (Type::Float, _) => Code::PutFloat,
+                    (Type::Bool, _) => Code::PutBool,
                 };
-                self.plain(code, *from, 0, 0, *escape as u32);
+                let function = text_function(TextFunction::Escape(*escape));
+                self.plain(code, 0, *from, 0, function);
             }
             Op::Request { text } => {
                 self.stage.requests += 1;

@@ -4,7 +4,8 @@
 use rhythm_engine_cuda::gpu::emulated::Emulated;
 use rhythm_engine_cuda::gpu::{Address, Arguments, Grid, Kernel, launch};
 use rhythm_engine_cuda::launch::{
-    ColumnArgs, DecodeArgs, OffsetsArgs, RowArgs, StageArgs, TextsArgs, TransposeArgs,
+    ColumnArgs, DecodeArgs, OffsetsArgs, RowArgs, SpilledStageArgs, StageArgs, TextsArgs,
+    TransposeArgs,
 };
 
 fn size<A: Arguments>() -> (Kernel, usize) {
@@ -15,6 +16,7 @@ fn size<A: Arguments>() -> (Kernel, usize) {
 fn the_kernels_take_the_same_structs() {
     let ours = [
         size::<StageArgs>(),
+        size::<SpilledStageArgs>(),
         size::<DecodeArgs>(),
         size::<OffsetsArgs>(),
         size::<TextsArgs>(),

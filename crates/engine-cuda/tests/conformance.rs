@@ -7,9 +7,11 @@ use common::{ORDERS, banking, emulated, executor};
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance::{check, check_with_backend, make_service};
+use rhythm_engine::page::program::Type;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::layout::Layout;
+use std::sync::Arc;
 
 const LIMITS: LaneLimits = LaneLimits {
     body_bytes: 8 << 20,
@@ -114,11 +116,16 @@ fn every_page_with_the_backend_on_the_device() {
     }
 }
 
-fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits) {
+/// `spare`: registers of every stage that nothing uses.
+fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits, spare: usize) {
     for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
         let mut executor = emulated(*order, *layout, limits);
         for seed in seeds.clone() {
-            let service = make_service(seed);
+            let mut service = make_service(seed);
+            let pages = &mut Arc::get_mut(&mut service).expect("nobody else's").pages;
+            for stage in pages.iter_mut().flat_map(|page| &mut page.stages) {
+                stage.registers.extend(vec![Type::Int; spare]);
+            }
             for lanes in [1, 7, 33, if SANITIZED { 40 } else { 100 }] {
                 check(&mut executor, &service, 0, lanes, seed, limits)
                     .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
@@ -132,7 +139,13 @@ fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits) {
 
 #[test]
 fn any_program() {
-    programs(if SANITIZED { 0..12 } else { 0..60 }, LIMITS);
+    programs(if SANITIZED { 0..12 } else { 0..60 }, LIMITS, 0);
+}
+
+/// Shared memory has room for 191 registers.
+#[test]
+fn any_program_with_its_registers_in_global_memory() {
+    programs(if SANITIZED { 0..4 } else { 0..20 }, LIMITS, 200);
 }
 
 #[test]
@@ -142,7 +155,7 @@ fn any_program_at_every_limit() {
         text_bytes: 200,
         turns: 9,
     };
-    programs(if SANITIZED { 300..312 } else { 300..360 }, limits);
+    programs(if SANITIZED { 300..312 } else { 300..360 }, limits, 0);
 }
 
 /// More lanes than the threads that add up their sizes.

@@ -159,7 +159,7 @@ impl DeviceService {
         let fragment_bytes = bundle.push(&bytes);
         let mut places = Vec::new();
         for program in &service.pages {
-            let page = Page::encode(program, &service.fragments);
+            let page = Page::encode(program, &table);
             let stages: Vec<[usize; 3]> = (page.stages.iter())
                 .map(|stage| {
                     let constants: Vec<StageConstant> = (stage.constants.iter())

@@ -92,7 +92,11 @@ macro_rules! kernels {
 }
 
 kernels! {
-    "stage": [Stage = "run_stage", Decode = "decode_answers"],
+    "stage": [
+        Stage = "run_stage",
+        StageSpilled = "run_stage_spilled",
+        Decode = "decode_answers",
+    ],
     "layout": [
         Offsets = "lane_offsets",
         Row = "render_row",
