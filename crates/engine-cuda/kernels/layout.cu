@@ -342,7 +342,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     SHARED_ARRAY(u8, waiting, WARP * TURN_BYTES);
     const Pieces& pieces = args.pieces;
     u32 warp = threadIdx.x / WARP, thread = warp_lane();
-    u32 rows = args.tile_rows[blockIdx.x];
+    // Tiles past the last lane were not rendered.
+    u32 rows = blockIdx.x * WARP < lanes_of(pieces) ? args.tile_rows[blockIdx.x] : 0;
     const u8* tile = args.tiles + u64(blockIdx.x) * args.rows_capacity * (WARP * UNIT);
     const uint4* from = reinterpret_cast<const uint4*>(tile) + threadIdx.x;
     // What each warp knows of its own lanes: bytes that wait, where the body goes on, and how far it may; 0 for a lane without one.
