@@ -311,7 +311,13 @@ fn a_cohort_in_parts_is_the_same() {
     let service = make_service(8);
     for layout in Layout::ALL {
         let mut launches = Vec::new();
-        for launch_bytes in [usize::MAX, 40 << 10, 1] {
+        // Some lanes of the layout's own size.
+        let some_lanes = if *layout == Layout::Runs {
+            80 << 10
+        } else {
+            200 << 10
+        };
+        for launch_bytes in [usize::MAX, some_lanes, 1] {
             let options = Options {
                 launch_bytes,
                 ..options(*layout, 1)
