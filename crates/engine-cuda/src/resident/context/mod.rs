@@ -1,28 +1,28 @@
 //! A cohort in flight: its memory for one page, and the launches from parsed requests to answers.
 #![allow(unsafe_code)]
 
+mod host_backend;
+mod read_back;
+
 use super::ResidentOptions;
-use super::answer::Answer;
 use super::heads::{BeginArgs, Heads};
-use crate::abi::{LaneResult, NO_TEXT, Outcome, SessionKey};
+use crate::abi::SessionKey;
 use crate::besim::{ANSWER_BYTES, BesimTables};
 use crate::cohort::{
     Destination, DeviceCohort, Places, RegionPlaces, Tiles, render_columns, render_row,
     transpose_columns,
 };
 use crate::executor::job::Room;
-use crate::executor::upload::{DeviceService, read, upload};
+use crate::executor::upload::{DeviceService, upload};
 use crate::gpu::{
     Address, DeviceBuffer, GpuError, Grid, Mark, PinnedBuffer, SharedGpu, Stream, launch,
 };
-use crate::launch::{DeliveredText, LaneOffsets, OffsetsArgs, PAD, TextsArgs, UNIT, WARP};
+use crate::launch::{LaneOffsets, UNIT};
 use crate::layout::Layout;
 use crate::parser::{Lanes, PageParams};
 use crate::program::Code;
 use crate::sessions::DeviceSessions;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::View;
-use rhythm_engine::device::Segment;
 use rhythm_engine::page::program::{FieldType, PageProgram};
 
 /// What all cohorts share.
@@ -386,279 +386,5 @@ impl Context {
             rows_used: self.memory.address().plus(self.places.tile_rows),
             rows: plan.room.rows,
         }
-    }
-
-    /// The backend on the host (the paper's Titan A): requests come across PCIe one behind the other, and answers go back likewise.
-    ///
-    /// # Safety
-    /// As [`Context::process`].
-    unsafe fn answer_on_host(
-        &mut self,
-        cohort: &DeviceCohort,
-        bank: &Bank,
-    ) -> Result<(), GpuError> {
-        let gpu = self.gpu.clone();
-        let stream = self.stream;
-        let lanes = cohort.lanes as usize;
-        let stride = cohort.regions.request_stride as usize;
-        let offsets = self.memory.address().plus(self.places.offsets);
-        // Where things are in the pinned memory: what comes, then what goes.
-        let mut places = Places::default();
-        let results = places.take::<LaneResult>(lanes);
-        let requests = places.take::<DeliveredText>(lanes * stride);
-        // Of lanes that have their answer already, such as a redirection.
-        let header_count = lanes * cohort.regions.header_stride as usize;
-        let headers = places.take::<DeliveredText>(header_count);
-        let request_bytes = lanes * (cohort.regions.text_stride as usize).max(UNIT);
-        let texts = places.take::<u8>(request_bytes);
-        let views = places.take::<View>(lanes * stride);
-        let answers = places.take::<u8>(lanes * stride * ANSWER_BYTES as usize);
-        self.pinned.grow(places.0)?;
-        let at = |place: usize| self.pinned.address().plus(place);
-        let sums = OffsetsArgs {
-            results: cohort.results,
-            offsets,
-            lanes: cohort.lanes,
-            runs_only: 1,
-        };
-        let one_block = Grid {
-            blocks: 1,
-            threads: 256,
-            shared_bytes: 0,
-        };
-        let deliver = TextsArgs {
-            results: cohort.results,
-            offsets,
-            lane_list: Address(0),
-            arena: cohort.arena,
-            results_out: at(results),
-            requests_out: at(requests),
-            headers_out: at(headers),
-            texts_out: at(texts),
-            regions: cohort.regions,
-            lanes: cohort.lanes,
-            requests_capacity: (lanes * stride) as u32,
-            headers_capacity: header_count as u32,
-            texts_capacity: request_bytes as u32,
-        };
-        // SAFETY: the caller's promise; the pinned memory is as large as the capacities say.
-        unsafe {
-            launch(&*gpu, stream, one_block, &sums)?;
-            launch(&*gpu, stream, Grid::over(lanes, 128), &deliver)?;
-        }
-        gpu.synchronize(stream)?;
-        // SAFETY: the stream has been waited for, and nothing else uses the pinned memory.
-        let memory = unsafe { self.pinned.bytes_mut() };
-        let (come, go) = memory.split_at_mut(views);
-        let result_of = |lane| read::<LaneResult>(come, results, lane);
-        let text_bytes = (0..lanes)
-            .map(result_of)
-            .filter(|result| {
-                matches!(
-                    Outcome::of(result.outcome),
-                    Outcome::Active | Outcome::Finished
-                )
-            })
-            .map(|result| u64::from(result.texts_length));
-        if text_bytes.sum::<u64>() > request_bytes as u64 {
-            // Then the kernel has brought none.
-            let why = "the requests to the backend are longer than the texts that the page makes";
-            return Err(GpuError::Failed(why.to_owned()));
-        }
-        let mut next_request = 0;
-        let mut used = 0;
-        let mut body = Vec::new();
-        for lane in 0..lanes {
-            let result = result_of(lane);
-            let asked = match Outcome::of(result.outcome) {
-                Outcome::Active => (result.request_count as usize).min(stride),
-                _ => 0,
-            };
-            for place in 0..stride {
-                let mut view = View {
-                    offset: 0,
-                    length: NO_TEXT,
-                };
-                if place < asked {
-                    let request: DeliveredText = read(come, requests, next_request);
-                    next_request += 1;
-                    let text = texts + request.text.offset as usize;
-                    body.clear();
-                    bank.answer(&come[text..text + request.text.length as usize], &mut body);
-                    view = View {
-                        offset: (self.places.answer_base + used) as u32,
-                        length: body.len() as u32,
-                    };
-                    go[answers - views + used..][..body.len()].copy_from_slice(&body);
-                    used += body.len().next_multiple_of(UNIT);
-                }
-                let start = (lane * stride + place) * size_of::<View>();
-                go[start..start + 4].copy_from_slice(&view.offset.to_ne_bytes());
-                go[start + 4..start + 8].copy_from_slice(&view.length.to_ne_bytes());
-            }
-        }
-        let to = cohort.arena.plus(self.places.answer_base);
-        let at = |place: usize| self.pinned.address().plus(place);
-        // SAFETY: the regions are as large as the pinned ones, which are left alone until the stream is waited for again.
-        unsafe {
-            gpu.copy(
-                stream,
-                cohort.answers,
-                at(views),
-                lanes * stride * size_of::<View>(),
-            )?;
-            gpu.copy(stream, to, at(answers), used)
-        }
-    }
-
-    /// What the cohort's lanes came to, and the counters: after the stream has been waited for.
-    pub(super) fn results(&mut self) -> Result<(Vec<LaneResult>, [u32; 4]), GpuError> {
-        let Some(cohort) = self.cohort else {
-            return Ok((Vec::new(), [0; 4]));
-        };
-        let lanes = cohort.lanes as usize;
-        let bytes = lanes * size_of::<LaneResult>();
-        let results = self.bring_back(cohort.results, bytes)?;
-        let results = (0..lanes).map(|lane| read(&results, 0, lane)).collect();
-        let counters = self.bring_back(cohort.counters, 16)?;
-        Ok((results, [0, 1, 2, 3].map(|index| read(&counters, 0, index))))
-    }
-
-    /// The answers of the cohort just run, as they would be sent: stitched by the host where only runs left the device, gathered
-    /// where they are columns. For looking at them, not for speed.
-    pub(super) fn answers(
-        &mut self,
-        layout: Layout,
-        fragments: &[Box<[u8]>],
-    ) -> Result<Vec<Answer>, GpuError> {
-        let (Some(cohort), Some(plan)) = (self.cohort, self.plan.clone()) else {
-            return Ok(Vec::new());
-        };
-        let (results, _) = self.results()?;
-        let lanes = results.len();
-        let base = self.memory.address();
-        let count = self.bring_back(base.plus(self.places.lane_count), 4)?;
-        let count = (read::<u32>(&count, 0, 0) as usize).min(lanes);
-        let tickets = self.bring_back(base.plus(self.places.tickets), lanes * 4)?;
-        let heads = self.bring_back(base.plus(self.places.head_lengths), lanes * 4)?;
-        let out = match layout {
-            Layout::C => {
-                self.bring_back(self.tiles.address(), Tiles::bytes(lanes, plan.room.rows))?
-            }
-            _ => self.bring_back(base.plus(self.places.out), self.places.out_bytes)?,
-        };
-        let tile_rows =
-            self.bring_back(base.plus(self.places.tile_rows), Tiles::count(lanes) * 4)?;
-        let stride = cohort.regions.segment_stride as usize;
-        let segments = self.bring_back(
-            cohort.regions.segments,
-            lanes * stride * size_of::<Segment>(),
-        )?;
-        let answers = results
-            .iter()
-            .enumerate()
-            .take(count)
-            .map(|(lane, result)| {
-                let outcome = Outcome::of(result.outcome);
-                let head = read::<u32>(&heads, 0, lane) as usize;
-                let bytes = match (outcome, layout) {
-                    (Outcome::Finished, Layout::C) => {
-                        let rows: u32 = read(&tile_rows, 0, lane / WARP);
-                        let tile =
-                            Tiles::bytes(lane / WARP * WARP, plan.room.rows) + lane % WARP * UNIT;
-                        let units =
-                            (0..rows as usize).map(|row| &out[tile + row * WARP * UNIT..][..UNIT]);
-                        units
-                            .flat_map(|unit| unit.iter().copied().take_while(|byte| *byte != PAD))
-                            .collect()
-                    }
-                    (Outcome::Finished, Layout::Runs) => {
-                        let start = lane * plan.pitch;
-                        let run = &out[start + head..][..result.run_length as usize];
-                        let mut bytes = out[start..start + head].to_vec();
-                        let mut at = 0;
-                        for index in 0..result.segment_count as usize {
-                            let segment: Segment = read(&segments, 0, lane * stride + index);
-                            bytes.extend_from_slice(&run[at..segment.run_end as usize]);
-                            bytes.extend_from_slice(&fragments[segment.fragment as usize]);
-                            at = segment.run_end as usize;
-                        }
-                        bytes.extend_from_slice(&run[at..]);
-                        bytes
-                    }
-                    (Outcome::Finished, _) => {
-                        out[lane * plan.pitch..][..head + result.body_length as usize].to_vec()
-                    }
-                    _ => Vec::new(),
-                };
-                Answer {
-                    request: read(&tickets, 0, lane),
-                    outcome,
-                    bytes,
-                }
-            });
-        Ok(answers.collect())
-    }
-
-    /// Lanes of the cohort just run that have their answer.
-    pub(super) fn finished(&mut self) -> Result<usize, GpuError> {
-        let (results, _) = self.results()?;
-        let finished = |result: &&LaneResult| Outcome::of(result.outcome) == Outcome::Finished;
-        Ok(results.iter().filter(finished).count())
-    }
-
-    /// Bytes written for a finished lane, and those of its answer, on average.
-    pub(super) fn answer_bytes(&mut self, layout: Layout) -> Result<[f64; 2], GpuError> {
-        let (results, _) = self.results()?;
-        let finished = |result: &&LaneResult| Outcome::of(result.outcome) == Outcome::Finished;
-        let count = results.iter().filter(finished).count().max(1) as f64;
-        let lanes = results.len();
-        let base = self.memory.address();
-        let heads = self.bring_back(base.plus(self.places.head_lengths), lanes * 4)?;
-        let heads: u64 = (results.iter().enumerate())
-            .filter(|(_, result)| finished(result))
-            .map(|(lane, _)| u64::from(read::<u32>(&heads, 0, lane)))
-            .sum();
-        let runs_only = layout == Layout::Runs;
-        let bodies = results.iter().filter(finished);
-        let own: u64 = bodies
-            .map(|r| {
-                u64::from(if runs_only {
-                    r.run_length
-                } else {
-                    r.body_length
-                })
-            })
-            .sum();
-        let own = (heads + own) as f64 / count;
-        let written = match layout {
-            Layout::Row | Layout::Runs => own,
-            Layout::A | Layout::B | Layout::C => {
-                let tile_rows =
-                    self.bring_back(base.plus(self.places.tile_rows), Tiles::count(lanes) * 4)?;
-                let rows: u64 = (0..Tiles::count(lanes))
-                    .map(|tile| u64::from(read::<u32>(&tile_rows, 0, tile)))
-                    .sum();
-                let columns = (rows as usize * WARP * UNIT) as f64 / count;
-                if layout == Layout::C {
-                    columns
-                } else {
-                    columns + own
-                }
-            }
-        };
-        Ok([written, own])
-    }
-
-    fn bring_back(&mut self, from: Address, bytes: usize) -> Result<Vec<u8>, GpuError> {
-        if bytes == 0 {
-            return Ok(Vec::new());
-        }
-        self.back.grow(bytes)?;
-        // SAFETY: the source is the context's, and the copy is waited for.
-        unsafe { self.gpu.copy(self.stream, self.back.address(), from, bytes) }?;
-        self.gpu.synchronize(self.stream)?;
-        // SAFETY: the stream has been waited for.
-        Ok(unsafe { &self.back.bytes()[..bytes] }.to_vec())
     }
 }
