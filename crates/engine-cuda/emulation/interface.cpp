@@ -54,9 +54,14 @@ void* rhythm_emulation_allocate(unsigned long bytes, int zeroed) {
 
 void rhythm_emulation_free(void* memory) { free(memory); }
 
-void rhythm_emulation_copy(void* to, const void* from, unsigned long bytes) { memmove(to, from, bytes); }
+// Of no bytes, as the driver does it: the addresses are not looked at.
+void rhythm_emulation_copy(void* to, const void* from, unsigned long bytes) {
+    if (bytes > 0) memmove(to, from, bytes);
+}
 
-void rhythm_emulation_fill(void* to, int value, unsigned long bytes) { memset(to, value, bytes); }
+void rhythm_emulation_fill(void* to, int value, unsigned long bytes) {
+    if (bytes > 0) memset(to, value, bytes);
+}
 
 // Runs a kernel to its end. 0: done; 1: it cannot be launched so; 2: it failed. `error` says why.
 int rhythm_emulation_launch(const char* name, unsigned blocks, unsigned threads, unsigned shared_bytes, const void* args,
