@@ -25,7 +25,7 @@ pub struct Work {
     pub service: Arc<Service>,
     /// Index of the page in [`Service::pages`].
     pub page: usize,
-    /// The cohort. `cohort.stage` says which stage is to be run; the executor raises it by one.
+    /// The cohort. `cohort.stage` says which stage is to be run; the executor raises it past all that it has run.
     pub cohort: Box<Cohort>,
     /// The submitter's own key.
     pub token: u64,
@@ -56,6 +56,9 @@ pub enum Refusal {
 /// [`BadAnswer`](crate::cohort::LaneError::BadAnswer)) and clear the requests; run the stage's program; then, if the stage
 /// ends with a call, leave the new requests in [`Cohort::requests`] (lanes that asked nothing stay active), else finish
 /// the lanes that are still active; and raise [`Cohort::stage`].
+///
+/// A device that has the page's backend, too, may answer the requests itself and run the stages that follow at once: then the
+/// stage rises by as many, and no requests are left of the calls answered.
 pub trait Executor {
     /// Its name, as in `--device` and in metrics.
     fn name(&self) -> &'static str;
