@@ -1,11 +1,14 @@
 //! With the feature `emulation`: compiles the kernels and the emulation as C++ and links all of it.
 //!
 //! - `-fno-strict-aliasing`: kernels read bytes as words and vectors, which nvcc's programs may.
-//! - `-ffp-contract=off`: as nvcc is told `-fmad=false`; floating point is then the same everywhere.
-//! - No `-fwrapv`: an overflow of a signed integer is a mistake for nvcc, too, and the sanitizer shows it.
+//! - `-ffp-contract=off`: as nvcc is told `-fmad=false`; floating point is then the same
+//!   everywhere.
+//! - No `-fwrapv`: an overflow of a signed integer is a mistake for nvcc, too, and the sanitizer
+//!   shows it.
 //! - `-Wno-unknown-pragmas`: `#pragma unroll` is nvcc's.
 //!
-//! With `RHYTHM_EMULATION_SANITIZE=1` in the environment, under the address and the undefined-behavior sanitizer: see `emulation/README.md`.
+//! With `RHYTHM_EMULATION_SANITIZE=1` in the environment, under the address and the
+//! undefined-behavior sanitizer: see `emulation/README.md`.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

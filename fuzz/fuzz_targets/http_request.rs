@@ -1,4 +1,5 @@
-//! Requests, cut at every place: the head, and content in chunks behind it, must come out as they do whole.
+//! Requests, cut at every place: the head, and content in chunks behind it, must come out as they
+//! do whole.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

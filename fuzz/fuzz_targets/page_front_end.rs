@@ -1,5 +1,6 @@
-//! Any bytes as a service: `service.toml`, a page's header and template, and a template it may use, divided by NUL
-//! bytes. The compiler must answer, with programs or mistakes, within bounded time and memory.
+//! Any bytes as a service: `service.toml`, a page's header and template, and a template it may use,
+//! divided by NUL bytes. The compiler must answer, with programs or mistakes, within bounded time
+//! and memory.
 
 #![no_main]
 

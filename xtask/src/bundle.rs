@@ -15,9 +15,11 @@ const SCRIPT: &str = include_str!("run-on-gpu");
 /// What is tried.
 const SERVICE: &str = "services/banking";
 
-/// Try Rhythm on a GPU: conformance, the benchmark and compute-sanitizer, in less than eight minutes.
+/// Try Rhythm on a GPU: conformance, the benchmark and compute-sanitizer, in less than eight
+/// minutes.
 ///
-/// For another machine: `--bundle DIR`, then there, without cargo or a network, `DIR/run OUT`. For this one: `--here OUT`.
+/// For another machine: `--bundle DIR`, then there, without cargo or a network, `DIR/run OUT`. For
+/// this one: `--here OUT`.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Args {

@@ -10,9 +10,9 @@ use std::path::Path;
 
 /// Compile the kernels into crates/engine-cuda/kernels/built/, which is committed.
 ///
-/// Each kernels/*.cu becomes an image of sm_90 machine code and PTX. What its kernels need (registers, memory, spills) is recorded
-/// and compared with kernels/bounds.toml. nvcc is $RHYTHM_NVCC, or the PATH's, or is installed from PyPI below target/;
-/// it needs a C++ compiler.
+/// Each kernels/*.cu becomes an image of sm_90 machine code and PTX. What its kernels need
+/// (registers, memory, spills) is recorded and compared with kernels/bounds.toml. nvcc is
+/// $RHYTHM_NVCC, or the PATH's, or is installed from PyPI below target/; it needs a C++ compiler.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail where what is committed is not what would be written

@@ -21,8 +21,8 @@ const PACKAGES: [&str; 4] = [
 /// The file of an environment that says that all of them are in it.
 const MARKER: &str = "packages-installed";
 
-/// Source to PTX. No multiplication is fused with an addition, so that doubles are those of a CPU. No line numbers:
-/// they double an image and hold the times and folders of the sources.
+/// Source to PTX. No multiplication is fused with an addition, so that doubles are those of a CPU.
+/// No line numbers: they double an image and hold the times and folders of the sources.
 const TO_PTX: [&str; 6] = [
     "-std=c++17",
     "-fmad=false",
@@ -65,10 +65,12 @@ pub(crate) struct Module {
 }
 
 impl Nvcc {
-    /// The one that `RHYTHM_NVCC` names; else the PATH's, if its version is right; else one from PyPI, installed below `target`.
+    /// The one that `RHYTHM_NVCC` names; else the PATH's, if its version is right; else one from
+    /// PyPI, installed below `target`.
     ///
     /// # Errors
-    /// The one named is not of the right version, or none can be installed; or there is no g++, which it reads the sources with.
+    /// The one named is not of the right version, or none can be installed; or there is no g++,
+    /// which it reads the sources with.
     pub(crate) fn find(target: &Path) -> Result<Nvcc> {
         output_of(Command::new("g++").arg("--version"))
             .context("nvcc needs a C++ compiler (Debian: apt-get install g++)")?;
@@ -103,7 +105,8 @@ impl Nvcc {
 
     /// The one of a Python environment that [`install`] made.
     fn installed_in(environment: &Path) -> Result<Nvcc> {
-        // Written last: an installation that was cut short has none, and one of other packages has another.
+        // Written last: an installation that was cut short has none, and one of other packages has
+        // another.
         let marker = fs::read_to_string(environment.join(MARKER)).unwrap_or_default();
         ensure!(marker == PACKAGES.join("\n"), "nvcc is not installed");
         let lib = environment.join("lib");
@@ -130,10 +133,12 @@ impl Nvcc {
             .to_owned())
     }
 
-    /// Compiles `source`, a file name in `folder`, by way of `scratch`, an absolute folder that exists.
+    /// Compiles `source`, a file name in `folder`, by way of `scratch`, an absolute folder that
+    /// exists.
     ///
-    /// The image depends on the sources alone. nvcc names what is internal to a module by a hash of the folder it lies in;
-    /// so we go by way of PTX, where those names are still text, and put zeros for the hash.
+    /// The image depends on the sources alone. nvcc names what is internal to a module by a hash of
+    /// the folder it lies in; so we go by way of PTX, where those names are still text, and put
+    /// zeros for the hash.
     ///
     /// # Errors
     /// The sources are wrong, or the compiler cannot work; its words are in the error.

@@ -1,10 +1,12 @@
-//! What kernels need of a multiprocessor: as ptxas reports it, as it is recorded, and how much they may.
+//! What kernels need of a multiprocessor: as ptxas reports it, as it is recorded, and how much they
+//! may.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a kernel needs, or a function that kernels call: of that the registers are its kernels', and 0 here.
+/// What a kernel needs, or a function that kernels call: of that the registers are its kernels',
+/// and 0 here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct KernelResources {
     /// The file it is in, without `.cu`.
@@ -103,7 +105,8 @@ pub(crate) fn of_ptxas(report: &str, module: &str) -> Result<BTreeMap<String, Ke
             if is_called && stores == 0 && loads == 0 {
                 continue;
             }
-            // ptxas does not say which kernels call a function: one that spills is listed beside them.
+            // ptxas does not say which kernels call a function: one that spills is listed beside
+            // them.
             let name = if is_called {
                 called_name(&function)
             } else {

@@ -1,8 +1,11 @@
-//! The limit: a server that does nothing but receive, find the end of each request's head, and send one constant page.
+//! The limit: a server that does nothing but receive, find the end of each request's head, and send
+//! one constant page.
 //!
-//! One thread on bare epoll, with no request parsed, no page rendered and nothing between the system calls that could be left out. What it reaches on
-//! a machine is what the kernel leaves for any server on one core with one `recv` and one `send` per request; a real server's figure is given as a
-//! ratio to it. It serves HTTP/1.1 requests without a body (GET), also pipelined and split anywhere, and keeps every connection open.
+//! One thread on bare epoll, with no request parsed, no page rendered and nothing between the
+//! system calls that could be left out. What it reaches on a machine is what the kernel leaves for
+//! any server on one core with one `recv` and one `send` per request; a real server's figure is
+//! given as a ratio to it. It serves HTTP/1.1 requests without a body (GET), also pipelined and
+//! split anywhere, and keeps every connection open.
 
 use memchr::memmem::Finder;
 use rhythm_net::{ListenOptions, Listener};
@@ -46,11 +49,13 @@ const STOP_ASKED_EVERY: Timespec = Timespec {
 /// What stands for the listener.
 const LISTENER: u64 = u64::MAX;
 
-/// Serves until `stop` says so, which is asked every 100 ms when nothing happens, and now and then under load. `ready` is told the address once clients can connect.
+/// Serves until `stop` says so, which is asked every 100 ms when nothing happens, and now and then
+/// under load. `ready` is told the address once clients can connect.
 ///
 /// # Errors
 ///
-/// When the address cannot be listened on (the error says why), or the system has no descriptors left to start with.
+/// When the address cannot be listened on (the error says why), or the system has no descriptors
+/// left to start with.
 pub fn run(
     options: &LimitOptions,
     ready: impl FnOnce(SocketAddr),
@@ -110,7 +115,8 @@ fn accept(listener: &Listener, epoll: &OwnedFd, clients: &mut Vec<Option<Client>
     while let Ok(socket) = net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
     {
         let index = socket.as_raw_fd() as usize;
-        // Edge-triggered: one registration for a connection's life, and no second look by the kernel at what was read already.
+        // Edge-triggered: one registration for a connection's life, and no second look by the
+        // kernel at what was read already.
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(epoll, &socket, EventData::new_u64(index as u64), interest).is_err() {
             continue;
@@ -168,7 +174,8 @@ struct Client {
 struct Over;
 
 impl Client {
-    /// Does what `flags` allow. Edge-triggered, so the socket is read until it has no more and written until it takes no more.
+    /// Does what `flags` allow. Edge-triggered, so the socket is read until it has no more and
+    /// written until it takes no more.
     fn serve(
         &mut self,
         flags: EventFlags,
@@ -235,7 +242,8 @@ impl Client {
     /// Sends what is owed, as far as the socket takes it.
     fn send(&mut self, responses: &Responses) -> Result<(), Over> {
         while self.owed > 0 {
-            // Where in a response the owed bytes begin; the first copy serves a lone request, so that it stays in the cache.
+            // Where in a response the owed bytes begin; the first copy serves a lone request, so
+            // that it stays in the cache.
             let begin = (responses.length - self.owed % responses.length) % responses.length;
             let end = responses.bytes.len().min(begin + self.owed);
             match net::send(

@@ -1,5 +1,5 @@
-//! The load generator against a small bank of its own kind: it must find nothing wrong with a right one, and each
-//! wrong thing in one that has it.
+//! The load generator against a small bank of its own kind: it must find nothing wrong with a right
+//! one, and each wrong thing in one that has it.
 
 use rhythm_bench::load::{LoadOptions, Page, Report, run};
 use rhythm_besim::{Bank, Date};

@@ -1,8 +1,9 @@
 //! The protocol: a query in, the body of an answer out.
 //!
-//! A query is `1&command&argument&...`, arguments percent-encoded as in forms. A body is `<pre>`, a line with the status (0 good, 1
-//! bad), a line for each row with its columns joined by `&`, and `</pre>`. Whatever a query is, it gets an answer: a bad one has
-//! status 1 and one row that says why.
+//! A query is `1&command&argument&...`, arguments percent-encoded as in forms. A body is `<pre>`, a
+//! line with the status (0 good, 1 bad), a line for each row with its columns joined by `&`, and
+//! `</pre>`. Whatever a query is, it gets an answer: a bad one has status 1 and one row that says
+//! why.
 
 use crate::bank::{Bank, Bill, ConfirmationHash, digits};
 use crate::date::Date;
@@ -231,7 +232,8 @@ fn split(query: &[u8]) -> Result<(u32, Arguments<'_>, usize), Refusal> {
     Ok((command, arguments, count))
 }
 
-/// The bytes an argument stands for; `None` among them where a `%` is not followed by two hexadecimal digits.
+/// The bytes an argument stands for; `None` among them where a `%` is not followed by two
+/// hexadecimal digits.
 fn decoded(argument: &[u8]) -> impl Iterator<Item = Option<u8>> {
     let mut rest = argument;
     core::iter::from_fn(move || {

@@ -1,7 +1,8 @@
 //! What the bank knows of each user.
 //!
-//! Every value is computed from the user's id when asked for. Changes (a new payee, a transfer) are confirmed but not kept, as
-//! in the original BeSim: this makes every answer something a client can check.
+//! Every value is computed from the user's id when asked for. Changes (a new payee, a transfer) are
+//! confirmed but not kept, as in the original BeSim: this makes every answer something a client can
+//! check.
 
 use crate::date::Date;
 use crate::mix::{Purpose, Stream, mix32, mix64};
@@ -98,7 +99,8 @@ pub struct Profile {
     phone: u32,
 }
 
-/// The confirmation of a change: two letters for the command and twelve hexadecimal digits for what was sent.
+/// The confirmation of a change: two letters for the command and twelve hexadecimal digits for what
+/// was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation {
     prefix: [u8; 2],
@@ -133,7 +135,8 @@ impl Bank {
         0 < user && user <= self.users as u64
     }
 
-    /// How many accounts a user has (1 to [`MAX_ACCOUNTS`]), and how many bills (2 to [`MAX_BILLS`]).
+    /// How many accounts a user has (1 to [`MAX_ACCOUNTS`]), and how many bills (2 to
+    /// [`MAX_BILLS`]).
     #[inline]
     const fn counts(user: u32) -> (u32, u32) {
         let (accounts, bills) =
@@ -265,7 +268,8 @@ impl Bank {
         Md5::digest(&password[..7 + digits.len()]).into()
     }
 
-    /// The confirmation of command 6, 7, 10 or 11 with these arguments after the user's id, as sent but decoded.
+    /// The confirmation of command 6, 7, 10 or 11 with these arguments after the user's id, as sent
+    /// but decoded.
     #[must_use]
     pub fn confirmation<'a>(
         &self,
@@ -281,8 +285,9 @@ impl Bank {
         hash.finish()
     }
 
-    /// A transfer between two accounts of a user: both with their new balances, as the answer has them. `None` if either is not the user's, if they are
-    /// the same, or if the first has not that much.
+    /// A transfer between two accounts of a user: both with their new balances, as the answer has
+    /// them. `None` if either is not the user's, if they are the same, or if the first has not that
+    /// much.
     #[must_use]
     pub fn transfer(
         &self,
@@ -308,7 +313,8 @@ impl Bank {
     }
 }
 
-/// The number of a user's account. Distinct for distinct users below 2^29, since `mix32` is a bijection.
+/// The number of a user's account. Distinct for distinct users below 2^29, since `mix32` is a
+/// bijection.
 #[inline(always)]
 const fn account_number(user: u32, index: u32) -> u64 {
     1_000_000_000 + mix32((user << 3) | index) as u64
@@ -409,7 +415,8 @@ impl Check {
         out.extend_from_slice(self.memo.as_bytes());
     }
 
-    /// Appends the path of the front's picture, relative to the service's static files: `checks/front_3.png`.
+    /// Appends the path of the front's picture, relative to the service's static files:
+    /// `checks/front_3.png`.
     pub fn write_front(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"checks/front_");
         out.extend_from_slice(&[b'0' + self.front]);
@@ -462,8 +469,8 @@ fn write_number(value: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[start..]);
 }
 
-/// Takes a confirmation's arguments a byte at a time: FNV-1a, with a mixing where an argument ends, so
-/// that `a`, `bc` and `ab`, `c` differ.
+/// Takes a confirmation's arguments a byte at a time: FNV-1a, with a mixing where an argument ends,
+/// so that `a`, `bc` and `ab`, `c` differ.
 pub(crate) struct ConfirmationHash {
     prefix: [u8; 2],
     state: u64,

@@ -9,7 +9,8 @@ pub struct Date {
     days: u32,
 }
 
-/// Days from 0000-03-01 to 1970-01-01. Years that begin in March have their leap day last, which makes both directions formulas.
+/// Days from 0000-03-01 to 1970-01-01. Years that begin in March have their leap day last, which
+/// makes both directions formulas.
 const MARCH_TO_EPOCH: u32 = 719_468;
 
 /// Days in 400 years.

@@ -1,9 +1,10 @@
 //! BeSim, the backend simulator of SPECweb's Banking workload, as a pure function.
 //!
-//! A [`Bank`] keeps nothing but its number of users: accounts, bills, checks and addresses are computed from the
-//! user id each time they are asked for, so that any answer can be foretold by whoever has the same function.
-//! [`Bank::answer`] is the backend's side (a query in, an answer's body out); the typed accessors
-//! ([`Bank::accounts`], [`Bank::bills`], ...) are for those who check pages.
+//! A [`Bank`] keeps nothing but its number of users: accounts, bills, checks and addresses are
+//! computed from the user id each time they are asked for, so that any answer can be foretold by
+//! whoever has the same function. [`Bank::answer`] is the backend's side (a query in, an answer's
+//! body out); the typed accessors ([`Bank::accounts`], [`Bank::bills`], ...) are for those who
+//! check pages.
 //!
 //! ```
 //! use rhythm_besim::Bank;
@@ -13,8 +14,8 @@
 //! assert_eq!(body, b"<pre>\n0\ndbf60ed9f736cbeb51800e6021b73379\n</pre>\n");
 //! ```
 //!
-//! The function is integers and tables only, so that a GPU can compute it as well:
-//! [`mix`] makes numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
+//! The function is integers and tables only, so that a GPU can compute it as well: [`mix`] makes
+//! numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
 //! [`bank`] puts them together, and [`answer`] is the protocol; [`serve`] speaks it over HTTP.
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,11 @@
-//! A row under way: on the stack and of fixed size, since pieces of a few bytes each cost more in a growing buffer than
-//! computing them.
+//! A row under way: on the stack and of fixed size, since pieces of a few bytes each cost more in a
+//! growing buffer than computing them.
 
 use crate::bank::Account;
 use crate::money::{ASCII_ZEROS, Cents, eight_digits};
 
-/// Bytes a row may have; the longest are two of ten digits, and five amounts of at most eleven characters.
+/// Bytes a row may have; the longest are two of ten digits, and five amounts of at most eleven
+/// characters.
 const CAPACITY: usize = 128;
 
 /// A row of numbers and dates.
@@ -47,7 +48,8 @@ impl Line {
         self.bytes([b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8]);
     }
 
-    /// Appends `&` and an amount of up to 32 bits (larger ones do not occur in rows of numbers; they would be cut).
+    /// Appends `&` and an amount of up to 32 bits (larger ones do not occur in rows of numbers;
+    /// they would be cut).
     #[inline(always)]
     pub(crate) fn amount(&mut self, amount: Cents) {
         let cents = amount.0 as u32;

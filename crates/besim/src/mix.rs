@@ -1,7 +1,8 @@
 //! Numbers that look random, made of a user id.
 //!
-//! SplitMix64 (Steele, Lea and Flood, 2014): a counter with an odd step, and a mixing of its value that is a
-//! bijection. A [`Stream`] starts at a place given by what the numbers are for and for whom.
+//! SplitMix64 (Steele, Lea and Flood, 2014): a counter with an odd step, and a mixing of its value
+//! that is a bijection. A [`Stream`] starts at a place given by what the numbers are for and for
+//! whom.
 
 /// The step of the counter: 2^64 divided by the golden ratio, odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -8,8 +8,9 @@ pub struct Cents(pub i64);
 
 /// The eight decimal digits of a number below 10^8, one a byte, the first in the lowest byte.
 ///
-/// Halves the number three times within one word: into two numbers of four digits, four of two, eight of one. A
-/// multiplication and a shift divide each part (x * 10486 >> 20 is x / 100 for x < 10^4, x * 103 >> 10 is x / 10 for x < 100).
+/// Halves the number three times within one word: into two numbers of four digits, four of two,
+/// eight of one. A multiplication and a shift divide each part (x * 10486 >> 20 is x / 100 for x <
+/// 10^4, x * 103 >> 10 is x / 10 for x < 100).
 #[inline(always)]
 pub(crate) const fn eight_digits(value: u32) -> u64 {
     let fours = (value / 10_000) as u64 | ((value % 10_000) as u64) << 32;
@@ -23,7 +24,8 @@ pub(crate) const fn eight_digits(value: u32) -> u64 {
 pub(crate) const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 impl Cents {
-    /// What `digits`, or `digits.d`, or `digits.dd` says: at most 12 digits before the point, as on a form.
+    /// What `digits`, or `digits.d`, or `digits.dd` says: at most 12 digits before the point, as on
+    /// a form.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Cents> {
         let whole = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,7 +1,8 @@
 //! The words BeSim's answers are made of.
 //!
-//! Some have apostrophes, quotes and slashes, so that pages that do not escape are found out. None has what an answer or a
-//! test for `&` could trip over: `&`, `<`, `>`, control characters, anything but ASCII.
+//! Some have apostrophes, quotes and slashes, so that pages that do not escape are found out. None
+//! has what an answer or a test for `&` could trip over: `&`, `<`, `>`, control characters,
+//! anything but ASCII.
 
 /// Streets without the house's number.
 pub const STREETS: [&str; 32] = [

@@ -1,11 +1,13 @@
 //! BeSim as an HTTP server: `GET /besim?1&3&17`, on any path.
 //!
-//! Each thread has a listener on the same port and a driver of its own; they share nothing. A connection's answers wait in
-//! a queue in the order of its requests, each until its delay is over, so pipelined requests are delayed side by side, as a
-//! backend works on them. Delays are up to a millisecond longer than asked for (the grain of the timers).
+//! Each thread has a listener on the same port and a driver of its own; they share nothing. A
+//! connection's answers wait in a queue in the order of its requests, each until its delay is over,
+//! so pipelined requests are delayed side by side, as a backend works on them. Delays are up to a
+//! millisecond longer than asked for (the grain of the timers).
 //!
-//! For studying what a front end makes of a bad backend, answers can be delayed, at random if wanted, and a share
-//! of them fails: half with status 500, half by dropping the connection. The same seed and requests fail alike.
+//! For studying what a front end makes of a bad backend, answers can be delayed, at random if
+//! wanted, and a share of them fails: half with status 500, half by dropping the connection. The
+//! same seed and requests fail alike.
 
 use crate::bank::Bank;
 use crate::mix::mix64;
@@ -233,8 +235,8 @@ impl Service {
         self.connections[slot].take()
     }
 
-    /// Answers the whole requests in the input, and sends what is due. Requests beyond the room for answers are left, to be taken up when
-    /// there is room again.
+    /// Answers the whole requests in the input, and sends what is due. Requests beyond the room for
+    /// answers are left, to be taken up when there is room again.
     fn work(&mut self, port: &mut dyn Port, slot: usize, now: Time) {
         while self.take_requests(port, slot, now) {
             self.send(port, slot, now);
@@ -242,7 +244,8 @@ impl Service {
         self.send(port, slot, now);
     }
 
-    /// Makes answers of the whole requests in the input. Whether there may be more than there was room for.
+    /// Makes answers of the whole requests in the input. Whether there may be more than there was
+    /// room for.
     fn take_requests(&mut self, port: &mut dyn Port, slot: usize, now: Time) -> bool {
         let Some(mut connection) = self.connections[slot].take() else {
             return false;

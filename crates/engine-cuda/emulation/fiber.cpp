@@ -26,7 +26,8 @@ constexpr unsigned long STACK = 512 * 1024;
 #else
 constexpr unsigned long STACK = 128 * 1024;
 #endif
-// Stacks of one size lie on the same lines of the caches: their first frames are moved apart by so much, so many times.
+// Stacks of one size lie on the same lines of the caches: their first frames are moved apart by so
+// much, so many times.
 constexpr unsigned COLOR = 192;
 constexpr unsigned COLORS = 21;
 
@@ -54,7 +55,8 @@ void begin() {
 }  // namespace
 
 #ifndef USE_UCONTEXT
-// Saves what a function must keep (System V ABI; nobody changes the floating point modes) and takes up the other stack.
+// Saves what a function must keep (System V ABI; nobody changes the floating point modes) and takes
+// up the other stack.
 extern "C" void rhythm_emulation_switch(void** save, void* load);
 asm(R"(
     .text
@@ -117,8 +119,8 @@ void fiber_reset(Fiber& fiber) {
     context->uc_link = nullptr;
     makecontext(context, begin, 0);
 #else
-    // As rhythm_emulation_switch leaves a stack: six registers, and where to return to. A function begins with its stack 8 bytes
-    // off a multiple of 16, and finds no caller here.
+    // As rhythm_emulation_switch leaves a stack: six registers, and where to return to. A function
+    // begins with its stack 8 bytes off a multiple of 16, and finds no caller here.
     uintptr_t top = reinterpret_cast<uintptr_t>(fiber.stack + fiber.size - fiber.color) & ~uintptr_t(15);
     void** words = reinterpret_cast<void**>(top) - 8;
     for (int i = 0; i < 8; i++) words[i] = nullptr;

@@ -24,7 +24,8 @@ bool fiber_make(Fiber& fiber, unsigned number);
 // Lets it begin anew when it is switched to, whatever it did before.
 void fiber_reset(Fiber& fiber);
 void fiber_free(Fiber& fiber);
-// Leaves one and goes on with the other. The first to be left is the OS thread's own stack, a Fiber that was not made.
+// Leaves one and goes on with the other. The first to be left is the OS thread's own stack, a Fiber
+// that was not made.
 void fiber_switch(Fiber& from, Fiber& to);
 
 }  // namespace emulation

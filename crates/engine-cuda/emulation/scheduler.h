@@ -1,8 +1,9 @@
 // The threads of a block on one OS thread, and how they meet.
 //
-// Warps go as far as they can one after the other; the lanes of a warp go in rounds, each until it meets a barrier or a warp
-// primitive. Which warp and which lane is first is the launch's order. A fiber that ends a thread takes the next thread that has not
-// begun, so a kernel without barriers runs on one fiber, without a switch.
+// Warps go as far as they can one after the other; the lanes of a warp go in rounds, each until it
+// meets a barrier or a warp primitive. Which warp and which lane is first is the launch's order. A
+// fiber that ends a thread takes the next thread that has not begun, so a kernel without barriers
+// runs on one fiber, without a switch.
 #pragma once
 
 #include "fiber.h"
@@ -24,7 +25,8 @@ constexpr unsigned MAX_SPINS = 1 << 20;
 
 enum Order : unsigned { ASCENDING = 0, DESCENDING = 1, SHUFFLED = 2 };
 
-// xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled" (2016).
+// xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled"
+// (2016).
 struct Random {
     unsigned long long state;
     unsigned below(unsigned bound) {
@@ -89,7 +91,8 @@ struct Launch {
     // The round: the warp whose lanes run, and which of them are still to come.
     unsigned round_warp, round_at, round_length;
     unsigned char round[WARP_LANES];
-    // The warp that has just found nothing to do but to wait for others' stores: it lets another go first.
+    // The warp that has just found nothing to do but to wait for others' stores: it lets another go
+    // first.
     bool round_spins;
 
     SharedArray arrays[MAX_ARRAYS];

@@ -1,10 +1,14 @@
-// What kernels/device.cuh includes where a kernel is compiled as C++: CUDA's words with a meaning on a CPU.
+// What kernels/device.cuh includes where a kernel is compiled as C++: CUDA's words with a meaning
+// on a CPU.
 //
-// Every CUDA thread of a block is a fiber (scheduler.h). A fiber runs until it comes to a barrier or to a warp primitive, so a barrier
-// that is missing shows under some order of the lanes; what CUDA leaves undefined (a wrong mask, a lane that never comes, a source lane
-// that takes no part) is an error of the launch. __activemask and the primitives without a mask are left out: they hide mistakes.
+// Every CUDA thread of a block is a fiber (scheduler.h). A fiber runs until it comes to a barrier
+// or to a warp primitive, so a barrier that is missing shows under some order of the lanes; what
+// CUDA leaves undefined (a wrong mask, a lane that never comes, a source lane that takes no part)
+// is an error of the launch. __activemask and the primitives without a mask are left out: they hide
+// mistakes.
 //
-// A loop that waits for another thread's store must call __nanosleep, an atomic or __ldcv: nothing else lets the other one run.
+// A loop that waits for another thread's store must call __nanosleep, an atomic or __ldcv: nothing
+// else lets the other one run.
 #pragma once
 
 #include <math.h>
@@ -15,7 +19,8 @@
 #define __noinline__ __attribute__((noinline, unused))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-// A kernel, known to launches by its name: its arguments' size and the most threads of a block go with it.
+// A kernel, known to launches by its name: its arguments' size and the most threads of a block go
+// with it.
 #define KERNEL(name, Args, threads)                                                                          \
     static void name(const Args& args);                                                                      \
     static ::emulation::Kernel name##_kernel(#name, sizeof(Args), threads, [](const void* from) {            \
@@ -23,7 +28,8 @@
     });                                                                                                      \
     static void name([[maybe_unused]] const Args& args)
 
-// An allocation of its own for each declaration, so that the address sanitizer sees where it ends; garbage at each block's begin.
+// An allocation of its own for each declaration, so that the address sanitizer sees where it ends;
+// garbage at each block's begin.
 #define SHARED_ARRAY(type, name, count)                                                                      \
     static char name##_site;                                                                                 \
     type(&name)[count] = *static_cast<type(*)[count]>(::emulation::shared_array(&name##_site, sizeof(type) * (count)))
@@ -204,7 +210,8 @@ CUDA_REDUCE(unsigned, __reduce_or_sync, REDUCE_OR)
 CUDA_REDUCE(unsigned, __reduce_xor_sync, REDUCE_XOR)
 #undef CUDA_REDUCE
 
-// Atomics: really so, for launches run on several OS threads at the same time. No order is promised, as in CUDA.
+// Atomics: really so, for launches run on several OS threads at the same time. No order is
+// promised, as in CUDA.
 #define CUDA_ATOMIC(type, name, builtin)                                                                     \
     static inline type name(type* address, type value, CUDA_SITE) {                                          \
         ::emulation::before_atomic(address, sizeof(type), site);                                             \
@@ -294,7 +301,8 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shi
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
 }
-// Each byte of the result is one of the eight of `y:x`, named by a nibble of the selector; the nibble's top bit spreads that byte's sign.
+// Each byte of the result is one of the eight of `y:x`, named by a nibble of the selector; the
+// nibble's top bit spreads that byte's sign.
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned result = 0;

@@ -3,7 +3,8 @@
 #pragma once
 #include "device.cuh"
 
-// A text in a cohort's arena: the same struct as the engine's. Aligned, so that it is loaded at once.
+// A text in a cohort's arena: the same struct as the engine's. Aligned, so that it is loaded at
+// once.
 struct __align__(8) View {
     u32 offset;
     u32 length;
@@ -87,8 +88,9 @@ struct SessionKey {
     u64 secret[2];
 };
 
-// The column of a page's field is found by its slot: `columns[slot]` is the address of the values. A scalar field has one slot (View or
-// i64 a lane); a list field one for its spans (Span a lane), then one for each column of its records (View or i64 an item).
+// The column of a page's field is found by its slot: `columns[slot]` is the address of the values.
+// A scalar field has one slot (View or i64 a lane); a list field one for its spans (Span a lane),
+// then one for each column of its records (View or i64 an item).
 template <class T> DEVICE T* column_of(const u64* columns, u32 slot) { return GLOBAL(reinterpret_cast<T*>(columns[slot])); }
 DEVICE View* text_column(const u64* columns, u32 slot) { return column_of<View>(columns, slot); }
 DEVICE i64* int_column(const u64* columns, u32 slot) { return column_of<i64>(columns, slot); }

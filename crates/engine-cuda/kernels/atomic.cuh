@@ -1,8 +1,9 @@
-// Words that threads of several kernels read and write at the same time, with the order that the C++ and the PTX memory models
-// give them: what a thread did before a release is seen by one that acquires the value. The scope is the whole GPU.
+// Words that threads of several kernels read and write at the same time, with the order that the
+// C++ and the PTX memory models give them: what a thread did before a release is seen by one that
+// acquires the value. The scope is the whole GPU.
 //
-// CUDA's own atomicCAS and the like are relaxed, and its __threadfence orders more than is wanted and costs accordingly, hence
-// these few words of PTX.
+// CUDA's own atomicCAS and the like are relaxed, and its __threadfence orders more than is wanted
+// and costs accordingly, hence these few words of PTX.
 #pragma once
 #include "device.cuh"
 

@@ -1,4 +1,5 @@
-// How fast the device's memory is: a copy, and stores alone. The floors that rendering is measured against.
+// How fast the device's memory is: a copy, and stores alone. The floors that rendering is measured
+// against.
 #include "device.cuh"
 
 struct CopyBytes {
@@ -8,7 +9,8 @@ struct CopyBytes {
     u64 bytes;
 };
 
-// A thread copies 16 bytes at a time, the whole grid a stretch after the other. Neither side is read again: past the caches.
+// A thread copies 16 bytes at a time, the whole grid a stretch after the other. Neither side is
+// read again: past the caches.
 KERNEL(copy_bytes, CopyBytes, 512) {
     uint4* to = reinterpret_cast<uint4*>(args.to);
     const uint4* from = reinterpret_cast<const uint4*>(args.from);

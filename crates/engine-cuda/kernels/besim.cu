@@ -1,13 +1,16 @@
-// BeSim on the device (paper, section 5.3.2: Titan B has the backend on the GPU): a thread answers one request, byte for byte as
-// `Bank::answer` of the crate rhythm-besim does. That function keeps nothing, so this is all of it but the words, which the host uploads.
+// BeSim on the device (paper, section 5.3.2: Titan B has the backend on the GPU): a thread answers
+// one request, byte for byte as `Bank::answer` of the crate rhythm-besim does. That function keeps
+// nothing, so this is all of it but the words, which the host uploads.
 //
-// The names are the host's (bank, answer; besim_values.cuh: mix, date, money); what they mean is said there. Requests of a cohort are
-// of one page and so of one command: a warp rarely diverges but in how many rows its users have.
+// The names are the host's (bank, answer; besim_values.cuh: mix, date, money); what they mean is
+// said there. Requests of a cohort are of one page and so of one command: a warp rarely diverges
+// but in how many rows its users have.
 #include "abi.cuh"
 #include "besim_values.cuh"
 #include "md5.cuh"
 
-// A word as the host lays it out; for a city also its state and the first digits of its ZIP codes. 16-byte aligned.
+// A word as the host lays it out; for a city also its state and the first digits of its ZIP codes.
+// 16-byte aligned.
 struct Word {
     u64 text[3];
     u8 length;
@@ -38,7 +41,8 @@ struct BesimArgs {
     View* answers;
     u8* arena;
     u32 request_stride;
-    // Where the answers' region begins in the arena, and the bytes a slot has there; multiples of 8.
+    // Where the answers' region begins in the arena, and the bytes a slot has there; multiples of
+    // 8.
     u32 answer_base;
     u32 answer_stride;
     u32 padding;
@@ -115,7 +119,8 @@ DEVICE_CALL Writer refuse(Writer to, u32 refusal) {
     return to;
 }
 
-// Command 1: the MD5 of "secret-U". That is at most 17 bytes, so one block, and it is made in registers.
+// Command 1: the MD5 of "secret-U". That is at most 17 bytes, so one block, and it is made in
+// registers.
 DEVICE_CALL Writer with_password(Writer to, u32 user) {
     u32 high = user / 100000000;
     u64 low = eight_digits(user % 100000000) | ASCII_ZEROS;
@@ -257,7 +262,8 @@ DEVICE u32 hex_value(u32 byte) {
     return byte - '0' < 10 ? byte - '0' : letter < 6 ? letter + 10 : 16;
 }
 
-// Takes the bytes an argument stands for into a confirmation's hash (FNV-1a); false where a `%` is not followed by two hexadecimal digits.
+// Takes the bytes an argument stands for into a confirmation's hash (FNV-1a); false where a `%` is
+// not followed by two hexadecimal digits.
 DEVICE bool hash_argument(const Text& argument, u64& hash) {
     // Digits of a `%` that are still to come, and their value so far.
     u32 digits = 0;
@@ -385,7 +391,8 @@ DEVICE u32 expected_arguments(u32 command) {
 DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
     Text workload = take_part(query);
     if (workload.length != 1 || load8(workload.from, 1) != '1') return UNKNOWN_WORKLOAD;
-    // With nothing left there may have been no `&` after the command: it makes the difference of none and one empty argument.
+    // With nothing left there may have been no `&` after the command: it makes the difference of
+    // none and one empty argument.
     u32 parts = count_ampersands(query);
     u64 command64;
     if (!parse_number(take_part(query), command64) || command64 > 12) return UNKNOWN_COMMAND;

@@ -1,4 +1,5 @@
-// The values of BeSim's queries and answers: numbers that look random, texts, dates, amounts (the host's mix, date, money).
+// The values of BeSim's queries and answers: numbers that look random, texts, dates, amounts (the
+// host's mix, date, money).
 #pragma once
 #include "number.cuh"
 #include "writer.cuh"
@@ -58,8 +59,8 @@ struct Text {
     DEVICE_METHOD u64 load(u32 at) const { return load8(from + at, smaller(8u, length - at)); }
 };
 
-// What is long and used in many places is called, so that there is one copy of it: texts and writers come and go by value, to stay in
-// registers.
+// What is long and used in many places is called, so that there is one copy of it: texts and
+// writers come and go by value, to stay in registers.
 
 // How long the text before the next `&` is.
 DEVICE_CALL u32 part_length(Text query) {
@@ -100,14 +101,16 @@ DEVICE u32 power_of_ten(u32 power) {
 
 // The number that the first `count` (1 to 8) bytes are, which are digits.
 DEVICE u32 number_of_digits(u64 bytes, u32 count) {
-    // To the end of the word, zeros before; then pairs, fours and all eight of them become one number.
+    // To the end of the word, zeros before; then pairs, fours and all eight of them become one
+    // number.
     u64 digits = (bytes & BYTES_ONE * 15) << (8 * (8 - count));
     digits = (digits * 10 + (digits >> 8)) & 0x00ff00ff00ff00ffull;
     digits = (digits * 100 + (digits >> 16)) & 0x0000ffff0000ffffull;
     return static_cast<u32>(digits * 10000 + (digits >> 32));
 }
 
-// Appends the digits that `text` begins with to `number`, at most `most` of them; how many there were. A number of 18 digits fits.
+// Appends the digits that `text` begins with to `number`, at most `most` of them; how many there
+// were. A number of 18 digits fits.
 DEVICE u32 read_digits(const Text& text, u32 most, u64& number) {
     u32 count = 0;
 #pragma unroll 1

@@ -1,7 +1,7 @@
 // Upper and lower case, equal to Rust's `str` and `char`.
 //
-// ASCII is converted eight bytes at a time. Other characters are looked up in the tables that src/case.rs builds from
-// Rust's own.
+// ASCII is converted eight bytes at a time. Other characters are looked up in the tables that
+// src/case.rs builds from Rust's own.
 #pragma once
 #include "text.cuh"
 
@@ -12,16 +12,17 @@
 #define CASE_HIGH_START 0xe0000
 #define CASE_HIGH_COUNT 0x200
 
-// What begins the tables; offsets in bytes. After it: for each block the index of its first entry (u16), the entries
-// (u16, a character's mapping), the mappings.
+// What begins the tables; offsets in bytes. After it: for each block the index of its first entry
+// (u16), the entries (u16, a character's mapping), the mappings.
 struct CaseHeader {
     u32 entries;
     u32 mappings;
     u32 unused[2];
 };
 
-// What becomes of a character. In each word: up to 7 bytes of UTF-8, and in the bits from CASE_COUNT on how many they
-// are; 0 where the character stays. In `lower`, from CASE_CLASS on, what it is to a sigma near it.
+// What becomes of a character. In each word: up to 7 bytes of UTF-8, and in the bits from
+// CASE_COUNT on how many they are; 0 where the character stays. In `lower`, from CASE_CLASS on,
+// what it is to a sigma near it.
 struct CaseMapping {
     u64 upper;
     u64 lower;
@@ -29,7 +30,8 @@ struct CaseMapping {
 
 #define CASE_COUNT 56
 #define CASE_CLASS 60
-// Values of the class: passed over by the rule for sigma (Unicode's Case_Ignorable), or else a cased letter.
+// Values of the class: passed over by the rule for sigma (Unicode's Case_Ignorable), or else a
+// cased letter.
 #define CASE_IGNORABLE 1
 #define CASE_CASED 2
 
@@ -59,8 +61,8 @@ DEVICE void put_mapped(Writer& to, u64 mapped, u64 bytes, u32 length) {
 #define SMALL_SIGMA 0x83cfull
 #define FINAL_SIGMA 0x82cfull
 
-// Whether a sigma ends a word: a cased letter before it, none after it, ignorable characters aside (Unicode,
-// Final_Sigma).
+// Whether a sigma ends a word: a cased letter before it, none after it, ignorable characters aside
+// (Unicode, Final_Sigma).
 DEVICE bool is_final_sigma(const u8* tables, const u8* text, u32 length, u32 at) {
     u32 class_before = 0;
     for (u32 start = at; start > 0;) {
@@ -79,7 +81,8 @@ DEVICE bool is_final_sigma(const u8* tables, const u8* text, u32 length, u32 at)
     return true;
 }
 
-// Flags (0x80) of the ASCII characters after which `title` begins a word: white space and - ( { [ <.
+// Flags (0x80) of the ASCII characters after which `title` begins a word: white space and - ( { [
+// <.
 DEVICE u64 title_separators(u64 bytes) {
     return bytes_within(bytes, 0x09, 0x0d) | equal_bytes(bytes & BYTES_ONE * 0xf7, ' ') | equal_bytes(bytes, '-') |
            equal_bytes(bytes, '<') | equal_bytes(bytes | BYTES_ONE * 0x20, '{');

@@ -1,15 +1,16 @@
 // Floats to decimal and back, exactly.
 //
-// Both ways need one thing: the integral part of n * 2^a * 10^b, and whether anything is left. It is computed with
-// whole numbers of up to 28 words rather than from tables of powers. That is slow, so the common cases, numbers of up
-// to 15 digits, go without it.
+// Both ways need one thing: the integral part of n * 2^a * 10^b, and whether anything is left. It
+// is computed with whole numbers of up to 28 words rather than from tables of powers. That is slow,
+// so the common cases, numbers of up to 15 digits, go without it.
 #pragma once
 #include "abi.cuh"
 #include "writer.cuh"
 
-// Instead of an error: only the host computes this. Powers of floats, of which no two libraries agree to the last bit;
-// NaN made by arithmetic, whose sign depends on the processor and decides comparisons; a text of more than 19 digits
-// which lies so near the middle between two floats that the others decide.
+// Instead of an error: only the host computes this. Powers of floats, of which no two libraries
+// agree to the last bit; NaN made by arithmetic, whose sign depends on the processor and decides
+// comparisons; a text of more than 19 digits which lies so near the middle between two floats that
+// the others decide.
 #define ARITHMETIC_HOST 255
 
 #define INFINITY_BITS 0x7ff0000000000000ull
@@ -131,7 +132,8 @@ DEVICE_CALL Scaled scaled(u64 number, i32 two, i32 ten) {
     Big divisor;
     set_big(divisor, 1);
     multiply_by_power_of_five(divisor, static_cast<u32>(-ten));
-    // Long division of number * 2^shift, begun with as many of its upper bits as are less than the divisor.
+    // Long division of number * 2^shift, begun with as many of its upper bits as are less than the
+    // divisor.
     u32 divisor_bits = big_bit_length(divisor), number_bits = bit_length(number);
     u32 later = number_bits < divisor_bits ? 0 : number_bits - divisor_bits + 1;
     u32 zeros = static_cast<u32>(shift);
@@ -163,13 +165,14 @@ struct Decimal {
     i32 places;
 };
 
-// The shortest decimal that reads back as a float, and of those the nearest to it. The float is positive and finite.
+// The shortest decimal that reads back as a float, and of those the nearest to it. The float is
+// positive and finite.
 //
-// The steps are those of Ryu (Adams, Ryu: fast float-to-string conversion, PLDI 2018, section 2), with exact numbers in
-// place of its tables.
+// The steps are those of Ryu (Adams, Ryu: fast float-to-string conversion, PLDI 2018, section 2),
+// with exact numbers in place of its tables.
 DEVICE_CALL Decimal shortest_decimal(double value) {
-    // Nearly always a few places suffice: the decimal found reads back, and of two decimals of up to 15 digits only one
-    // does.
+    // Nearly always a few places suffice: the decimal found reads back, and of two decimals of up
+    // to 15 digits only one does.
     double power = 1;
     for (i32 places = 0; places <= 22 && value * power < 1e15; places += 1) {
         u64 digits = static_cast<u64>(value * power + 0.5);
@@ -180,12 +183,14 @@ DEVICE_CALL Decimal shortest_decimal(double value) {
     i32 exponent = static_cast<i32>(bits >> FRACTION_BITS);
     u64 fraction = bits & ((1ull << FRACTION_BITS) - 1);
     u64 mantissa = exponent == 0 ? fraction : fraction | 1ull << FRACTION_BITS;
-    // The value is 4 * mantissa * 2^two. What lies between the middles to its neighbors reads back as it, the middles
-    // too where rounding to even takes them. Below a power of two the neighbor is half as far.
+    // The value is 4 * mantissa * 2^two. What lies between the middles to its neighbors reads back
+    // as it, the middles too where rounding to even takes them. Below a power of two the neighbor
+    // is half as far.
     i32 two = larger(exponent, 1) - 1075 - 2;
     u64 below = 4 * mantissa - (fraction == 0 && exponent > 1 ? 1 : 2);
     bool middles_too = (mantissa & 1) == 0;
-    // So many places that 18 or 19 digits are before the point, one more at least than a float can need.
+    // So many places that 18 or 19 digits are before the point, one more at least than a float can
+    // need.
     i32 places = 17 - digits_of_bits(static_cast<i32>(bit_length(4 * mantissa + 2)) - 1 + two);
     Scaled low = scaled(below, two, places);
     Scaled middle = scaled(4 * mantissa, two, places);
@@ -213,8 +218,8 @@ struct ReadFloat {
     u8 error;
 };
 
-// The bits of the float nearest to number * 10^ten, or to what is a little above it; of two, the even one. `number` is
-// not 0 and has at most 20 digits, the product is within 10^-326 .. 10^311.
+// The bits of the float nearest to number * 10^ten, or to what is a little above it; of two, the
+// even one. `number` is not 0 and has at most 20 digits, the product is within 10^-326 .. 10^311.
 DEVICE u64 nearest_float(u64 number, i32 ten, bool above) {
     // Scaled to 63 or 64 bits.
     i32 two = 63 - static_cast<i32>(bit_length(number)) - bits_of_digits(ten);
@@ -267,8 +272,8 @@ DEVICE_CALL ReadFloat read_float(const u8* text, u32 length) {
     u64 sign = scan.sign() ? SIGN_BIT : 0;
     u64 word = read_float_word(text + scan.at, length - scan.at);
     if (word != 0) return {word | sign, 0};
-    // Up to 19 digits from the first that is not 0; whether any of the others is not 0; and what power of ten they are
-    // to be taken by.
+    // Up to 19 digits from the first that is not 0; whether any of the others is not 0; and what
+    // power of ten they are to be taken by.
     u64 number = 0;
     u32 digits = 0;
     bool above = false, any = false, after_point = false;
@@ -309,8 +314,8 @@ DEVICE_CALL ReadFloat read_float(const u8* text, u32 length) {
     if (ten + digits > 310) return {INFINITY_BITS | sign, 0};
     i32 power = static_cast<i32>(ten);
     if (!above && number <= 1ull << 53 && power >= -22 && power <= 22) {
-        // Both are floats without rounding, so one operation rounds once (Clinger, How to read floating point numbers
-        // accurately, PLDI 1990).
+        // Both are floats without rounding, so one operation rounds once (Clinger, How to read
+        // floating point numbers accurately, PLDI 1990).
         double factor = 1;
         for (i32 i = larger(power, -power); i > 0; i -= 1) factor *= 10;
         double value = static_cast<double>(number);
@@ -329,8 +334,9 @@ DEVICE u8 text_to_float(const u8* text, u32 length, double* result) {
     return read.error;
 }
 
-// Eight decimal digits of a number below 10^8 as a word, the first lowest, each 0 to 9. The number is split in halves,
-// each half again, all of one size at once; the multiplications divide by 100 and by 10.
+// Eight decimal digits of a number below 10^8 as a word, the first lowest, each 0 to 9. The number
+// is split in halves, each half again, all of one size at once; the multiplications divide by 100
+// and by 10.
 DEVICE u64 eight_digits(u32 number) {
     u32 upper = number / 10000;
     u64 fours = upper | static_cast<u64>(number - upper * 10000) << 32;
@@ -342,7 +348,8 @@ DEVICE u64 eight_digits(u32 number) {
 
 // Appends a number in decimal.
 DEVICE void print_u64(Writer& to, u64 number) {
-    // Groups of eight digits, the highest without its leading zeros. Most numbers are of one, and need no division.
+    // Groups of eight digits, the highest without its leading zeros. Most numbers are of one, and
+    // need no division.
     u32 groups = 1, top = 0, middle = 0, low = static_cast<u32>(number);
     if (number >= 100000000) {
         u64 upper = number / 100000000;
@@ -368,7 +375,8 @@ DEVICE void print_zeros(Writer& to, u32 count) {
     if (count > 0) to.bytes8(BYTES_ONE * '0' & low_bytes(count), count);
 }
 
-// Appends a float in positional notation, always with a point, its digits the fewest that read back as it.
+// Appends a float in positional notation, always with a point, its digits the fewest that read back
+// as it.
 DEVICE void print_float(Writer& to, double value) {
     u64 bits = bits_of_float(value) & ~SIGN_BIT;
     if (bits > INFINITY_BITS) {
@@ -391,7 +399,8 @@ DEVICE void print_float(Writer& to, double value) {
         to.bytes8(0x302eull, 2);
         return;
     }
-    // All digits are after the point, unless there are fewer places than a number of 64 bits has digits.
+    // All digits are after the point, unless there are fewer places than a number of 64 bits has
+    // digits.
     u64 unit = 1;
     u32 places = static_cast<u32>(decimal.places);
     u64 whole = 0;

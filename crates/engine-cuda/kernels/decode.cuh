@@ -1,7 +1,9 @@
-// The answers of a call, from BeSim's text into columns (rules: protocol/besim.rs and the engine's reference executor).
+// The answers of a call, from BeSim's text into columns (rules: protocol/besim.rs and the engine's
+// reference executor).
 //
-// A thread reads the answers of its lane, 8 bytes at a time up to what ends a cell. Rows go to the lane's own share of the item arrays; a lane
-// with more rows than fit says so, and the host starts the stage again with larger shares.
+// A thread reads the answers of its lane, 8 bytes at a time up to what ends a cell. Rows go to the
+// lane's own share of the item arrays; a lane with more rows than fit says so, and the host starts
+// the stage again with larger shares.
 #pragma once
 #include "abi.cuh"
 #include "number.cuh"
@@ -23,8 +25,8 @@ struct DecodeArgs {
     const DecodedColumn* decoded;
     const u64* columns;
     const u8* arena;
-    // The answers of the launch's lane i: asked[i] says which of `answers`; where that is null, the lane's requests of the
-    // stage before have theirs at the same places.
+    // The answers of the launch's lane i: asked[i] says which of `answers`; where that is null, the
+    // lane's requests of the stage before have theirs at the same places.
     const Span* asked;
     const View* answers;
     const u32* lane_list;
@@ -41,7 +43,8 @@ struct DecodeArgs {
     u32 item_stride;
 };
 
-// 0x80 in each byte of `word` that is a control character, '&', or not ASCII: what a plain cell has none of.
+// 0x80 in each byte of `word` that is a control character, '&', or not ASCII: what a plain cell has
+// none of.
 DEVICE u64 special_bytes(u64 word) {
     const u64 ones = 0x0101010101010101ull, highs = 0x8080808080808080ull;
     u64 low = word & ~highs;
@@ -77,8 +80,8 @@ struct AnswerReader {
         return end <= length && (end == length || text[end] == '\n') && line_is(end, "</pre>", 6);
     }
 
-    // Where the cell at `at` ends: at the first '&' or control character, or at the end of the text. `ascii` becomes false where it
-    // has other characters than ASCII.
+    // Where the cell at `at` ends: at the first '&' or control character, or at the end of the
+    // text. `ascii` becomes false where it has other characters than ASCII.
     DEVICE_METHOD u32 cell_end(bool* ascii) const {
         u32 end = at;
         while (end < length) {
@@ -146,7 +149,8 @@ struct Decoder {
     // Reads one answer; false where it breaks a rule. `status` is kept if it is not 0 already.
     DEVICE_METHOD bool answer(View view, i64* status) {
         AnswerReader reader = {args.arena + view.offset, view.length, 0};
-        // Lines end before the text does, or with it: one more, empty, follows a last line feed, which matters to nobody.
+        // Lines end before the text does, or with it: one more, empty, follows a last line feed,
+        // which matters to nobody.
         for (;;) {
             if (reader.at > reader.length) return false;
             u32 end = reader.line_end();

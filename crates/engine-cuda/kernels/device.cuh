@@ -1,8 +1,10 @@
-// What every kernel begins with: the types, and the few words in which nvcc, NVRTC and the emulation differ.
+// What every kernel begins with: the types, and the few words in which nvcc, NVRTC and the
+// emulation differ.
 //
-// One source serves all three. A kernel takes one struct of arguments by value, so that whoever launches it passes the address
-// of that struct and nothing else; blocks and grids have one dimension. nvcc and NVRTC need nothing but this file. The emulation
-// (../emulation/) compiles the same file as C++ and gives threadIdx, barriers, shuffles and atomics a meaning on a CPU.
+// One source serves all three. A kernel takes one struct of arguments by value, so that whoever
+// launches it passes the address of that struct and nothing else; blocks and grids have one
+// dimension. nvcc and NVRTC need nothing but this file. The emulation (../emulation/) compiles the
+// same file as C++ and gives threadIdx, barriers, shuffles and atomics a meaning on a CPU.
 #pragma once
 
 using u8 = unsigned char;
@@ -28,8 +30,8 @@ using i64 = long long;
 #define SHARED_DYNAMIC(type, name) extern __shared__ __align__(16) type name[]
 #endif
 
-// The same pointer, of which the compiler knows that it is one into global memory: where it cannot tell (in a function that is called), it
-// uses instructions that find out at each access.
+// The same pointer, of which the compiler knows that it is one into global memory: where it cannot
+// tell (in a function that is called), it uses instructions that find out at each access.
 template <class T> static __device__ __forceinline__ T* GLOBAL(T* pointer) {
 #ifndef RHYTHM_EMULATION
     __builtin_assume(__isGlobal(pointer));

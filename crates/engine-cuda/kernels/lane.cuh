@@ -1,7 +1,9 @@
-// A lane of a stage under way: its registers, its run, the texts it makes, and what is left of its limits.
+// A lane of a stage under way: its registers, its run, the texts it makes, and what is left of its
+// limits.
 //
-// It lives in the registers of its thread, and those decide how many warps a multiprocessor keeps: 64 are the most with which they are
-// as many as there can be blocks. So what few instructions touch is elsewhere.
+// It lives in the registers of its thread, and those decide how many warps a multiprocessor keeps:
+// 64 are the most with which they are as many as there can be blocks. So what few instructions
+// touch is elsewhere.
 #pragma once
 #include "number.cuh"
 #include "stage.cuh"
@@ -16,13 +18,15 @@ struct Calculated {
     u8 error;
 };
 
-// What is left of a lane's limits: texts made, in bytes, and turns of loops. It lies behind the registers.
+// What is left of a lane's limits: texts made, in bytes, and turns of loops. It lies behind the
+// registers.
 struct Budget {
     u32 text;
     u32 turns;
 };
 
-// Words in global memory, or else in shared memory, where the address is kept as a number: nvcc would put it together anew for each access.
+// Words in global memory, or else in shared memory, where the address is kept as a number: nvcc
+// would put it together anew for each access.
 template <bool IS_GLOBAL> struct Words {
     u64* first;
     DEVICE_METHOD Words(u64* words) : first(words) {}
@@ -39,8 +43,9 @@ template <> struct Words<false> {
 };
 #endif
 
-// A lane under way: what does not live in registers of the program. What few pages touch is kept in its LaneResult in memory.
-// SPILLED: the program's registers are in global memory; else in shared memory.
+// A lane under way: what does not live in registers of the program. What few pages touch is kept in
+// its LaneResult in memory. SPILLED: the program's registers are in global memory; else in shared
+// memory.
 template <bool SPILLED> struct Lane {
     const StageArgs& args;
     // Where its registers are: every 32nd word.
@@ -162,7 +167,8 @@ template <bool SPILLED> DEVICE void begin(Lane<SPILLED>& lane) {
     }
 }
 
-// Ends a lane: the last bytes are stored, and one that wrote more than its regions hold is to be run again.
+// Ends a lane: the last bytes are stored, and one that wrote more than its regions hold is to be
+// run again.
 template <bool SPILLED> DEVICE void finish(Lane<SPILLED>& lane) {
     const Regions& regions = lane.args.regions;
     Writer run = lane.run();

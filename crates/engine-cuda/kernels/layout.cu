@@ -1,15 +1,18 @@
-// Layouts: what becomes of runs and fragments (paper, section 4.3.2; the last two are not in the paper).
+// Layouts: what becomes of runs and fragments (paper, section 4.3.2; the last two are not in the
+// paper).
 //
-//   column      column-major: a thread a lane; unit u of the warp's 32 lanes lies side by side, so that a warp stores 512 bytes at once. Lanes
+//   column column-major: a thread a lane; unit u of the warp's 32 lanes lies side by side, so that
+//   a warp stores 512 bytes at once. Lanes
 //               are filled up before each fragment until they are level (the paper's padding, by a maximum over the warp), and from
 //               there write the same units together.
-//   transposed  the same turned back to one body after the other, the padding squeezed out on the way. The paper pads with white
+//   transposed the same turned back to one body after the other, the padding squeezed out on the
+//   way. The paper pads with white
 //               space, which stays in the page; here it is a byte that no text has, and bodies stay what the page says.
-//   row         row-major: a warp a request, 16-byte stores from shared memory.
-//   runs        the runs alone, and where the fragments go: whoever sends the answer has the fragments.
+//   row row-major: a warp a request, 16-byte stores from shared memory. runs the runs alone, and
+//   where the fragments go: whoever sends the answer has the fragments.
 //
-// lane_offsets says where each lane's body goes when bodies are delivered one after the other; deliver_texts takes along what else
-// the host needs of a lane.
+// lane_offsets says where each lane's body goes when bodies are delivered one after the other;
+// deliver_texts takes along what else the host needs of a lane.
 #include "layout.cuh"
 
 #define SCAN_THREADS 256u
@@ -39,7 +42,8 @@ DEVICE LaneOffsets size_of(const LaneResult& result, u32 runs_only) {
     return size;
 }
 
-// Prefix sums over the lanes, by one block: within warps by shuffles, over warps in shared memory, then on to the next 256 lanes.
+// Prefix sums over the lanes, by one block: within warps by shuffles, over warps in shared memory,
+// then on to the next 256 lanes.
 KERNEL(lane_offsets, OffsetsArgs, SCAN_THREADS) {
     SHARED_ARRAY(LaneOffsets, warps, SCAN_THREADS / WARP);
     u32 warp = threadIdx.x / WARP;
@@ -115,7 +119,8 @@ KERNEL(deliver_texts, TextsArgs, 128) {
 #define ROW_WARPS 4u
 #define ROW_TILE 1024u
 
-// A warp a request: its pieces are appended in a tile of shared memory, which is stored 16 bytes a thread whenever it is full.
+// A warp a request: its pieces are appended in a tile of shared memory, which is stored 16 bytes a
+// thread whenever it is full.
 KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
     SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
     const Pieces& pieces = args.pieces;
@@ -132,7 +137,8 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
     Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
     const u8* run = pieces.runs + u64(pieces.run_stride) * index;
     const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
-    // The head, then parts of the run and fragments by turns, the run's end last: one loop, so that there is one copy of the code.
+    // The head, then parts of the run and fragments by turns, the run's end last: one loop, so that
+    // there is one copy of the code.
     u32 count = args.runs_only ? 0 : result.segment_count;
     const u8* from = pieces.heads + u64(pieces.head_stride) * index;
     u32 length = head, at = 0;
@@ -231,7 +237,8 @@ struct ColumnWriter {
     // A fragment's units, where none is under way.
     DEVICE_METHOD void fragment(const uint4* units, u32 count) {
         u32 at = 0;
-        // Four loads under way at once: the stores between them would keep the compiler from moving them.
+        // Four loads under way at once: the stores between them would keep the compiler from moving
+        // them.
 #pragma unroll 1
         for (; at + 4 <= count; at += 4) {
             uint4 first = units[at], second = units[at + 1], third = units[at + 2], fourth = units[at + 3];
@@ -247,8 +254,9 @@ struct ColumnWriter {
 
 #define NO_FRAGMENT 0xffffffffu
 
-// A thread a lane, a warp a tile. Between fragments each lane writes its own bytes; before a fragment the lanes that have the same one next
-// are brought level, and then store its units side by side.
+// A thread a lane, a warp a tile. Between fragments each lane writes its own bytes; before a
+// fragment the lanes that have the same one next are brought level, and then store its units side
+// by side.
 KERNEL(render_column, ColumnArgs, 128) {
     const Pieces& pieces = args.pieces;
     u32 index = global_thread();
@@ -318,7 +326,8 @@ DEVICE u32 squeeze(u8* to, u32 filled, uint4 unit, u32 count) {
     return __shfl_sync(FULL_MASK, end, WARP - 1);
 }
 
-// The same where all units are full: gives each thread a unit of the body, and what waits is behind them, as much as before.
+// The same where all units are full: gives each thread a unit of the body, and what waits is behind
+// them, as much as before.
 DEVICE uint4 squeeze_full(u8* wait, u32 filled, uint4 unit) {
     if (filled == 0) return unit;
     // The end of the unit before goes ahead of the beginning of one's own.
@@ -334,9 +343,9 @@ DEVICE uint4 squeeze_full(u8* wait, u32 filled, uint4 unit) {
     return join(before, unit, UNIT - filled);
 }
 
-// A block a tile: 32 rows at a time are loaded as they lie, 512 bytes a warp, and then taken lane by lane, a warp a lane, a unit
-// a thread: padding is squeezed out in shared memory and whole units go on to the lane's body (after Ruetsch and Micikevicius, the
-// transpose through shared memory).
+// A block a tile: 32 rows at a time are loaded as they lie, 512 bytes a warp, and then taken lane
+// by lane, a warp a lane, a unit a thread: padding is squeezed out in shared memory and whole units
+// go on to the lane's body (after Ruetsch and Micikevicius, the transpose through shared memory).
 KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     SHARED_ARRAY(uint4, units, WARP * (WARP + 1));
     SHARED_ARRAY(u8, waiting, WARP * TURN_BYTES);
@@ -346,7 +355,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     u32 rows = blockIdx.x * WARP < lanes_of(pieces) ? args.tile_rows[blockIdx.x] : 0;
     const u8* tile = args.tiles + u64(blockIdx.x) * args.rows_capacity * (WARP * UNIT);
     const uint4* from = reinterpret_cast<const uint4*>(tile) + threadIdx.x;
-    // What each warp knows of its own lanes: bytes that wait, where the body goes on, and how far it may; 0 for a lane without one.
+    // What each warp knows of its own lanes: bytes that wait, where the body goes on, and how far
+    // it may; 0 for a lane without one.
     const u32 LANES = WARP / TURN_WARPS;
     u32 filled[LANES];
     u64 next[LANES], limit[LANES];
@@ -361,7 +371,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
     }
 #pragma unroll 1
     for (u32 first = 0; first < rows; first += WARP) {
-        // A row a warp, four times; all loads before the first store, so that they are under way together.
+        // A row a warp, four times; all loads before the first store, so that they are under way
+        // together.
         uint4 loaded[LANES];
 #pragma unroll
         for (u32 turn = 0; turn < LANES; ++turn) {

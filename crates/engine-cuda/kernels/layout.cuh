@@ -1,9 +1,11 @@
-// Bodies from runs and fragments: what the kernels of layout.cu are given, and the tile in which a warp assembles 16-byte stores.
+// Bodies from runs and fragments: what the kernels of layout.cu are given, and the tile in which a
+// warp assembles 16-byte stores.
 #pragma once
 #include "stage.cuh"
 #include "writer.cuh"
 
-// What fills up a unit of a column: no UTF-8 text has this byte, so it can be told from a body and squeezed out.
+// What fills up a unit of a column: no UTF-8 text has this byte, so it can be told from a body and
+// squeezed out.
 #define PAD 0xffu
 
 // A column's unit, and what a thread loads or stores at once.
@@ -58,7 +60,8 @@ struct Pieces {
     const Segment* segments;
     const Fragment* fragments;
     const u8* fragment_bytes;
-    // Heads of answers that go before their bodies, or null: for a head_stride each, and their lengths.
+    // Heads of answers that go before their bodies, or null: for a head_stride each, and their
+    // lengths.
     const u8* heads;
     const u32* head_lengths;
     const u32* lane_count;
@@ -124,8 +127,8 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
                       __funnelshift_r(d, e, bits));
 }
 
-// Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores whole units. All 32 threads call
-// with the same arguments.
+// Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores
+// whole units. All 32 threads call with the same arguments.
 template <u32 BYTES> struct Tile {
     u8* tile;
     u8* out;
@@ -151,8 +154,8 @@ template <u32 BYTES> struct Tile {
         bool before = thread < UNIT;
         u32 first = before ? 0 : head + units * UNIT, byte = first + thread % UNIT;
         if (byte < (before ? head : length)) tile[filled + byte] = from[byte];
-        // A unit of the tile is of two aligned ones of the source, or one, loaded twice. All loads come before the first store, so
-        // that they are under way together.
+        // A unit of the tile is of two aligned ones of the source, or one, loaded twice. All loads
+        // come before the first store, so that they are under way together.
         u32 skip = u32(reinterpret_cast<u64>(from + head) & (UNIT - 1));
         const uint4* source = reinterpret_cast<const uint4*>(from + head - skip);
         const u32 TURNS = BYTES / (WARP * UNIT);

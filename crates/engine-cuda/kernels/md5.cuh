@@ -8,7 +8,8 @@
 #define MIX_THIRD(x, y, z) ((x) ^ (y) ^ (z))
 #define MIX_FOURTH(x, y, z) ((y) ^ ((x) | ~(z)))
 
-// One of the 64 steps; `sine` is floor(2^32 |sin(step + 1)|), `word` the place of the block's word that it takes.
+// One of the 64 steps; `sine` is floor(2^32 |sin(step + 1)|), `word` the place of the block's word
+// that it takes.
 #define STEP(mix, a, b, c, d, word, shift, sine)     \
     a += mix(b, c, d) + words[word] + sine;          \
     a = b + ((a << (shift)) | (a >> (32 - (shift))))
@@ -17,8 +18,8 @@ struct Md5State {
     u32 a, b, c, d;
 };
 
-// Takes one block of 64 bytes into the state. The steps are written out, so that all indices are constants and the
-// words stay in registers.
+// Takes one block of 64 bytes into the state. The steps are written out, so that all indices are
+// constants and the words stay in registers.
 DEVICE void md5_block(Md5State& state, const u32 (&words)[16]) {
     u32 a = state.a, b = state.b, c = state.c, d = state.d;
     STEP(MIX_FIRST, a, b, c, d, 0, 7, 0xd76aa478);
@@ -106,7 +107,8 @@ DEVICE u64 hex_digits(u32 word) {
 // Appends the digest of a text as 32 lower-case hexadecimal digits.
 DEVICE void md5_hex(Writer& to, const u8* text, u32 length) {
     Md5State state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
-    // The text, a byte 0x80, zeros, and the text's length in bits in the last 8 bytes of the last block.
+    // The text, a byte 0x80, zeros, and the text's length in bits in the last 8 bytes of the last
+    // block.
     u64 blocks = (static_cast<u64>(length) + 8) / 64 + 1;
     for (u64 block = 0; block < blocks; block += 1) {
         u32 words[16];

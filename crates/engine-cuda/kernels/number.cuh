@@ -1,4 +1,5 @@
-// Numbers of the page language: arithmetic, comparison, printing, as the engine's reference defines them.
+// Numbers of the page language: arithmetic, comparison, printing, as the engine's reference defines
+// them.
 //
 // Functions that can fail return 0 or a LaneError, or ARITHMETIC_HOST.
 #pragma once
@@ -122,7 +123,8 @@ DEVICE u8 float_arithmetic(u8 operation, double a, double b, double* result) {
                 *result = a / b;
                 break;
             }
-            // Quotient toward negative infinity, and the remainder with the divisor's sign; zeros signed as in Python.
+            // Quotient toward negative infinity, and the remainder with the divisor's sign; zeros
+            // signed as in Python.
             double remainder = fmod(a, b);
             double quotient = (a - remainder) / b;
             if (remainder == 0) {

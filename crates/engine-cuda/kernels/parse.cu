@@ -1,10 +1,11 @@
-// The parser (paper, sections 3.2, 4.2 and 4.5): a cohort of requests as they came, of all pages mixed, becomes a cohort with columns
-// for each page.
+// The parser (paper, sections 3.2, 4.2 and 4.5): a cohort of requests as they came, of all pages
+// mixed, becomes a cohort with columns for each page.
 //
-// As in the paper a thread handles a request, and requests may be transposed first, so that neighbors' loads fall together
-// (section 4.3.2); in units of 16 bytes, not of one, so that a thread takes a unit with one load. Unlike the paper's the
-// parser leaves requests where they are: it sorts their numbers by page, and what a page does with its requests begins with
-// its columns. What is unusual is no mistake here: the host answers it (section 3.2, Dispatch).
+// As in the paper a thread handles a request, and requests may be transposed first, so that
+// neighbors' loads fall together (section 4.3.2); in units of 16 bytes, not of one, so that a
+// thread takes a unit with one load. Unlike the paper's the parser leaves requests where they are:
+// it sorts their numbers by page, and what a page does with its requests begins with its columns.
+// What is unusual is no mistake here: the host answers it (section 3.2, Dispatch).
 #include "parse_params.cuh"
 
 #define TILE 32u
@@ -20,8 +21,8 @@ struct TransposeRequests {
     u32 padded_count;
 };
 
-// A block moves 32 units of 32 requests through shared memory, so that both its loads and its stores are of 512 bytes in a row. Units that
-// a request does not have are not moved.
+// A block moves 32 units of 32 requests through shared memory, so that both its loads and its
+// stores are of 512 bytes in a row. Units that a request does not have are not moved.
 KERNEL(transpose_requests, TransposeRequests, 256) {
     // One more to a row: a column's units then lie in different banks.
     SHARED_ARRAY(Unit, tile, TILE * (TILE + 1));
@@ -73,20 +74,23 @@ KERNEL(classify_requests, ClassifyRequests, 128) {
 struct SortRequests {
     const u16* pages;
     u32* order;
-    // Where each page's requests begin in `order`, then where the host's do, then the number of requests.
+    // Where each page's requests begin in `order`, then where the host's do, then the number of
+    // requests.
     u32* page_start;
     u32 count;
     u32 page_count;
 };
 
-// The part of the key space that a request of this page falls into: a page's number, or the last for the host.
+// The part of the key space that a request of this page falls into: a page's number, or the last
+// for the host.
 DEVICE u32 sort_key(const SortRequests& args, u32 index) {
     u32 page = args.pages[index];
     return smaller(page, args.page_count);
 }
 
-// A stable counting sort by one block. Each warp has a run of the requests to itself: it counts them, the counts become
-// places, and it goes through its requests again in the same order, 32 at a time, ranking those of one page by their lanes.
+// A stable counting sort by one block. Each warp has a run of the requests to itself: it counts
+// them, the counts become places, and it goes through its requests again in the same order, 32 at a
+// time, ranking those of one page by their lanes.
 KERNEL(sort_requests, SortRequests, 1024) {
     // Of each warp a place for each key.
     SHARED_DYNAMIC(u32, places);

@@ -8,8 +8,9 @@ struct __align__(16) Unit {
     u64 high;
 };
 
-// One request. Its unit u (16 bytes) is at base + u * unit_stride: 16 apart where the bytes of a request are contiguous, or a row of all
-// requests' units apart where they are transposed (paper, section 4.3.2).
+// One request. Its unit u (16 bytes) is at base + u * unit_stride: 16 apart where the bytes of a
+// request are contiguous, or a row of all requests' units apart where they are transposed (paper,
+// section 4.3.2).
 struct Request {
     const u8* base;
     u64 unit_stride;
@@ -78,7 +79,8 @@ DEVICE u32 trim_end(const Request& request, u32 at, u32 end) {
     return end;
 }
 
-// Whether the bytes from `at` on are this text of a table, which begins at a multiple of 8 and is followed by zeros to the next.
+// Whether the bytes from `at` on are this text of a table, which begins at a multiple of 8 and is
+// followed by zeros to the next.
 DEVICE bool matches(const Request& request, u32 at, const u64* text, u32 length) {
     u32 end = at + length;
     for (; at < end; at += 8, text++) {
@@ -99,7 +101,8 @@ DEVICE bool read_digits(u64 bytes, u32 count, u64& number) {
     return true;
 }
 
-// The number that at .. end is; false where that is no number of 1 to 18 digits. More than those are left to the host.
+// The number that at .. end is; false where that is no number of 1 to 18 digits. More than those
+// are left to the host.
 DEVICE bool read_number(const Request& request, u32 at, u32 end, u64& number) {
     if (at >= end || end - at > 18) return false;
     number = 0;

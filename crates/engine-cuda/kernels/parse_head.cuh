@@ -1,4 +1,5 @@
-// The head of a request (RFC 9112), as the host's parser reads it, and the page that its method and path name.
+// The head of a request (RFC 9112), as the host's parser reads it, and the page that its method and
+// path name.
 //
 // Whatever is unusual goes to the host: this accepts less than the host does, never more.
 #pragma once
@@ -164,7 +165,8 @@ DEVICE u32 find_route(const ParserTables& tables, const Request& request, u64 me
     return routes;
 }
 
-// The page that answers a request of `length` bytes and where its parts are; HOST_PAGE: the host is to see it.
+// The page that answers a request of `length` bytes and where its parts are; HOST_PAGE: the host is
+// to see it.
 DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 length, RequestParts& parts) {
     u32 end = smaller(length, tables.head_max);
 

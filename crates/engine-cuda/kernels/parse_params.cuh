@@ -11,7 +11,8 @@ struct LaneInput {
     // The page's parameters.
     const ParamEntry* params;
     u32 lane;
-    // Of each parameter how many values came, in shared memory, `counter_stride` apart: what is met twice is the host's.
+    // Of each parameter how many values came, in shared memory, `counter_stride` apart: what is met
+    // twice is the host's.
     u32* counters;
     u32 counter_stride;
 };
@@ -29,8 +30,8 @@ struct Destination {
 
 #define NOWHERE 0xffffffffu
 
-// Finds where the value of a pair goes that is called `name[i]`, if that is one of the page's lists. Items must come in their order; false
-// where they do not.
+// Finds where the value of a pair goes that is called `name[i]`, if that is one of the page's
+// lists. Items must come in their order; false where they do not.
 DEVICE bool find_item(const LaneInput& input, const Name& name, u32 place, Destination& to) {
     // A longer name may be an item with an index that is bad.
     if (name.length > NAME_BYTES) return false;

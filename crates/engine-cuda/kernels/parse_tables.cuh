@@ -1,5 +1,5 @@
-// What the parser knows of a service: its routes, pages and parameters, as src/parser/tables.rs writes them. All threads read the same
-// entry at the same time.
+// What the parser knows of a service: its routes, pages and parameters, as src/parser/tables.rs
+// writes them. All threads read the same entry at the same time.
 #pragma once
 #include "parse_bytes.cuh"
 
@@ -77,7 +77,8 @@ struct ParamEntry {
     TableText fallback;
     // Of a path parameter: the name in SegmentEntry.
     u32 segment_name;
-    // Of a list's column: the index of the list's first column among the page's parameters, and the list's spans and bounds.
+    // Of a list's column: the index of the list's first column among the page's parameters, and the
+    // list's spans and bounds.
     u32 list;
     u32 span_slot;
     u32 min_items;

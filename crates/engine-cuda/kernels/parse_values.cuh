@@ -1,4 +1,5 @@
-// Values of parameters: checked as the host checks them, and put into a lane's columns and its part of the arena.
+// Values of parameters: checked as the host checks them, and put into a lane's columns and its part
+// of the arena.
 #pragma once
 #include "abi.cuh"
 #include "parse_tables.cuh"
@@ -55,8 +56,8 @@ DEVICE u8 read_escape(u64 digits) {
     return static_cast<u8>((values & 0xff) << 4 | (values >> 8 & 0xff));
 }
 
-// Copies at .. end into the lane's part of the arena, percent-decoded and with `+` as a space where it is `encoded` so. False where
-// it cannot be decoded, is not UTF-8 or too large.
+// Copies at .. end into the lane's part of the arena, percent-decoded and with `+` as a space where
+// it is `encoded` so. False where it cannot be decoded, is not UTF-8 or too large.
 DEVICE bool copy_text(LaneTarget& lane, const Request& request, u32 at, u32 end, bool encoded, View& view, u32& characters) {
     u8* text = lane.arena + lane.text_at;
     Writer writer(text, lane.text_end - lane.text_at);
@@ -109,7 +110,8 @@ DEVICE bool is_option(const LaneTarget& lane, const ParamEntry& param, View view
     return param.option_count == 0;
 }
 
-// Checks the value at .. end and puts it into the parameter's column at `index`. Numbers and dates with escapes are the host's.
+// Checks the value at .. end and puts it into the parameter's column at `index`. Numbers and dates
+// with escapes are the host's.
 DEVICE bool store_value(LaneTarget& lane, const ParamEntry& param, u32 index, const Request& request, u32 at, u32 end, bool encoded) {
     if (param.kind == PARAM_INT) {
         i64 number;
@@ -188,7 +190,8 @@ DEVICE bool same_name(const Name& name, const ParamEntry& param) {
            name.third == param.name[2];
 }
 
-// The value of the first cookie of this name in the header at .. end, as the host finds it. False where there is none.
+// The value of the first cookie of this name in the header at .. end, as the host finds it. False
+// where there is none.
 DEVICE bool find_cookie(const Request& request, u32 at, u32 end, const u64* name, u32 length, u32& from, u32& to) {
     at = skip_spaces(request, at, end);
     while (at < end) {

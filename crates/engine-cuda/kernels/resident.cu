@@ -1,8 +1,11 @@
-// What the resident pipeline needs beside the stages: lanes made of parsed requests, and the heads of answers.
+// What the resident pipeline needs beside the stages: lanes made of parsed requests, and the heads
+// of answers.
 //
-// A head is written when the stage has counted its body, before a byte of that is laid out, so Content-Length is known. It still stands in a
-// field of fixed width, right-aligned, as the paper patches it (section 4.3.2, Whitespace Padding in HTML Headers): the white space
-// is allowed there (RFC 9110, section 5.5), and lanes of one status have heads of one length, which keeps columns level.
+// A head is written when the stage has counted its body, before a byte of that is laid out, so
+// Content-Length is known. It still stands in a field of fixed width, right-aligned, as the paper
+// patches it (section 4.3.2, Whitespace Padding in HTML Headers): the white space is allowed there
+// (RFC 9110, section 5.5), and lanes of one status have heads of one length, which keeps columns
+// level.
 #include "layout.cuh"
 #include "text.cuh"
 
@@ -44,7 +47,8 @@ struct HeadArgs {
     const SessionKey* created;
     u8* heads;
     u32* head_lengths;
-    // Texts begin at multiples of 8: the status lines by status, names of headers with what follows them, and the rest of the head.
+    // Texts begin at multiples of 8: the status lines by status, names of headers with what follows
+    // them, and the rest of the head.
     const u8* texts;
     const HeadText* status_lines;
     const HeadText* header_names;
@@ -127,6 +131,7 @@ KERNEL(write_heads, HeadArgs, 128) {
     put_length(head, result.body_length);
     head.finish();
     args.head_lengths[index] = head.length();
-    // The region is made large enough for what the host knows; a header's value may still be too long.
+    // The region is made large enough for what the host knows; a header's value may still be too
+    // long.
     if (head.overflowed()) result.outcome = LANE_HOST;
 }

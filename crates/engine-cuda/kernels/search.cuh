@@ -1,7 +1,8 @@
 // Finding and replacing a text in a text, as Rust's `str` does.
 //
-// By the two-way algorithm (Crochemore and Perrin, Two-way string-matching, JACM 38(3), 1991): linear time and no
-// memory but a few registers, so that no text a client or a backend makes up can keep a warp busy.
+// By the two-way algorithm (Crochemore and Perrin, Two-way string-matching, JACM 38(3), 1991):
+// linear time and no memory but a few registers, so that no text a client or a backend makes up can
+// keep a warp busy.
 #pragma once
 #include "text.cuh"
 
@@ -14,10 +15,11 @@ struct Needle {
     u32 length;
     // Where the second part begins.
     u32 cut;
-    // How far to move after the second part matched and the first did not: the needle's period, or, if that is long, a
-    // bound of it.
+    // How far to move after the second part matched and the first did not: the needle's period, or,
+    // if that is long, a bound of it.
     u32 period;
-    // Whether `period` is the needle's period: then what matched before such a move need not be looked at again.
+    // Whether `period` is the needle's period: then what matched before such a move need not be
+    // looked at again.
     bool periodic;
 };
 
@@ -87,8 +89,8 @@ DEVICE bool text_contains(const u8* text, u32 length, const u8* needle, u32 need
     return needle_length == 0 || find(prepare_needle(needle, needle_length), text, length, 0) != NOT_FOUND;
 }
 
-// The length of `text` with every occurrence of `old` replaced. An empty `old` is found at both ends and between
-// characters.
+// The length of `text` with every occurrence of `old` replaced. An empty `old` is found at both
+// ends and between characters.
 DEVICE u64 replaced_length(const u8* text, u32 length, const u8* old, u32 old_length, u32 new_length) {
     u64 times = 0;
     if (old_length == 0) {

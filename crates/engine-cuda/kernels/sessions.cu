@@ -1,31 +1,39 @@
-// The session array on the device (paper, section 4.3.1): the engine's session array with its ids and its rules, for cohorts.
+// The session array on the device (paper, section 4.3.1): the engine's session array with its ids
+// and its rules, for cohorts.
 //
-// An id names a slot and proves itself by 128 random bits, so a lookup is one slot of 32 bytes, whoever else logs in or out. It
-// departs from the paper, whose array is a hash table with a bucket for each lane of a cohort and whose id can be computed by anyone.
+// An id names a slot and proves itself by 128 random bits, so a lookup is one slot of 32 bytes,
+// whoever else logs in or out. It departs from the paper, whose array is a hash table with a bucket
+// for each lane of a cohort and whose id can be computed by anyone.
 //
-// Kernels of several streams use the array at the same time. No thread ever waits for another: each step is one 64-bit atomic, and
-// where it fails another thread has got on.
+// Kernels of several streams use the array at the same time. No thread ever waits for another: each
+// step is one 64-bit atomic, and where it fails another thread has got on.
 //
-// A slot. Its state holds a generation, which grows by one when a session begins and when it ends (odd: live), and the tick of
-// the last use. Every change to a live slot's state is a compare-and-swap on that one word: of several threads that destroy or
-// expire a session one wins and owns the slot, an expiry fails if the session was used meanwhile, and a late use cannot touch
-// the slot's next session. Secret and user are written only by the owner of a slot that is not live.
+// A slot. Its state holds a generation, which grows by one when a session begins and when it ends
+// (odd: live), and the tick of the last use. Every change to a live slot's state is a
+// compare-and-swap on that one word: of several threads that destroy or expire a session one wins
+// and owns the slot, an expiry fails if the session was used meanwhile, and a late use cannot touch
+// the slot's next session. Secret and user are written only by the owner of a slot that is not
+// live.
 //
-// What a lookup reads is from one session or it finds nothing. It acquires the state; loads secret and user; fences; looks at the
-// state again. The owner stores secret and user with release, after the atomic that ended the session before. So what
-// the lookup loads is at least as new as the beginning of the session whose state it saw first, since `begin` stores the
-// state last and with release. And if any of it is newer than the end of that session, load and fence make it an
-// acquire: then the second look, which comes after the fence, sees that end too (or something later), the generations differ, and it
-// finds nothing. Causality order in the PTX model is transitive, so this holds also where one thread ended the session, another took
-// the slot from the free bits, and a third one reads.
+// What a lookup reads is from one session or it finds nothing. It acquires the state; loads secret
+// and user; fences; looks at the state again. The owner stores secret and user with release, after
+// the atomic that ended the session before. So what the lookup loads is at least as new as the
+// beginning of the session whose state it saw first, since `begin` stores the state last and with
+// release. And if any of it is newer than the end of that session, load and fence make it an
+// acquire: then the second look, which comes after the fence, sees that end too (or something
+// later), the generations differ, and it finds nothing. Causality order in the PTX model is
+// transitive, so this holds also where one thread ended the session, another took the slot from the
+// free bits, and a third one reads.
 //
-// Free slots are bits, 64 to a word and 2048 to a window, which is what a warp looks at in one coalesced load. The host's lists of
-// free slots would have the thousands of logins of a cohort fight for a few heads, one hop at a time; from bits a
-// warp takes all the slots it wants with a few atomics, and as a bit says of itself that it is free there is no ABA
-// problem. So that nobody goes through 16 million slots to find the last one or that there is none, the array is divided into
-// 32 regions that count their free slots. A warp first takes from a region's count what it wants, and what it was granted it
-// then finds: a slot's bit is set before it is counted, so at any time a region has at least as many bits as were granted
-// and not yet found, and a search ends unless other warps keep moving the bits, that is, get on themselves.
+// Free slots are bits, 64 to a word and 2048 to a window, which is what a warp looks at in one
+// coalesced load. The host's lists of free slots would have the thousands of logins of a cohort
+// fight for a few heads, one hop at a time; from bits a warp takes all the slots it wants with a
+// few atomics, and as a bit says of itself that it is free there is no ABA problem. So that nobody
+// goes through 16 million slots to find the last one or that there is none, the array is divided
+// into 32 regions that count their free slots. A warp first takes from a region's count what it
+// wants, and what it was granted it then finds: a slot's bit is set before it is counted, so at any
+// time a region has at least as many bits as were granted and not yet found, and a search ends
+// unless other warps keep moving the bits, that is, get on themselves.
 #include "abi.cuh"
 #include "atomic.cuh"
 
@@ -45,7 +53,8 @@ struct SessionArray {
     Slot* slots;
     // A bit a slot, set where it is free; a whole number of windows.
     u64* free_bits;
-    // Free slots of each region that are not promised to anyone. May be below zero (as two's complement) for a moment.
+    // Free slots of each region that are not promised to anyone. May be below zero (as two's
+    // complement) for a moment.
     u64* free_counts;
     // Where the next search for expired sessions begins.
     u64* cursor;
@@ -106,14 +115,16 @@ DEVICE u32 generation_of(u64 state) { return static_cast<u32>(state >> 32); }
 DEVICE bool is_live(u64 state) { return (state >> 32 & 1) != 0; }
 DEVICE u64 make_state(u32 generation, u32 tick) { return static_cast<u64>(generation) << 32 | tick; }
 
-// Ticks from the last use to `now`, counted modulo 2^32; 0 where the clock of another stream's launch was a little ahead.
+// Ticks from the last use to `now`, counted modulo 2^32; 0 where the clock of another stream's
+// launch was a little ahead.
 DEVICE u32 age_of(u64 state, u32 now) {
     u32 age = now - static_cast<u32>(state);
     return age > 0x7fffffffu ? 0 : age;
 }
 
-// The user of the session with this id, if it lives; `seen` is its state. It holds only if `touch` or `end` then finds the session
-// unchanged. Both halves of the secret are compared whatever the first one says, and there is no branch between them.
+// The user of the session with this id, if it lives; `seen` is its state. It holds only if `touch`
+// or `end` then finds the session unchanged. Both halves of the secret are compared whatever the
+// first one says, and there is no branch between them.
 DEVICE bool find_session(const SessionArray& array, const SessionKey& key, u64& seen, i64& user) {
     if (!key.present || key.slot >= array.capacity) return false;
     const Slot* slot = array.slots + key.slot;
@@ -125,8 +136,8 @@ DEVICE bool find_session(const SessionArray& array, const SessionKey& key, u64& 
     return is_live(seen) && difference == 0;
 }
 
-// Whether the session of `seen` is still there; then it is one used at `now`. The tick is stored only when it is a later
-// one, so a cohort writes to few of the slots it reads.
+// Whether the session of `seen` is still there; then it is one used at `now`. The tick is stored
+// only when it is a later one, so a cohort writes to few of the slots it reads.
 DEVICE bool touch(Slot* slot, u64 seen, u32 now) {
     u64 state = load_relaxed(&slot->state);
     while (generation_of(state) == generation_of(seen)) {
@@ -138,7 +149,8 @@ DEVICE bool touch(Slot* slot, u64 seen, u32 now) {
     return false;
 }
 
-// Ends the session of `seen` unless it was used since; then the caller owns the slot. `state` becomes what was found.
+// Ends the session of `seen` unless it was used since; then the caller owns the slot. `state`
+// becomes what was found.
 DEVICE bool end_unused(Slot* slot, u64& state) {
     u64 found = compare_and_swap(&slot->state, state, make_state(generation_of(state) + 1, static_cast<u32>(state)));
     bool is_ended = found == state;
@@ -194,7 +206,8 @@ DEVICE u32 promise(u64* count, u32 wanted) {
     return __shfl_sync(FULL_MASK, granted, 0);
 }
 
-// Finds the `granted` slots that a region has promised the warp and gives them to its first lanes that want one.
+// Finds the `granted` slots that a region has promised the warp and gives them to its first lanes
+// that want one.
 DEVICE void find_promised(const SessionArray& array, u32 region, u32 granted, u32 hash, bool wants, u32& slot) {
     u32 first = region * array.region_windows;
     u32 windows = smaller((array.capacity + WINDOW_SLOTS - 1) / WINDOW_SLOTS - first, array.region_windows);
@@ -236,14 +249,15 @@ DEVICE void find_promised(const SessionArray& array, u32 region, u32 granted, u3
     }
 }
 
-// Takes a free slot for each lane that wants one; all of the warp come. A lane gets none only if no region had one that was not
-// promised to others.
+// Takes a free slot for each lane that wants one; all of the warp come. A lane gets none only if no
+// region had one that was not promised to others.
 DEVICE_CALL u32 take_free(const SessionArray& array, bool wants, i64 user) {
     u32 slot = NO_SLOT;
     u32 wanting = __ballot_sync(FULL_MASK, wants);
     if (wanting == 0) return slot;
-    // Where to look first depends on the user and not on the session's random bits: the slot is no secret and would betray some of
-    // them. The multiplier is 2^64 divided by the golden ratio, which spreads consecutive ids evenly.
+    // Where to look first depends on the user and not on the session's random bits: the slot is no
+    // secret and would betray some of them. The multiplier is 2^64 divided by the golden ratio,
+    // which spreads consecutive ids evenly.
     u32 hash = static_cast<u32>(static_cast<u64>(user) * 0x9e3779b97f4a7c15ull >> 32);
     hash = __shfl_sync(FULL_MASK, hash, __ffs(wanting) - 1);
     while (wanting != 0) {
@@ -260,8 +274,9 @@ DEVICE_CALL u32 take_free(const SessionArray& array, bool wants, i64 user) {
     return slot;
 }
 
-// Takes over slots of sessions that have expired, for the lanes that want one; all of the warp come. It examines `search` slots for
-// each of them, every slot at most once, and ends no more sessions than it needs.
+// Takes over slots of sessions that have expired, for the lanes that want one; all of the warp
+// come. It examines `search` slots for each of them, every slot at most once, and ends no more
+// sessions than it needs.
 DEVICE_CALL u32 take_expired(const SessionArray& array, bool wants, u32 now, u32 search) {
     u32 slot = NO_SLOT;
     u32 wanting = __ballot_sync(FULL_MASK, wants);
@@ -332,7 +347,8 @@ KERNEL(sessions_lookup, LookupArgs, 256) {
     args.users[lane] = is_found ? user : 0;
 }
 
-// A thread a lane, and a warp together for its slots: those that have finished and want a session get one, or fail.
+// A thread a lane, and a warp together for its slots: those that have finished and want a session
+// get one, or fail.
 KERNEL(sessions_create, CreateArgs, 128) {
     u32 lane = global_thread();
     bool wants = false;

@@ -1,20 +1,23 @@
-// Stages of a cohort: the answers of the backend into columns, then the program (paper, section 3.2, Process).
+// Stages of a cohort: the answers of the backend into columns, then the program (paper, section
+// 3.2, Process).
 //
-// run_stage interprets a program for 32 lanes at a time, a thread a lane, a warp a block. The program counter is a lane's own, but a
-// warp always runs the lowest one: branches are run once each for the lanes that took them, a loop's body as often as its
-// longest lane needs, and lanes meet again where their ways join (the program is laid out so). An instruction is therefore
+// run_stage interprets a program for 32 lanes at a time, a thread a lane, a warp a block. The
+// program counter is a lane's own, but a warp always runs the lowest one: branches are run once
+// each for the lanes that took them, a loop's body as often as its longest lane needs, and lanes
+// meet again where their ways join (the program is laid out so). An instruction is therefore
 // fetched and decoded once for the lanes that execute it, and they never part within one for long.
 //
-// Where the paper compiles each page to kernels of its own and writes whole padded responses (4.3.2), a lane here writes its run, the
-// bytes that differ, and notes where the fragments go; layout.cu makes bodies of them in whatever layout is wanted.
+// Where the paper compiles each page to kernels of its own and writes whole padded responses
+// (4.3.2), a lane here writes its run, the bytes that differ, and notes where the fragments go;
+// layout.cu makes bodies of them in whatever layout is wanted.
 #include "case.cuh"
 #include "decode.cuh"
 #include "lane.cuh"
 #include "md5.cuh"
 #include "search.cuh"
 
-// What is rare and large is called: the loop of the interpreter stays small, in code and in registers. Writers come and go by value,
-// so that they stay in registers, too.
+// What is rare and large is called: the loop of the interpreter stays small, in code and in
+// registers. Writers come and go by value, so that they stay in registers, too.
 
 DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 length, const u8* case_tables) {
     switch (function) {
@@ -103,13 +106,15 @@ DEVICE u64 next_kept(const u8* bits, u64 from, u64 count) {
     return count;
 }
 
-// The states of loops are four registers: count, position, turn (or number kept), and where the bits are.
+// The states of loops are four registers: count, position, turn (or number kept), and where the
+// bits are.
 #define LOOP_COUNT(op) lane.reg(op.b)
 #define LOOP_AT(op) lane.reg(op.b + 1)
 #define LOOP_TURN(op) lane.reg(op.b + 2)
 #define LOOP_BITS(op) lane.reg(op.b + 3)
 
-// A bit a position, in the lane's text region but not charged for: the reference keeps a list elsewhere.
+// A bit a position, in the lane's text region but not charged for: the reference keeps a list
+// elsewhere.
 template <bool SPILLED> DEVICE void begin_filter(Lane<SPILLED>& lane, const Instruction& op) {
     u32 bytes = (u32(LOOP_COUNT(op)) + 63) / 64 * 8;
     LaneResult& result = lane.result();
@@ -143,8 +148,8 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
     lane.put(to);
 }
 
-// Everything else that writes bytes, to the run or to a text that becomes a register's value: both by the same code, of which there is
-// one copy this way.
+// Everything else that writes bytes, to the run or to a text that becomes a register's value: both
+// by the same code, of which there is one copy this way.
 template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
     if (op.code == CODE_TEXT && op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {

@@ -1,4 +1,5 @@
-// The instructions of a stage's program (src/program.rs makes them) and what a launch of it is given.
+// The instructions of a stage's program (src/program.rs makes them) and what a launch of it is
+// given.
 #pragma once
 #include "abi.cuh"
 
@@ -11,8 +12,8 @@ struct __align__(16) Instruction {
     u32 e;
 };
 
-// In the order of src/program.rs: what pages are made of, most of all, is first, then what else writes bytes to the run, then what makes
-// texts, then the rest.
+// In the order of src/program.rs: what pages are made of, most of all, is first, then what else
+// writes bytes to the run, then what makes texts, then the rest.
 enum Code : u16 {
     CODE_FOLD,
     CODE_PUT_TEXT,
@@ -115,7 +116,8 @@ struct HeaderValue {
     View value;
 };
 
-// A fragment: its place among all fragments of the service, which begin at multiples of 16 and are filled up with PAD.
+// A fragment: its place among all fragments of the service, which begin at multiples of 16 and are
+// filled up with PAD.
 struct __align__(8) Fragment {
     u32 offset;
     u32 length;
@@ -146,13 +148,16 @@ struct StageArgs {
     u8* arena;
     const u8* fragment_bytes;
     const u8* case_tables;
-    // Registers in global memory, where the block's shared memory is too small. A warp's share after the other: of each
-    // register 32 words, and as many for what is left of the lanes' limits.
+    // Registers in global memory, where the block's shared memory is too small. A warp's share
+    // after the other: of each register 32 words, and as many for what is left of the lanes'
+    // limits.
     u64* registers;
-    // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count if that is less.
+    // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count
+    // if that is less.
     const u32* lane_list;
     const u32* lane_count;
-    // By place in the launch, like the regions: in and out. Lanes that are not LANE_ACTIVE are left alone.
+    // By place in the launch, like the regions: in and out. Lanes that are not LANE_ACTIVE are left
+    // alone.
     LaneResult* results;
     Regions regions;
     u32 lanes;

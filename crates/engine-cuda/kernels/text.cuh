@@ -1,5 +1,5 @@
-// The functions and tests of the page language on texts, as the engine's reference defines them (and it by Rust's
-// `str`). Texts are valid UTF-8; escapes take any bytes.
+// The functions and tests of the page language on texts, as the engine's reference defines them
+// (and it by Rust's `str`). Texts are valid UTF-8; escapes take any bytes.
 #pragma once
 #include "writer.cuh"
 
@@ -29,13 +29,15 @@ DEVICE bool text_ends_with(const u8* text, u32 length, const u8* end, u32 end_le
     return end_length <= length && same_bytes(text + (length - end_length), end, end_length);
 }
 
-// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest of them (0x80),
-// zero bytes may be flagged; `replacement` gives up to 8 bytes, their number in the top byte.
+// An escape says which bytes of eight it replaces, and by what: `special` flags at least the lowest
+// of them (0x80), zero bytes may be flagged; `replacement` gives up to 8 bytes, their number in the
+// top byte.
 
 #define REPLACEMENT(bytes, count) ((bytes) | static_cast<u64>(count) << 56)
 
 struct HtmlEscape {
-    // < > & " ' / in pairs that differ in one bit. The subtraction carries: flags above the lowest may be false.
+    // < > & " ' / in pairs that differ in one bit. The subtraction carries: flags above the lowest
+    // may be false.
     static DEVICE_METHOD u64 special(u64 bytes) {
         u64 quote_and = (bytes & BYTES_ONE * 0xfb) ^ (BYTES_ONE * '"');
         u64 apostrophe_slash = (bytes & BYTES_ONE * 0xf7) ^ (BYTES_ONE * '\'');
@@ -80,7 +82,8 @@ template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 len
         u32 count = smaller(8u, length - at);
         u64 bytes = load8(text + at, count);
         u64 special = How::special(bytes);
-        // Most words have none; of the others a turn writes what is before the first, and that one replaced.
+        // Most words have none; of the others a turn writes what is before the first, and that one
+        // replaced.
         u32 plain = special == 0 ? count : smaller(count, first_byte(special));
         if (plain > 0) to.bytes8(bytes & low_bytes(plain), plain);
         at += plain;
@@ -92,7 +95,8 @@ template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 len
     }
 }
 
-// The most common escape, and most texts have nothing to escape: words are tried as they go into the region's.
+// The most common escape, and most texts have nothing to escape: words are tried as they go into
+// the region's.
 DEVICE void escape_html(Writer& to, const u8* text, u32 length) {
     while (length > 0) {
         u32 fill = to.written & 7;
@@ -209,8 +213,8 @@ DEVICE bool is_white_space(u32 code) {
                             code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000));
 }
 
-// What is left without white space at both ends. Of nothing but white space, an empty range at its end, as the
-// reference has it.
+// What is left without white space at both ends. Of nothing but white space, an empty range at its
+// end, as the reference has it.
 DEVICE TextRange trim_range(const u8* text, u32 length) {
     u32 start = 0;
     while (start < length) {
@@ -227,7 +231,8 @@ DEVICE TextRange trim_range(const u8* text, u32 length) {
     return {start, end - start};
 }
 
-// Whether bytes are UTF-8 (The Unicode Standard, table 3-7): no overlong forms, no surrogates, nothing past U+10FFFF.
+// Whether bytes are UTF-8 (The Unicode Standard, table 3-7): no overlong forms, no surrogates,
+// nothing past U+10FFFF.
 DEVICE bool is_utf8(const u8* bytes, u32 length) {
     u32 at = 0;
     while (at < length) {

@@ -1,7 +1,8 @@
 // Reading and writing bytes eight at a time.
 //
-// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a whole sector of memory
-// traffic. So bytes are loaded as aligned words, collected in a register, and stored as aligned words.
+// A thread handles one lane, and its neighbors write other regions: a byte stored alone costs a
+// whole sector of memory traffic. So bytes are loaded as aligned words, collected in a register,
+// and stored as aligned words.
 #pragma once
 #include "device.cuh"
 
@@ -32,11 +33,12 @@ DEVICE u64 bytes_within(u64 bytes, u8 low, u8 high) {
 // All bits of each flagged (0x80) byte.
 DEVICE u64 whole_bytes(u64 flags) { return (flags >> 7) * 0xff; }
 
-// How far a pointer is past a word's first byte. A pointer less that stays one into its memory, which a number would not.
+// How far a pointer is past a word's first byte. A pointer less that stays one into its memory,
+// which a number would not.
 DEVICE u32 past_word(const u8* pointer) { return static_cast<u32>(reinterpret_cast<u64>(pointer)) & 7; }
 
-// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that each contain a wanted
-// byte, which never leave the text's buffer.
+// The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that
+// each contain a wanted byte, which never leave the text's buffer.
 DEVICE u64 load8(const u8* from, u32 count) {
     if (count == 0) return 0;
     u32 skip = past_word(from);
@@ -46,15 +48,18 @@ DEVICE u64 load8(const u8* from, u32 count) {
     return bytes & low_bytes(count);
 }
 
-// The words of a text from any byte on, by aligned loads, each once and none that has no wanted byte.
+// The words of a text from any byte on, by aligned loads, each once and none that has no wanted
+// byte.
 struct WordReader {
     // The next to be loaded.
     const u64* words;
-    // Where a word begins: so many bytes (1 to 8) into the one loaded before it. In halves: far is in the upper one, by so many bits.
+    // Where a word begins: so many bytes (1 to 8) into the one loaded before it. In halves: far is
+    // in the upper one, by so many bits.
     u32 skip;
     bool far;
     u32 bits;
-    // Of the one loaded before, from the half on in which a word begins: that half, and the upper half.
+    // Of the one loaded before, from the half on in which a word begins: that half, and the upper
+    // half.
     u32 low;
     u32 high;
 
@@ -95,8 +100,8 @@ struct WordReader {
     }
 };
 
-// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the capacity it stores nothing
-// and counts on, so that the caller learns how much room is needed.
+// Appends bytes to a lane's region, or to the rest of one from a multiple of 8 on. Past the
+// capacity it stores nothing and counts on, so that the caller learns how much room is needed.
 struct Writer {
     // 8-byte aligned.
     u8* base;
@@ -115,7 +120,8 @@ struct Writer {
 
     DEVICE_METHOD bool overflowed() const { return written > capacity; }
 
-    // Goes on where a copy, which a function was given and gave back, has come. What it has in common with this one need not be kept.
+    // Goes on where a copy, which a function was given and gave back, has come. What it has in
+    // common with this one need not be kept.
     DEVICE_METHOD void resume(const Writer& copy) {
         pending = copy.pending;
         written = copy.written;
@@ -149,7 +155,8 @@ struct Writer {
             *GLOBAL(to) = word;
             to += 1;
             left -= 8;
-            // Four loads under way at once: the stores between them would keep the compiler from moving them.
+            // Four loads under way at once: the stores between them would keep the compiler from
+            // moving them.
 #pragma unroll 1
             for (; left >= 32; left -= 32) {
                 u64 first = words.load(), second = words.load(), third = words.load(), fourth = words.load();

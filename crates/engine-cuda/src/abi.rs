@@ -107,8 +107,9 @@ pub struct SessionKey {
     pub secret: [u64; 2],
 }
 
-/// The first slot of each field's columns in the table of column addresses that kernels get, and the number of slots:
-/// a scalar field has one (a [`View`] or `i64` a lane), a list field one for its spans and then one for each column of its records.
+/// The first slot of each field's columns in the table of column addresses that kernels get, and
+/// the number of slots: a scalar field has one (a [`View`] or `i64` a lane), a list field one for
+/// its spans and then one for each column of its records.
 #[must_use]
 pub fn column_slots(program: &PageProgram) -> (Vec<u32>, u32) {
     let mut next = 0;

@@ -1,6 +1,8 @@
-//! BeSim on the device (paper, section 5.3.2, Titan B): [`rhythm_besim::Bank::answer`] for all requests of a cohort, in the cohort's arena.
+//! BeSim on the device (paper, section 5.3.2, Titan B): [`rhythm_besim::Bank::answer`] for all
+//! requests of a cohort, in the cohort's arena.
 //!
-//! The kernel computes; the words it needs are uploaded from [`rhythm_besim::names`], so that they are said once.
+//! The kernel computes; the words it needs are uploaded from [`rhythm_besim::names`], so that they
+//! are said once.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +15,8 @@ use rhythm_besim::{Bank, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
 
 /// The most bytes an answer takes, in whole words of 8 as the kernel stores them.
 pub const ANSWER_BYTES: u32 = {
-    // Accounts in a summary: ten digits, two, and five amounts, each with what separates it; amounts are below 100,000.00.
+    // Accounts in a summary: ten digits, two, and five amounts, each with what separates it;
+    // amounts are below 100,000.00.
     let accounts = MAX_ACCOUNTS * (11 + 2 + 5 * 9 + 1);
     // Bills and payments: seven digits, a date, an amount.
     let payments = (if MAX_BILLS < MAX_PAYMENTS {
@@ -167,14 +170,15 @@ pub struct BesimTables {
 pub struct BesimCohort {
     /// Its lanes.
     pub lanes: u32,
-    /// A [`LaneResult`](crate::abi::LaneResult) a lane: the requests of active ones are answered, `request_count` of them.
+    /// A [`LaneResult`](crate::abi::LaneResult) a lane: the requests of active ones are answered,
+    /// `request_count` of them.
     pub results: Address,
     /// Places for a lane's requests.
     pub request_stride: u32,
     /// A [`View`](rhythm_engine::cohort::View) into the arena for each of these places.
     pub requests: Address,
-    /// A view for each of them: the answer; of length [`NO_TEXT`](crate::abi::NO_TEXT) where nothing was asked, or where
-    /// the answer has no room.
+    /// A view for each of them: the answer; of length [`NO_TEXT`](crate::abi::NO_TEXT) where
+    /// nothing was asked, or where the answer has no room.
     pub answers: Address,
     /// The cohort's arena, 16-byte aligned.
     pub arena: Address,
@@ -231,12 +235,14 @@ impl BesimTables {
     /// Answers a cohort's requests.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`] if views cannot address so many answers (4 GiB), or the device failed.
+    /// [`GpuError::OutOfMemory`] if views cannot address so many answers (4 GiB), or the device
+    /// failed.
     ///
     /// # Safety
-    /// The addresses are of such arrays, alive and left alone by others until the stream has done it: `lanes` results,
-    /// `lanes * request_stride` requests and answers, an arena that has [`BesimCohort::answers_bytes`] from
-    /// `answer_base` on. Requests lie in the arena, outside of that region. Base and stride are the multiples they must be.
+    /// The addresses are of such arrays, alive and left alone by others until the stream has done
+    /// it: `lanes` results, `lanes * request_stride` requests and answers, an arena that has
+    /// [`BesimCohort::answers_bytes`] from `answer_base` on. Requests lie in the arena, outside of
+    /// that region. Base and stride are the multiples they must be.
     pub unsafe fn launch(
         &self,
         gpu: &SharedGpu,

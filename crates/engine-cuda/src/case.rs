@@ -1,5 +1,5 @@
-//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the device follows the
-//! same version of Unicode as the reference. `kernels/case.cuh` reads them.
+//! The tables by which kernels change case, built from what Rust's `char` and `str` do, so that the
+//! device follows the same version of Unicode as the reference. `kernels/case.cuh` reads them.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,12 @@ const NOTHING: u16 = 0;
 pub struct CaseTables;
 
 impl CaseTables {
-    /// The tables as kernels read them, to be copied to the device once: about 86 KB, built in some ten milliseconds.
+    /// The tables as kernels read them, to be copied to the device once: about 86 KB, built in some
+    /// ten milliseconds.
     ///
-    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its first entry,
-    /// entries of two bytes that say which mapping a character has, and the mappings. Equal blocks and equal mappings
-    /// are stored once.
+    /// A header (offsets of entries and mappings), for each block of 64 characters the index of its
+    /// first entry, entries of two bytes that say which mapping a character has, and the mappings.
+    /// Equal blocks and equal mappings are stored once.
     #[must_use]
     pub fn bytes() -> Vec<u8> {
         let classes = classes();
@@ -93,7 +94,8 @@ fn codes() -> impl Iterator<Item = u32> {
 /// The class of each code point, found by what `str::to_lowercase` does to a sigma after it.
 fn classes() -> Vec<Class> {
     let mut classes: Vec<Class> = codes().map(|_| Class::Other).collect();
-    // A sigma ends its word after a cased letter, with nothing or something to be passed over between them.
+    // A sigma ends its word after a cased letter, with nothing or something to be passed over
+    // between them.
     let of_interest: Vec<(usize, char)> = codes()
         .enumerate()
         .filter_map(|(place, code)| Some((place, char::from_u32(code)?)))
@@ -110,7 +112,8 @@ fn classes() -> Vec<Class> {
 
 /// Those of the characters after which, with `before` before them, a sigma ends its word.
 fn with_final_sigma(before: &str, characters: Vec<(usize, char)>) -> Vec<(usize, char)> {
-    // All at once, line by line: a line feed is neither cased nor passed over, so lines do not see each other.
+    // All at once, line by line: a line feed is neither cased nor passed over, so lines do not see
+    // each other.
     let characters = characters.into_iter().filter(|(_, c)| *c != '\n');
     let text: String = characters
         .clone()
@@ -130,8 +133,8 @@ fn mapping(c: char, class: Class) -> [u64; 2] {
     [upper, lower | (class as u64) << CLASS_SHIFT]
 }
 
-/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes, and their number; 0
-/// if it stays.
+/// What a character becomes: UTF-8 from the lowest byte on, at most three characters of two bytes,
+/// and their number; 0 if it stays.
 fn word(c: char, becomes: impl ExactSizeIterator<Item = char> + Clone) -> u64 {
     if becomes.len() == 1 && becomes.clone().next() == Some(c) {
         return 0;

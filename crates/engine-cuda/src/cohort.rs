@@ -1,7 +1,8 @@
-//! A cohort in the device's memory, and the launches that take it through a stage and to its answers.
+//! A cohort in the device's memory, and the launches that take it through a stage and to its
+//! answers.
 //!
-//! Whoever owns the memory (a slot of the executor, or the resident pipeline) fills in the addresses; the kernels' arguments are
-//! put together here, once for both.
+//! Whoever owns the memory (a slot of the executor, or the resident pipeline) fills in the
+//! addresses; the kernels' arguments are put together here, once for both.
 #![allow(unsafe_code)]
 
 use crate::abi::LaneResult;
@@ -17,8 +18,8 @@ use rhythm_engine::cohort::View;
 use rhythm_engine::device::{LaneLimits, Segment};
 use rhythm_engine::page::Service;
 
-/// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would run at a time
-/// than with global memory.
+/// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
+/// run at a time than with global memory.
 const SHARED_REGISTERS_MAX: usize = 48 << 10;
 
 /// Places in a buffer, handed out one after the other.
@@ -106,19 +107,22 @@ pub(crate) struct DeviceCohort {
     pub(crate) arena: Address,
     pub(crate) results: Address,
     pub(crate) regions: Regions,
-    /// Answers, where the backend is on the device: by places of requests; and where in the arena their texts go.
+    /// Answers, where the backend is on the device: by places of requests; and where in the arena
+    /// their texts go.
     pub(crate) answers: Address,
     pub(crate) answer_base: u32,
     /// Rows of a lane in the pools of decoded items.
     pub(crate) item_stride: u32,
     /// Two counters: rows needed of items, rows needed of tiles.
     pub(crate) counters: Address,
-    /// Registers of programs that have more than shared memory has room for; 0: of this page's none has.
+    /// Registers of programs that have more than shared memory has room for; 0: of this page's none
+    /// has.
     pub(crate) registers: Address,
 }
 
 impl DeviceCohort {
-    /// A cohort whose regions are at `places` from `base` on, its texts in the arena from `text_base` on.
+    /// A cohort whose regions are at `places` from `base` on, its texts in the arena from
+    /// `text_base` on.
     pub(crate) fn new(
         base: Address,
         places: &RegionPlaces,
@@ -154,7 +158,8 @@ impl DeviceCohort {
         }
     }
 
-    /// Decodes the answers of a call: the host's (`asked`, `answers`), or those that the device's backend gave.
+    /// Decodes the answers of a call: the host's (`asked`, `answers`), or those that the device's
+    /// backend gave.
     ///
     /// # Safety
     /// The cohort's addresses are good for the service's page until the stream has done it.

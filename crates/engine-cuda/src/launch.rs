@@ -1,4 +1,5 @@
-//! What the kernels of `stage.cu` and `layout.cu` are given: the structs of `kernels/{stage,decode,layout}.cuh`, field by field.
+//! What the kernels of `stage.cu` and `layout.cu` are given: the structs of
+//! `kernels/{stage,decode,layout}.cuh`, field by field.
 //!
 //! A test compares sizes with what the kernels were compiled with.
 #![allow(unsafe_code)]
@@ -273,7 +274,8 @@ pub struct TransposeArgs {
 
 macro_rules! arguments {
     ($($type:ident = $kernel:ident),* $(,)?) => {$(
-        // SAFETY: `#[repr(C)]`, the fields of the kernel's struct in its order; sizes are compared by a test.
+        // SAFETY: `#[repr(C)]`, the fields of the kernel's struct in its order; sizes are compared
+        // by a test.
         unsafe impl Arguments for $type {
             const KERNEL: Kernel = Kernel::$kernel;
         }

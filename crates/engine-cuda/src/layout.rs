@@ -8,16 +8,19 @@ use std::str::FromStr;
 /// The first three are the paper's systems (section 5.3.2), named as there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// Column-major: neighboring lanes write neighboring words, with white space where a lane's text is shorter
-    /// than its neighbors' (section 4.3.2); then transposed, so that each answer is in one piece. The backend is on the host.
+    /// Column-major: neighboring lanes write neighboring words, with white space where a lane's
+    /// text is shorter than its neighbors' (section 4.3.2); then transposed, so that each answer is
+    /// in one piece. The backend is on the host.
     A,
     /// As A, with the backend on the device.
     B,
-    /// As B, but the answers stay column-major: a network card that gathers them is left to transpose.
+    /// As B, but the answers stay column-major: a network card that gathers them is left to
+    /// transpose.
     C,
     /// Row-major: a warp writes one request's answer, 16 bytes a thread.
     Row,
-    /// Only the dynamic bytes leave the device; the host stitches them and the page's fragments together as it sends.
+    /// Only the dynamic bytes leave the device; the host stitches them and the page's fragments
+    /// together as it sends.
     #[default]
     Runs,
 }

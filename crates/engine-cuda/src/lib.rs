@@ -6,7 +6,8 @@
 //! - [`case`]: the tables by which kernels change case;
 //! - [`program`]: a page's stage programs as the kernels read them;
 //! - [`executor`]: the [`Executor`](rhythm_engine::device::Executor) on it;
-//! - [`sessions`], [`besim`], [`parser`]: the parts of the server that the paper puts on the device beside the stages;
+//! - [`sessions`], [`besim`], [`parser`]: the parts of the server that the paper puts on the device
+//!   beside the stages;
 //! - [`resident`]: all of them together, requests in device memory to answers in device memory.
 
 pub mod abi;

@@ -1,11 +1,14 @@
-//! Parser: from raw requests in device memory to each page's columns (paper, sections 3.2, 4.2 and 4.3.2).
+//! Parser: from raw requests in device memory to each page's columns (paper, sections 3.2, 4.2 and
+//! 4.3.2).
 //!
-//! Requests of all pages come mixed, each in a place of the same size. Perhaps transposed first, they are classified, a thread a
-//! request; their numbers are sorted by page; and for each page its requests' parameters go into the columns of a cohort. The host
-//! needs to know no count on the way: all steps can be put into a stream one after the other.
+//! Requests of all pages come mixed, each in a place of the same size. Perhaps transposed first,
+//! they are classified, a thread a request; their numbers are sorted by page; and for each page its
+//! requests' parameters go into the columns of a cohort. The host needs to know no count on the
+//! way: all steps can be put into a stream one after the other.
 //!
-//! What is unusual is left to the host (see [`crate::parser::tables`] for what a page may have), as are requests that are
-//! wrong: the device never accepts what the host's parser refuses, and sees the same values in what it accepts.
+//! What is unusual is left to the host (see [`crate::parser::tables`] for what a page may have), as
+//! are requests that are wrong: the device never accepts what the host's parser refuses, and sees
+//! the same values in what it accepts.
 
 #![allow(unsafe_code)]
 
@@ -45,12 +48,14 @@ pub struct Parser {
 pub struct Lanes {
     /// The page.
     pub page: u32,
-    /// Lane 0 is this one of the page's requests: 0, but for a page with more requests than its cohort takes.
+    /// Lane 0 is this one of the page's requests: 0, but for a page with more requests than its
+    /// cohort takes.
     pub first: u32,
     /// Most lanes.
     pub lanes_max: u32,
-    /// The addresses of the page's columns by slot (see [`crate::abi::column_slots`]); a list's item columns have room for
-    /// [`ListPool::max_items`] items a lane. Only the columns of parameters are used.
+    /// The addresses of the page's columns by slot (see [`crate::abi::column_slots`]); a list's
+    /// item columns have room for [`ListPool::max_items`] items a lane. Only the columns of
+    /// parameters are used.
     pub columns: Address,
     /// The arena; views are offsets into it.
     pub arena: Address,
@@ -58,10 +63,12 @@ pub struct Lanes {
     pub text_base: u32,
     /// The size of a lane's part, a multiple of 8; [`PageParams::text_stride`] is enough.
     pub text_stride: u32,
-    /// A [`SessionKey`](crate::abi::SessionKey) a lane: of what the session cookie says. Unused by pages without a session.
+    /// A [`SessionKey`](crate::abi::SessionKey) a lane: of what the session cookie says. Unused by
+    /// pages without a session.
     pub sessions: Address,
-    /// A byte a lane: [`LANE_ACTIVE`](crate::abi::LANE_ACTIVE), [`LANE_HOST`](crate::abi::LANE_HOST), or
-    /// [`LANE_FINISHED`](crate::abi::LANE_FINISHED) where there is no request.
+    /// A byte a lane: [`LANE_ACTIVE`](crate::abi::LANE_ACTIVE),
+    /// [`LANE_HOST`](crate::abi::LANE_HOST), or [`LANE_FINISHED`](crate::abi::LANE_FINISHED) where
+    /// there is no request.
     pub states: Address,
     /// A `u32` a lane: the number of its request.
     pub tickets: Address,
@@ -70,8 +77,8 @@ pub struct Lanes {
 }
 
 impl Parser {
-    /// Buffers for so many requests of at most `request_bytes` each, which is rounded up to a multiple of 16; `transposes`: also for them
-    /// transposed.
+    /// Buffers for so many requests of at most `request_bytes` each, which is rounded up to a
+    /// multiple of 16; `transposes`: also for them transposed.
     ///
     /// # Errors
     /// There is no room, or the requests are larger than 65520 bytes.
@@ -114,19 +121,22 @@ impl Parser {
         &self.tables
     }
 
-    /// A `u32` a request: their numbers, those of a page together and in the order they came, the host's last.
+    /// A `u32` a request: their numbers, those of a page together and in the order they came, the
+    /// host's last.
     #[must_use]
     pub fn order(&self) -> Address {
         self.order.address()
     }
 
-    /// A `u32` a page: where its requests begin in [`Parser::order`]; then where the host's begin, then the number of requests.
+    /// A `u32` a page: where its requests begin in [`Parser::order`]; then where the host's begin,
+    /// then the number of requests.
     #[must_use]
     pub fn page_start(&self) -> Address {
         self.page_start.address()
     }
 
-    /// `count` requests at `base`, each `request_bytes` after the one before, with `lengths` (`u32` each).
+    /// `count` requests at `base`, each `request_bytes` after the one before, with `lengths` (`u32`
+    /// each).
     #[must_use]
     pub fn rows(&self, base: Address, lengths: Address, count: u32) -> Requests {
         Requests {
@@ -139,14 +149,16 @@ impl Parser {
         }
     }
 
-    /// Transposes requests into the parser's own buffer (paper, section 4.3.2), and gives them as they are there.
+    /// Transposes requests into the parser's own buffer (paper, section 4.3.2), and gives them as
+    /// they are there.
     ///
     /// # Errors
     /// The launch failed.
     ///
     /// # Safety
-    /// `requests` are [`Parser::rows`], no more than its capacity, and stay as they are until the stream has done it; this parser was
-    /// made for it, and nothing in another stream uses its buffer.
+    /// `requests` are [`Parser::rows`], no more than its capacity, and stay as they are until the
+    /// stream has done it; this parser was made for it, and nothing in another stream uses its
+    /// buffer.
     pub unsafe fn transpose(
         &self,
         stream: Stream,
@@ -194,7 +206,8 @@ impl Parser {
             parts: self.parts.address(),
         };
         let grid = Grid::over(requests.count as usize, THREADS);
-        // SAFETY: the buffers hold an entry for each request, by the caller's promise; so are the addresses.
+        // SAFETY: the buffers hold an entry for each request, by the caller's promise; so are the
+        // addresses.
         unsafe { launch(&*self.gpu, stream, grid, &arguments) }
     }
 
@@ -233,8 +246,9 @@ impl Parser {
     /// The launch failed.
     ///
     /// # Safety
-    /// `requests` are the ones classified and sorted in this stream, or before it came here; `lanes` is a page of the service and its
-    /// addresses are as said there, alive and used by nobody else until the stream has done it.
+    /// `requests` are the ones classified and sorted in this stream, or before it came here;
+    /// `lanes` is a page of the service and its addresses are as said there, alive and used by
+    /// nobody else until the stream has done it.
     pub unsafe fn params(
         &self,
         stream: Stream,

@@ -1,15 +1,17 @@
 //! A page's stage programs as the kernels read them: one flat sequence of instructions a stage.
 //!
-//! The engine's operations nest; a warp wants a program counter. Branches and loops become jumps, laid out so that
-//! among lanes at different places the one with the lowest counter is never past a place where the others will join it: the
-//! kernel always runs the lowest one, and lanes that parted meet again where their branches end. A loop keeps its
-//! state in four registers of its own (count, position, turn, and where the bits of the positions kept are).
+//! The engine's operations nest; a warp wants a program counter. Branches and loops become jumps,
+//! laid out so that among lanes at different places the one with the lowest counter is never past a
+//! place where the others will join it: the kernel always runs the lowest one, and lanes that
+//! parted meet again where their branches end. A loop keeps its state in four registers of its own
+//! (count, position, turn, and where the bits of the positions kept are).
 //!
 //! ```text
 //!   if c {then} else {otherwise}     JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
 //!   for ... {body} else {otherwise}  LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
 //! ```
-//! With a filter all positions are tried before the first turn, as the reference does, and a bit each remembers which were kept.
+//! With a filter all positions are tried before the first turn, as the reference does, and a bit
+//! each remembers which were kept.
 
 use crate::abi::column_slots;
 use crate::launch::Fragment;
@@ -111,7 +113,8 @@ pub struct Stage {
     pub constants: Vec<(u32, u64)>,
     /// Operands of concatenations.
     pub parts: Vec<u16>,
-    /// Requests that one pass of the program asks, loops taken as one turn: a first guess at the room for them.
+    /// Requests that one pass of the program asks, loops taken as one turn: a first guess at the
+    /// room for them.
     pub requests: u32,
     /// Headers, likewise.
     pub headers: u32,
@@ -147,7 +150,8 @@ pub struct Page {
     pub tables: Vec<u64>,
 }
 
-/// A value's bits in a register: a text's offset and length, an integer, a float's bits, or 0 and 1.
+/// A value's bits in a register: a text's offset and length, an integer, a float's bits, or 0 and
+/// 1.
 fn bits(constant: &Constant) -> u64 {
     match *constant {
         Constant::Text { offset, length } => u64::from(length) << 32 | u64::from(offset),

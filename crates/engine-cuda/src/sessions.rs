@@ -1,12 +1,15 @@
-//! The session array on the device (paper, section 4.3.1), for cohorts whose requests never leave it.
+//! The session array on the device (paper, section 4.3.1), for cohorts whose requests never leave
+//! it.
 //!
-//! It has the ids and the rules of the engine's [`SessionArray`](rhythm_engine::session::SessionArray): slot and 128 random bits, idle sessions
-//! expire at most 3 % late and never early, a full array refuses and evicts nobody. `kernels/sessions.cu` says how, and why
-//! several streams can use it at the same time.
+//! It has the ids and the rules of the engine's
+//! [`SessionArray`](rhythm_engine::session::SessionArray): slot and 128 random bits, idle sessions
+//! expire at most 3 % late and never early, a full array refuses and evicts nobody.
+//! `kernels/sessions.cu` says how, and why several streams can use it at the same time.
 //!
-//! A refusal costs little, which bounds what it can know: a lane that finds no free slot searches a part of the array for expired
-//! sessions, and others may have expired elsewhere. [`DeviceSessions::sweep`], called about once per tick for the whole
-//! array (a millisecond for millions of slots), keeps those few.
+//! A refusal costs little, which bounds what it can know: a lane that finds no free slot searches a
+//! part of the array for expired sessions, and others may have expired elsewhere.
+//! [`DeviceSessions::sweep`], called about once per tick for the whole array (a millisecond for
+//! millions of slots), keeps those few.
 
 #![allow(unsafe_code)]
 
@@ -52,7 +55,8 @@ const WINDOW_SLOTS: u32 = 2048;
 /// Parts of the array that count their free slots.
 const REGIONS: usize = 32;
 
-/// Where in the array's memory what is: the regions' counts and the cursor on lines of their own, the free bits, the slots.
+/// Where in the array's memory what is: the regions' counts and the cursor on lines of their own,
+/// the free bits, the slots.
 const CURSOR: usize = 8 * REGIONS;
 const FREE_BITS: usize = 512;
 
@@ -163,7 +167,8 @@ pub struct DeviceSessions {
 }
 
 impl DeviceSessions {
-    /// An array for `capacity` sessions, each of which expires when it has not been used for `idle_timeout`.
+    /// An array for `capacity` sessions, each of which expires when it has not been used for
+    /// `idle_timeout`.
     ///
     /// # Errors
     /// There is no room for 32 bytes and a bit a session, or the device failed.
@@ -214,8 +219,8 @@ impl DeviceSessions {
         })
     }
 
-    /// The same, with logins that search so many slots each for expired sessions when none is free (64 if not said). With as many as
-    /// there are slots, a refusal is the truth.
+    /// The same, with logins that search so many slots each for expired sessions when none is free
+    /// (64 if not said). With as many as there are slots, a refusal is the truth.
     #[must_use]
     pub fn with_search(self, search: u32) -> DeviceSessions {
         DeviceSessions { search, ..self }
@@ -227,14 +232,16 @@ impl DeviceSessions {
         self.array.capacity as usize
     }
 
-    /// Looks up the sessions of a cohort: for each of `lanes` [`SessionKey`]s at `keys` an `i64` at `present`, 1 if there is a session
-    /// of that id which has not expired, and one at `users`, whose it is; else 0 and 0. It counts as a use.
+    /// Looks up the sessions of a cohort: for each of `lanes` [`SessionKey`]s at `keys` an `i64` at
+    /// `present`, 1 if there is a session of that id which has not expired, and one at `users`,
+    /// whose it is; else 0 and 0. It counts as a use.
     ///
     /// # Errors
     /// The device failed.
     ///
     /// # Safety
-    /// The arrays are so long, alive and left alone by others until the stream has done it; the sessions are alive until then, too.
+    /// The arrays are so long, alive and left alone by others until the stream has done it; the
+    /// sessions are alive until then, too.
     pub unsafe fn lookup(
         &self,
         stream: Stream,
@@ -263,10 +270,12 @@ impl DeviceSessions {
         }
     }
 
-    /// Creates a session for each of `lanes` [`LaneResult`](crate::abi::LaneResult)s at `results` that has finished and asks for one, of its
-    /// `user`. `randoms` has 128 bits for each lane (low half first) that nobody can predict: knowing them is all it takes to
-    /// use the session. `created` gets a [`SessionKey`] for each lane, absent where none was created; a lane that finds the array full
-    /// fails with [`LaneError::SessionsFull`](rhythm_engine::cohort::LaneError::SessionsFull).
+    /// Creates a session for each of `lanes` [`LaneResult`](crate::abi::LaneResult)s at `results`
+    /// that has finished and asks for one, of its `user`. `randoms` has 128 bits for each lane (low
+    /// half first) that nobody can predict: knowing them is all it takes to use the session.
+    /// `created` gets a [`SessionKey`] for each lane, absent where none was created; a lane that
+    /// finds the array full fails with
+    /// [`LaneError::SessionsFull`](rhythm_engine::cohort::LaneError::SessionsFull).
     ///
     /// # Errors
     /// The device failed.
@@ -303,7 +312,8 @@ impl DeviceSessions {
         }
     }
 
-    /// Ends the sessions of `keys`, expired or not, for those of `lanes` results that have finished and ask for it.
+    /// Ends the sessions of `keys`, expired or not, for those of `lanes` results that have finished
+    /// and ask for it.
     ///
     /// # Errors
     /// The device failed.
@@ -335,7 +345,8 @@ impl DeviceSessions {
         }
     }
 
-    /// Examines the next `budget` slots, each at most once, and frees those whose sessions have expired. Successive calls go round the array.
+    /// Examines the next `budget` slots, each at most once, and frees those whose sessions have
+    /// expired. Successive calls go round the array.
     ///
     /// # Errors
     /// The device failed.
@@ -378,8 +389,8 @@ impl DeviceSessions {
         }
     }
 
-    /// Sessions that exist, expired ones that nobody has noticed included; a few more or less than that while others are
-    /// created and destroyed. Waits for the device.
+    /// Sessions that exist, expired ones that nobody has noticed included; a few more or less than
+    /// that while others are created and destroyed. Waits for the device.
     ///
     /// # Errors
     /// The device failed.
@@ -387,8 +398,8 @@ impl DeviceSessions {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (stream, buffer) = &*counts;
         let bytes = 8 * REGIONS;
-        // SAFETY: both are so large, and this stream alone uses the buffer, which the lock keeps to one call at a time. Counts are
-        // words that only atomics change.
+        // SAFETY: both are so large, and this stream alone uses the buffer, which the lock keeps to
+        // one call at a time. Counts are words that only atomics change.
         unsafe {
             self.gpu
                 .copy(*stream, buffer.address(), self.array.free_counts, bytes)?;

@@ -1,5 +1,6 @@
-//! The structs that kernels take, in Rust and in C++. Those that their modules keep to themselves are tested there, and by every launch:
-//! the emulation runs no kernel with a struct of another size.
+//! The structs that kernels take, in Rust and in C++. Those that their modules keep to themselves
+//! are tested there, and by every launch: the emulation runs no kernel with a struct of another
+//! size.
 
 use rhythm_engine_cuda::gpu::emulated::Emulated;
 use rhythm_engine_cuda::gpu::{Address, Arguments, Grid, Kernel, launch};

@@ -23,7 +23,8 @@ const UNTOUCHED: u8 = 0xa5;
 /// A lane: its outcome and its requests.
 type Lane = (u8, Vec<Vec<u8>>);
 
-/// Answers a cohort on the device. `None` for places without a request; all that is not an answer must be as it was.
+/// Answers a cohort on the device. `None` for places without a request; all that is not an answer
+/// must be as it was.
 fn answers(
     gpu: &SharedGpu,
     bank: Bank,

@@ -1,5 +1,5 @@
-//! The conformance suite on the kernels, run by the emulation: every byte equals the reference's, in every layout and whatever
-//! the order in which threads run.
+//! The conformance suite on the kernels, run by the emulation: every byte equals the reference's,
+//! in every layout and whatever the order in which threads run.
 
 mod common;
 
@@ -26,7 +26,8 @@ const LANES: &[usize] = if SANITIZED {
     &[1, 2, 7, 33, 256]
 };
 
-/// Under the sanitizers everything takes many times as long, and what they look for shows in few lanes.
+/// Under the sanitizers everything takes many times as long, and what they look for shows in few
+/// lanes.
 const SANITIZED: bool = cfg!(emulation_sanitized);
 
 /// The orders that all of a layout's cohorts run in; pages of other cohorts take turns.

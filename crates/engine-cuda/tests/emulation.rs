@@ -288,7 +288,8 @@ fn what_cannot_be_launched_is_reported() {
     );
 }
 
-/// Runs a test of this file by itself in a process of its own; its standard error, where it did not end well.
+/// Runs a test of this file by itself in a process of its own; its standard error, where it did not
+/// end well.
 fn in_child(test: &str, variant: u32) -> Option<String> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--ignored", "--nocapture"])

@@ -1,5 +1,5 @@
-//! The executor where several works are in flight, the device fails or has no room, and lanes ask for more than was guessed: each work
-//! comes back once, equal to the reference.
+//! The executor where several works are in flight, the device fails or has no room, and lanes ask
+//! for more than was guessed: each work comes back once, equal to the reference.
 
 mod common;
 
@@ -200,7 +200,8 @@ fn a_service_without_room_is_the_hosts_and_the_device_goes_on() {
     );
 }
 
-/// Every launch fails once: what was in flight, and all that comes later, is as the reference has it.
+/// Every launch fails once: what was in flight, and all that comes later, is as the reference has
+/// it.
 fn any_launch_fails(layout: Layout, deferred: bool) {
     let service = make_service(7);
     for fail in 0.. {
@@ -394,7 +395,8 @@ fn what_lanes_need_is_found_out_and_remembered_within_bounds() {
         assert_eq!((settled.launches, settled.again), (2, 0), "{layout}");
         let headers = waste(&mut executor, &bell, &service, HEADERS);
         assert!(headers.again > 0, "{layout}: {headers:?}");
-        // One odd cohort does not make all that come after it pay: what it needed is found out anew.
+        // One odd cohort does not make all that come after it pay: what it needed is found out
+        // anew.
         let odd = waste(&mut executor, &bell, &service, MANY);
         assert!(odd.again > 0, "{layout}: {odd:?}");
         let odd = waste(&mut executor, &bell, &service, MANY);

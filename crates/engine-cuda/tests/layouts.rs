@@ -1,4 +1,5 @@
-//! Layouts where pages do not lead: lengths about a unit, about a tile and about a warp's turn, and lanes of one warp that part.
+//! Layouts where pages do not lead: lengths about a unit, about a tile and about a warp's turn, and
+//! lanes of one warp that part.
 //!
 //! What is expected is put together here, without the engine's reference.
 
@@ -21,8 +22,8 @@ const LIMITS: LaneLimits = LaneLimits {
     turns: 1 << 10,
 };
 
-/// A lane's body: the text, as often as `turns` says the first fragment and the text, then the second and the third fragment where
-/// it wants them.
+/// A lane's body: the text, as often as `turns` says the first fragment and the text, then the
+/// second and the third fragment where it wants them.
 #[derive(Clone, Debug)]
 struct Lane {
     state: LaneState,
@@ -190,7 +191,8 @@ fn in_every_layout(test: impl Fn(&mut CudaExecutor, &str)) {
     }
 }
 
-/// Lengths of texts about a word, a unit, a row of 32 units, the tile of a row-major warp, and twice it.
+/// Lengths of texts about a word, a unit, a row of 32 units, the tile of a row-major warp, and
+/// twice it.
 const LENGTHS: [usize; 21] = [
     0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 5000,
 ];
@@ -216,7 +218,8 @@ fn fragments_about_whole_units() {
     in_every_layout(|executor, what| {
         for bytes in 129..=145 {
             let service = service([bytes, bytes + 1, 1024 + bytes]);
-            // Texts before the fragment end at each place of a unit, of half of the lanes near a tile's end.
+            // Texts before the fragment end at each place of a unit, of half of the lanes near a
+            // tile's end.
             let lanes: Vec<Lane> = (0..66)
                 .map(|lane| Lane {
                     turns: 1 + lane % 4 / 2,

@@ -1,4 +1,5 @@
-//! The whole pipeline on the device, against the server: for the same requests the same answers, byte by byte, whatever the layout.
+//! The whole pipeline on the device, against the server: for the same requests the same answers,
+//! byte by byte, whatever the layout.
 
 mod common;
 

@@ -1,9 +1,11 @@
-//! Cases of the page language, each a text file in `page_cases/`: the files of a service, and what is to come of them.
+//! Cases of the page language, each a text file in `page_cases/`: the files of a service, and what
+//! is to come of them.
 //!
-//! A case is sections that begin with `=== NAME`. Files of the service come first (`pages/x.html`, `service.toml` where
-//! the usual one does not do); then `errors`, what the compiler says of them; or `program x`, the listing of a page.
-//! Pages that compile are run over made-up lanes by every executor and compared with MiniJinja.
-//! `UPDATE_CASES=1` writes what comes of a case into its file.
+//! A case is sections that begin with `=== NAME`. Files of the service come first (`pages/x.html`,
+//! `service.toml` where the usual one does not do); then `errors`, what the compiler says of them;
+//! or `program x`, the listing of a page. Pages that compile are run over made-up lanes by every
+//! executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes of a case into its
+//! file.
 
 mod page_common;
 

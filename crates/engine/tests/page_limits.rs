@@ -1,4 +1,5 @@
-//! Whatever a template is, compiling it ends: with a program, or with a mistake that says what is too large.
+//! Whatever a template is, compiling it ends: with a program, or with a mistake that says what is
+//! too large.
 
 use rhythm_engine::page::{Sources, compile};
 

@@ -1,7 +1,8 @@
-//! Page bytes: scalar = host = MiniJinja, over templates made at random and over the sample service.
+//! Page bytes: scalar = host = MiniJinja, over templates made at random and over the sample
+//! service.
 //!
-//! The templates are made, not only their data: each seed gives another page, compiled, run for a cohort of
-//! made-up lanes by both executors, and rendered lane by lane by MiniJinja itself.
+//! The templates are made, not only their data: each seed gives another page, compiled, run for a
+//! cohort of made-up lanes by both executors, and rendered lane by lane by MiniJinja itself.
 
 #[path = "templates/generate.rs"]
 mod generate;

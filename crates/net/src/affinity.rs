@@ -1,4 +1,5 @@
-//! Keeping a thread on one core, so that its connections, buffers and cohorts stay in that core's caches.
+//! Keeping a thread on one core, so that its connections, buffers and cohorts stay in that core's
+//! caches.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;

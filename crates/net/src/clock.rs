@@ -5,7 +5,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The monotonic clock now. Answered without entering the kernel where the system allows it (some 20 ns).
+/// The monotonic clock now. Answered without entering the kernel where the system allows it (some
+/// 20 ns).
 pub fn monotonic() -> Time {
     let now = clock_gettime(ClockId::Monotonic);
     Time::from_nanos(now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64)

@@ -10,10 +10,11 @@
 //! 5. idle: the handler works and sends       1 system call
 //! ```
 //!
-//! Interest is level-triggered, and a connection is received from once per turn: what does not fit the buffer is reported again in the
-//! next turn, which is also what keeps a fast sender from starving the others. Edge-triggered interest needs as many system calls and saves
-//! the kernel a second look at each ready socket (about 2 % of the time when nothing else is done), but we would have to
-//! keep a list of our own of the sockets not yet read empty, through pauses and ends.
+//! Interest is level-triggered, and a connection is received from once per turn: what does not fit
+//! the buffer is reported again in the next turn, which is also what keeps a fast sender from
+//! starving the others. Edge-triggered interest needs as many system calls and saves the kernel a
+//! second look at each ready socket (about 2 % of the time when nothing else is done), but we would
+//! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
 
 use crate::clock::{monotonic, timespec_until};
 use crate::listener::Listener;
@@ -32,13 +33,16 @@ use std::time::Duration;
 /// The bounds of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct DriverOptions {
-    /// Accepted connections open at one time, those being closed included. At the bound, clients wait in the listeners' queues.
+    /// Accepted connections open at one time, those being closed included. At the bound, clients
+    /// wait in the listeners' queues.
     pub connections_max: usize,
     /// Outgoing connections open at one time.
     pub outgoing_max: usize,
-    /// The receive buffer, shared by all connections: the most that `received` brings at once, in bytes.
+    /// The receive buffer, shared by all connections: the most that `received` brings at once, in
+    /// bytes.
     pub receive_bytes: usize,
-    /// For how long a closed connection's input is read and dropped, while its peer takes in what was sent.
+    /// For how long a closed connection's input is read and dropped, while its peer takes in what
+    /// was sent.
     pub linger: Duration,
 }
 
@@ -53,14 +57,18 @@ impl Default for DriverOptions {
     }
 }
 
-/// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them in the next.
+/// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them
+/// in the next.
 const EVENTS_MAX: usize = 1024;
-/// Clients accepted from one listener in one turn, so that a storm of them does not stop the service of those who are in.
+/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
+/// service of those who are in.
 const ACCEPTS_MAX: usize = 64;
-/// For how long no client is accepted when the process or the system has no file descriptors or memory left for one.
+/// For how long no client is accepted when the process or the system has no file descriptors or
+/// memory left for one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is told of by epoll beside connections: this bit, which no connection's id has, one for what it is, and its index.
+/// What is told of by epoll beside connections: this bit, which no connection's id has, one for
+/// what it is, and its index.
 const NOT_A_CONNECTION: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
 
@@ -147,8 +155,8 @@ impl Driver {
     ///
     /// When waiting fails, which it has no reason to.
     pub fn run(&mut self, handler: &mut dyn Handler) -> io::Result<()> {
-        // By default the kernel may wake a waiting thread 50 us late to save power: as long as a cohort may be asked to wait.
-        // Where it cannot be changed the delays are so much longer.
+        // By default the kernel may wake a waiting thread 50 us late to save power: as long as a
+        // cohort may be asked to wait. Where it cannot be changed the delays are so much longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !handler.finished() {
@@ -267,7 +275,8 @@ impl Driver {
             return;
         };
         if connection.paused || connection.input_ended {
-            // Told all the same: it failed. We never end our output while it is open, so a hang-up is no ordinary end either.
+            // Told all the same: it failed. We never end our output while it is open, so a hang-up
+            // is no ordinary end either.
             if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
                 let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
                 self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
@@ -320,7 +329,8 @@ impl Driver {
                 Err(_) => continue,
             };
             let Ok((connection, peer)) = connection else {
-                // The client stays in the queue and the listener ready: asking again at once would only burn the core.
+                // The client stays in the queue and the listener ready: asking again at once would
+                // only burn the core.
                 self.accept_after = now + ACCEPT_PAUSE;
                 return false;
             };
@@ -358,7 +368,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Lets in those who wait, then closes the listeners: closed with clients in its queue, a listener would reset them.
+    /// Lets in those who wait, then closes the listeners: closed with clients in its queue, a
+    /// listener would reset them.
     fn close_listeners(&mut self, handler: &mut dyn Handler) {
         for index in 0..self.listeners.len() {
             if self.listeners[index].is_some() {

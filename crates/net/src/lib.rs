@@ -1,8 +1,9 @@
 //! Bytes in and out, and nothing about what they mean.
 //!
-//! The server is written as a [`Handler`]: it is told what happened and acts through a [`Port`], so that it does no I/O and
-//! reads no clock itself. This crate has the two traits ([`port`]) and the driver that runs a handler on real sockets
-//! ([`epoll`]); a simulator can run the same handler on virtual ones.
+//! The server is written as a [`Handler`]: it is told what happened and acts through a [`Port`], so
+//! that it does no I/O and reads no clock itself. This crate has the two traits ([`port`]) and the
+//! driver that runs a handler on real sockets ([`epoll`]); a simulator can run the same handler on
+//! virtual ones.
 //!
 //! ```text
 //!              opened, received, ended, writable, connected,
@@ -13,8 +14,8 @@
 //!              send, close, abort, pause, resume, connect
 //! ```
 //!
-//! Beside them stand what a server's threads need around the loop: [`listener`], [`timer`], [`waker`], [`signal`],
-//! [`affinity`], [`resource`] and [`clock`].
+//! Beside them stand what a server's threads need around the loop: [`listener`], [`timer`],
+//! [`waker`], [`signal`], [`affinity`], [`resource`] and [`clock`].
 #![forbid(unsafe_code)]
 
 pub mod affinity;

@@ -1,7 +1,7 @@
 //! Sockets that clients connect to.
 //!
-//! One address is served by several workers through one listener each (SO_REUSEPORT): the kernel spreads the clients over them, and
-//! workers share no queue and no lock.
+//! One address is served by several workers through one listener each (SO_REUSEPORT): the kernel
+//! spreads the clients over them, and workers share no queue and no lock.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
@@ -13,11 +13,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// How to listen.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenOptions {
-    /// How many clients may wait to be accepted on one listener; the kernel caps it at `net.core.somaxconn`.
+    /// How many clients may wait to be accepted on one listener; the kernel caps it at
+    /// `net.core.somaxconn`.
     pub backlog: u32,
-    /// Send small answers at once instead of waiting for more to go with them (TCP_NODELAY); accepted connections inherit it.
+    /// Send small answers at once instead of waiting for more to go with them (TCP_NODELAY);
+    /// accepted connections inherit it.
     pub nodelay: bool,
-    /// Whether an IPv6 address takes IPv6 clients only. Otherwise `[::]` takes IPv4 clients as well.
+    /// Whether an IPv6 address takes IPv6 clients only. Otherwise `[::]` takes IPv4 clients as
+    /// well.
     pub v6_only: bool,
 }
 
@@ -92,23 +95,26 @@ impl Listener {
         Listener::listening(socket, address, options)
     }
 
-    /// Listens on `address` with `count` listeners, between which the kernel shares out the clients. With port 0 all get the same free port.
+    /// Listens on `address` with `count` listeners, between which the kernel shares out the
+    /// clients. With port 0 all get the same free port.
     ///
     /// # Errors
     ///
-    /// As [`Listener::bind`]; in particular a port taken by another process is an error, which SO_REUSEPORT alone would
-    /// hide when both run as the same user.
+    /// As [`Listener::bind`]; in particular a port taken by another process is an error, which
+    /// SO_REUSEPORT alone would hide when both run as the same user.
     pub fn bind_group(
         address: SocketAddr,
         count: usize,
         options: &ListenOptions,
     ) -> Result<Vec<Listener>, ListenError> {
-        // An exclusive bind fails if anybody listens there. It is given up before the shared ones: sockets of both kinds exclude each other.
+        // An exclusive bind fails if anybody listens there. It is given up before the shared ones:
+        // sockets of both kinds exclude each other.
         let probe =
             bound(address, options, false).map_err(|errno| ListenError::new(address, errno))?;
         let address = local_address(&probe, address)?;
         drop(probe);
-        // All are bound before one listens, so that no client is given to a group that fails to form.
+        // All are bound before one listens, so that no client is given to a group that fails to
+        // form.
         let sockets = (0..count)
             .map(|_| bound(address, options, true))
             .collect::<Result<Vec<_>, _>>();
@@ -125,7 +131,8 @@ impl Listener {
         options: &ListenOptions,
     ) -> Result<Listener, ListenError> {
         let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
-        // Two sockets that may reuse an address can both be bound to it; who listens second learns of it only here.
+        // Two sockets that may reuse an address can both be bound to it; who listens second learns
+        // of it only here.
         listen(&socket, backlog).map_err(|errno| ListenError::new(address, errno))?;
         let address = local_address(&socket, address)?;
         Ok(Listener { socket, address })

@@ -1,11 +1,14 @@
-//! What a driver and the code it drives know of each other: events go in through [`Handler`], effects come out through [`Port`].
+//! What a driver and the code it drives know of each other: events go in through [`Handler`],
+//! effects come out through [`Port`].
 //!
-//! Nothing here names a system call. A driver on real sockets is in [`crate::epoll`]; a simulator implements [`Port`] over
-//! virtual sockets and a virtual clock, and the handler cannot tell the difference.
+//! Nothing here names a system call. A driver on real sockets is in [`crate::epoll`]; a simulator
+//! implements [`Port`] over virtual sockets and a virtual clock, and the handler cannot tell the
+//! difference.
 //!
-//! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`, `ended`, `writable`,
-//! `connected`, `notified`, in any order); `tick` if the time asked for has come; `idle` once. A handler may use the port in any of
-//! these calls, and a port never calls the handler back from inside one of its own.
+//! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
+//! `ended`, `writable`, `connected`, `notified`, in any order); `tick` if the time asked for has
+//! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
+//! handler back from inside one of its own.
 
 use std::fmt;
 use std::io;
@@ -57,7 +60,8 @@ impl AddAssign<Duration> for Time {
     }
 }
 
-/// The calendar's time, for what people read (`Date`, logs, expiry of cookies); it may jump, so nothing is measured with it.
+/// The calendar's time, for what people read (`Date`, logs, expiry of cookies); it may jump, so
+/// nothing is measured with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallClock {
     /// Whole seconds since 1970-01-01T00:00:00Z.
@@ -66,8 +70,9 @@ pub struct WallClock {
 
 /// Names one connection for as long as it lives.
 ///
-/// A slot, which is used again, and a generation, which changes each time it is: an id kept too long names nothing rather than
-/// somebody else's connection (until its slot has been used 2^31 times since).
+/// A slot, which is used again, and a generation, which changes each time it is: an id kept too
+/// long names nothing rather than somebody else's connection (until its slot has been used 2^31
+/// times since).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -77,7 +82,8 @@ impl ConnectionId {
         ConnectionId(((generation & 0x7fff_ffff) as u64) << 32 | slot as u64)
     }
 
-    /// The slot: small and dense, at most as many as there were connections at one time, so it can index an array of the handler's.
+    /// The slot: small and dense, at most as many as there were connections at one time, so it can
+    /// index an array of the handler's.
     pub const fn slot(self) -> u32 {
         self.0 as u32
     }
@@ -126,9 +132,11 @@ pub struct Accepted {
 /// How a connection's input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The peer will send nothing more, but may still read: answers owed can be sent, and the handler must close.
+    /// The peer will send nothing more, but may still read: answers owed can be sent, and the
+    /// handler must close.
     PeerFinished,
-    /// The connection failed (reset, timed out, refused) and is gone: its id names nothing any more.
+    /// The connection failed (reset, timed out, refused) and is gone: its id names nothing any
+    /// more.
     Failed(io::ErrorKind),
 }
 
@@ -136,9 +144,11 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
-    /// That many bytes were taken, from the first on. If fewer than were given, the socket is full: `writable` follows when it is not.
+    /// That many bytes were taken, from the first on. If fewer than were given, the socket is full:
+    /// `writable` follows when it is not.
     Taken(usize),
-    /// The connection is gone, or was when called: its id names nothing any more, and no `ended` follows.
+    /// The connection is gone, or was when called: its id names nothing any more, and no `ended`
+    /// follows.
     Gone,
 }
 
@@ -148,7 +158,8 @@ pub enum Sent {
 pub trait Port {
     /// Sends what the socket takes now.
     ///
-    /// Nothing is kept for later: the handler holds what was not taken until `writable`. Before `connected`, nothing is taken.
+    /// Nothing is kept for later: the handler holds what was not taken until `writable`. Before
+    /// `connected`, nothing is taken.
     fn send(&mut self, connection: ConnectionId, bytes: &[u8]) -> Sent;
 
     /// Sends several slices as if they were one; for few and long ones.
@@ -170,15 +181,17 @@ pub trait Port {
 
     /// Ends the connection once the peer has what was sent: the id names nothing from now on.
     ///
-    /// The driver finishes sending, then reads and drops the peer's input for a bounded time, so that input we never
-    /// read does not make the kernel reset the connection and take the answer with it (RFC 9112 section 9.6).
+    /// The driver finishes sending, then reads and drops the peer's input for a bounded time, so
+    /// that input we never read does not make the kernel reset the connection and take the answer
+    /// with it (RFC 9112 section 9.6).
     fn close(&mut self, connection: ConnectionId);
 
-    /// Drops the connection at once, with all that was not yet delivered: the id names nothing from now on.
+    /// Drops the connection at once, with all that was not yet delivered: the id names nothing from
+    /// now on.
     fn abort(&mut self, connection: ConnectionId);
 
-    /// Stops `received` for this connection, so that the peer is slowed down to our pace. A failure is still told at once; that the peer has
-    /// finished is told after `resume`.
+    /// Stops `received` for this connection, so that the peer is slowed down to our pace. A failure
+    /// is still told at once; that the peer has finished is told after `resume`.
     fn pause(&mut self, connection: ConnectionId);
 
     /// Takes up reading again.
@@ -188,10 +201,12 @@ pub trait Port {
     ///
     /// # Errors
     ///
-    /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open, else what the system said.
+    /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open,
+    /// else what the system said.
     fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId>;
 
-    /// Takes no more clients: those already waiting are still `opened`, then the listeners are closed.
+    /// Takes no more clients: those already waiting are still `opened`, then the listeners are
+    /// closed.
     fn stop_accepting(&mut self);
 
     /// The calendar's time, at most a second old.
@@ -205,7 +220,8 @@ pub trait Handler {
     /// A client opened a connection. A handler that does not want it closes or aborts it.
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time);
 
-    /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call only.
+    /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
+    /// only.
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time);
 
     /// The input ended. Told once per connection, and never after the handler closed or aborted it.
@@ -236,7 +252,8 @@ pub trait Handler {
         let _ = (port, now);
     }
 
-    /// When to be woken at the latest, if nothing happens before. Asked before each wait; a time that has passed means at once.
+    /// When to be woken at the latest, if nothing happens before. Asked before each wait; a time
+    /// that has passed means at once.
     fn wake_at(&self) -> Option<Time> {
         None
     }

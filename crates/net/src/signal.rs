@@ -1,4 +1,5 @@
-//! The signals a server obeys, delivered to a closure on a thread of their own: there it may lock, send and wake as it likes.
+//! The signals a server obeys, delivered to a closure on a thread of their own: there it may lock,
+//! send and wake as it likes.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::{Handle, Signals};
@@ -37,7 +38,8 @@ pub struct SignalWatch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Calls `on_signal` on a new thread for each signal that arrives, in place of what the signal would do by itself.
+/// Calls `on_signal` on a new thread for each signal that arrives, in place of what the signal
+/// would do by itself.
 ///
 /// After the watch is dropped the signals are ignored, not back to killing the process.
 ///

@@ -1,8 +1,9 @@
 //! The connections of one driver, and what a handler does to them: [`Port`] on real sockets.
 //!
-//! A connection lies in a slot of a table; its [`ConnectionId`] is also what epoll hands back when it is ready. Interest in events
-//! is not changed at once: a connection whose interest may have changed is noted, and before the next wait the
-//! noted ones are brought up to date, so that a pause and resume, or a full socket that empties, within one turn costs no system call.
+//! A connection lies in a slot of a table; its [`ConnectionId`] is also what epoll hands back when
+//! it is ready. Interest in events is not changed at once: a connection whose interest may have
+//! changed is noted, and before the next wait the noted ones are brought up to date, so that a
+//! pause and resume, or a full socket that empties, within one turn costs no system call.
 
 use crate::clock::CachedWall;
 use crate::listener::stream_socket;
@@ -23,7 +24,8 @@ pub(crate) enum State {
     Connecting,
     /// In use by the handler.
     Open,
-    /// Closed by the handler: its output is ended, its input is dropped until it ends or the time is up.
+    /// Closed by the handler: its output is ended, its input is dropped until it ends or the time
+    /// is up.
     Closing,
 }
 
@@ -196,7 +198,8 @@ impl Sockets {
         }
     }
 
-    /// Tells epoll what has changed; passes the connections it does not take (for want of memory), which are gone, to `failed`.
+    /// Tells epoll what has changed; passes the connections it does not take (for want of memory),
+    /// which are gone, to `failed`.
     pub(crate) fn apply_changes(
         &mut self,
         mut failed: impl FnMut(&mut Sockets, ConnectionId, Errno),
@@ -297,7 +300,8 @@ impl Port for Sockets {
         if connection.state == State::Connecting {
             return Sent::Taken(0);
         }
-        // More slices than the kernel takes at once are left for `writable`, which then follows at once.
+        // More slices than the kernel takes at once are left for `writable`, which then follows at
+        // once.
         let slices_taken = &slices[..slices.len().min(IOV_MAX)];
         let mut no_control = SendAncillaryBuffer::default();
         let result = retry(|| {
@@ -330,7 +334,8 @@ impl Port for Sockets {
         let Some(connection) = self.get_for_handler(id) else {
             return;
         };
-        // Lingering for no time makes the close a reset, which also frees what the kernel holds for a peer that does not read.
+        // Lingering for no time makes the close a reset, which also frees what the kernel holds for
+        // a peer that does not read.
         let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
         self.remove(id);
     }
@@ -350,7 +355,8 @@ impl Port for Sockets {
         let socket = stream_socket(&address)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &address) {
-            // Even a connection that stands at once is reported through epoll: a port never calls the handler back.
+            // Even a connection that stands at once is reported through epoll: a port never calls
+            // the handler back.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }

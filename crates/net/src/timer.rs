@@ -1,12 +1,15 @@
-//! A hierarchical timer wheel: one deadline per small number (a connection's slot, say), thousands of them, each O(1) to set, move and clear.
+//! A hierarchical timer wheel: one deadline per small number (a connection's slot, say), thousands
+//! of them, each O(1) to set, move and clear.
 //!
-//! Time is cut into *ticks* of about a millisecond. Level 0 has a list of timers for each of the next 64 ticks, level 1 for each of the next 64
-//! spans of 64 ticks, and so on. A timer lies on the level of the highest digit (in base 64) in which its tick differs from the present; when the
-//! present enters its span it is put into a lower level, and on level 0 it is due. A bit per list tells which are empty, so the next
-//! list with a timer is found without a walk.
+//! Time is cut into *ticks* of about a millisecond. Level 0 has a list of timers for each of the
+//! next 64 ticks, level 1 for each of the next 64 spans of 64 ticks, and so on. A timer lies on the
+//! level of the highest digit (in base 64) in which its tick differs from the present; when the
+//! present enters its span it is put into a lower level, and on level 0 it is due. A bit per list
+//! tells which are empty, so the next list with a timer is found without a walk.
 //!
-//! Deadlines of connections mostly move later or are cleared before they are due (each request sets a new one). So that such a
-//! change costs one store, the timer stays in its list: when the list's time comes, the timer is put where it belongs by then, or dropped.
+//! Deadlines of connections mostly move later or are cleared before they are due (each request sets
+//! a new one). So that such a change costs one store, the timer stays in its list: when the list's
+//! time comes, the timer is put where it belongs by then, or dropped.
 
 use crate::port::Time;
 use std::time::Duration;
@@ -42,7 +45,8 @@ const UNSET: Timer = Timer {
     place: NOWHERE,
 };
 
-/// Deadlines by number. No deadline is reported early; each at most a tick ([`TimerWheel::TICK`]) late.
+/// Deadlines by number. No deadline is reported early; each at most a tick ([`TimerWheel::TICK`])
+/// late.
 #[derive(Debug)]
 pub struct TimerWheel {
     /// By the caller's number; 24 bytes each.
@@ -69,7 +73,8 @@ impl TimerWheel {
         }
     }
 
-    /// Sets or moves the deadline of `key`. Memory grows to the highest key ever set, so keys should be dense.
+    /// Sets or moves the deadline of `key`. Memory grows to the highest key ever set, so keys
+    /// should be dense.
     pub fn set(&mut self, key: u32, deadline: Time) {
         let index = key as usize;
         if index >= self.timers.len() {
@@ -78,7 +83,8 @@ impl TimerWheel {
         let timer = &mut self.timers[index];
         let moves_later = timer.deadline <= deadline;
         timer.deadline = deadline;
-        // `deadline` of a cleared timer says nothing about the list it was left in: such a one must move, too.
+        // `deadline` of a cleared timer says nothing about the list it was left in: such a one must
+        // move, too.
         let stays = timer.place != NOWHERE && moves_later;
         if !stays {
             self.unlink(key);
@@ -99,15 +105,15 @@ impl TimerWheel {
         (deadline != Time::NEVER).then_some(deadline)
     }
 
-    /// When to call [`TimerWheel::expire`] next: not after the earliest deadline's tick is over, possibly before (then `expire` reports nothing,
-    /// and the next answer is later).
+    /// When to call [`TimerWheel::expire`] next: not after the earliest deadline's tick is over,
+    /// possibly before (then `expire` reports nothing, and the next answer is later).
     pub fn wake_at(&self) -> Option<Time> {
         let (_, _, tick) = self.first_list()?;
         Some(tick_start(tick))
     }
 
-    /// Reports each key whose deadline has come by `now`, clearing it, in no particular order within a tick. `due` may not set or clear deadlines
-    /// itself; collect the keys if need be.
+    /// Reports each key whose deadline has come by `now`, clearing it, in no particular order
+    /// within a tick. `due` may not set or clear deadlines itself; collect the keys if need be.
     pub fn expire(&mut self, now: Time, mut due: impl FnMut(u32)) {
         let now_tick = now.as_nanos() >> TICK_BITS;
         while let Some((level, list, tick)) = self.first_list() {
@@ -136,9 +142,11 @@ impl TimerWheel {
         self.present = self.present.max(now_tick);
     }
 
-    /// The list that comes first: its level, its number, and the tick at which it is to be looked at.
+    /// The list that comes first: its level, its number, and the tick at which it is to be looked
+    /// at.
     fn first_list(&self) -> Option<(usize, usize, u64)> {
-        // What lies on a lower level differs from the present in a lower digit only, so it comes first.
+        // What lies on a lower level differs from the present in a lower digit only, so it comes
+        // first.
         let level = self.occupied.iter().position(|lists| *lists != 0)?;
         let shift = level as u32 * LEVEL_BITS;
         let list = self.occupied[level].trailing_zeros();

@@ -1,4 +1,5 @@
-//! Waking a driver from another thread: an eventfd, and a flag that saves the system call when the driver is awake already.
+//! Waking a driver from another thread: an eventfd, and a flag that saves the system call when the
+//! driver is awake already.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -6,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a driver call [`Handler::notified`](crate::Handler::notified). Cheap to clone, and to use often.
+/// Makes a driver call [`Handler::notified`](crate::Handler::notified). Cheap to clone, and to use
+/// often.
 ///
 /// Whatever the handler is to find must be where it looks before [`Waker::wake`] is called.
 #[derive(Clone, Debug)]
@@ -39,7 +41,8 @@ impl Waker {
 
     /// Wakes the driver. Several calls before it notices count as one.
     pub fn wake(&self) {
-        // AcqRel on both sides chains the swaps: the driver's swap reads this one or a later one, so it sees what was written before.
+        // AcqRel on both sides chains the swaps: the driver's swap reads this one or a later one,
+        // so it sees what was written before.
         if !self.shared.pending.swap(true, Ordering::AcqRel) {
             // Cannot fail but by a full counter, and then the driver is being woken anyway.
             let _ = rustix::io::write(&self.shared.eventfd, &1u64.to_ne_bytes());
@@ -48,7 +51,8 @@ impl Waker {
 
     /// The driver's side: takes note. A `wake` that comes later signals anew.
     pub(crate) fn clear(&self) {
-        // The eventfd first: the other way round, a wake between the two would be swallowed with its signal.
+        // The eventfd first: the other way round, a wake between the two would be swallowed with
+        // its signal.
         let _ = rustix::io::read(&self.shared.eventfd, &mut [0u8; 8]);
         self.shared.pending.swap(false, Ordering::AcqRel);
     }

@@ -1,7 +1,7 @@
 //! A handler that echoes, driven on real loopback sockets.
 //!
-//! Each test runs the driver on its own thread turn by turn, so clients are plain blocking sockets. Nothing sleeps: a client's read, or a
-//! message from the handler, says that something happened.
+//! Each test runs the driver on its own thread turn by turn, so clients are plain blocking sockets.
+//! Nothing sleeps: a client's read, or a message from the handler, says that something happened.
 
 use rhythm_net::*;
 use rustix::net::{AddressFamily, SocketType};
@@ -388,7 +388,8 @@ fn a_paused_connection_is_not_read_until_resumed() {
     client
         .shutdown(Shutdown::Write)
         .expect("a connected socket");
-    // Another client's bytes make the driver turn; were the first one read, its event would come before the other's.
+    // Another client's bytes make the driver turn; were the first one read, its event would come
+    // before the other's.
     let mut other = server.client();
     echoed(&mut other, b"between");
     server.wait_for(|event| matches!(event, Event::Opened(_)));
@@ -440,7 +441,8 @@ fn closing_with_unread_input_still_delivers_the_answer() {
     });
     let mut client = server.client();
     server.command(Command::CloseOnInput, "on input");
-    // The handler closes upon the first 16 bytes. A plain close would reset the connection for the rest, and lose the answer.
+    // The handler closes upon the first 16 bytes. A plain close would reset the connection for the
+    // rest, and lose the answer.
     client
         .write_all(&[b'x'; 100_000])
         .expect("the kernel takes it");
@@ -615,7 +617,8 @@ fn after_stop_accepting_those_who_wait_are_served_and_others_refused() {
     for client in &mut waiting {
         echoed(client, b"in time");
     }
-    // The listener is closed at the end of the turn in which it was stopped; the echoes came from later ones.
+    // The listener is closed at the end of the turn in which it was stopped; the echoes came from
+    // later ones.
     let error = TcpStream::connect(server.address).expect_err("nobody listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     echoed(&mut before, b"still in");

@@ -1,10 +1,11 @@
 //! The protocol of BeSim, the backend simulator of the Banking workload.
 //!
 //! A request is a query `1&command&argument&...`: the leading 1 is the workload, arguments are
-//! percent-encoded so that none can pose as two. An answer's body has, between the lines `<pre>` and
-//! `</pre>`, a line with a status digit (0 good, 1 bad), then a line for each row, its columns joined with `&`.
-//! Answers encode nothing, so values never hold `&`, control characters or what would end the block;
-//! [`write_row`] replaces them by spaces, and [`decode`] refuses what it cannot tell apart.
+//! percent-encoded so that none can pose as two. An answer's body has, between the lines `<pre>`
+//! and `</pre>`, a line with a status digit (0 good, 1 bad), then a line for each row, its columns
+//! joined with `&`. Answers encode nothing, so values never hold `&`, control characters or what
+//! would end the block; [`write_row`] replaces them by spaces, and [`decode`] refuses what it
+//! cannot tell apart.
 
 use crate::http::uri;
 use crate::scan::{Level, Separators, Simd, Task, separators};
@@ -101,8 +102,8 @@ pub fn start_answer(status: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'0' + status, b'\n']);
 }
 
-/// Appends a row to an answer, with spaces for what a value cannot hold: `&`, control characters, and the
-/// `<` of a row that would end the block.
+/// Appends a row to an answer, with spaces for what a value cannot hold: `&`, control characters,
+/// and the `<` of a row that would end the block.
 pub fn write_row<'a>(columns: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let start = out.len();
     for (i, column) in columns.into_iter().enumerate() {
@@ -141,10 +142,10 @@ pub struct Answer {
     pub rows: u32,
 }
 
-/// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of them. What
-/// `cell` makes of each value's offset in `body` and its length is appended to `cells`, row by row; where the answer is refused,
-/// nothing is. All of the answer's block is UTF-8, and so is each value. Where the status is not 0, what
-/// follows it is not looked at.
+/// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of
+/// them. What `cell` makes of each value's offset in `body` and its length is appended to `cells`,
+/// row by row; where the answer is refused, nothing is. All of the answer's block is UTF-8, and so
+/// is each value. Where the status is not 0, what follows it is not looked at.
 ///
 /// # Errors
 /// For anything that does not follow the protocol.
@@ -195,8 +196,8 @@ fn find_start(body: &[u8]) -> Option<usize> {
 
 /// The rows from `start` to the line that ends the block; gives their number.
 ///
-/// Of each 64 bytes first the line ends are judged, by how many separators came before them, then all
-/// separators become cells at once: so neither walk has more than one question to ask.
+/// Of each 64 bytes first the line ends are judged, by how many separators came before them, then
+/// all separators become cells at once: so neither walk has more than one question to ask.
 struct Rows<'a, T, F> {
     body: &'a [u8],
     start: usize,
@@ -280,7 +281,8 @@ impl<T, F: Fn(usize, usize) -> T> Task for Rows<'_, T, F> {
             if controls != 0 {
                 return Err(BesimError::Control);
             }
-            // A row too long is refused before its end, so that cells are bounded by the limits too.
+            // A row too long is refused before its end, so that cells are bounded by the limits
+            // too.
             if found > in_rows + columns {
                 return Err(BesimError::Columns);
             }

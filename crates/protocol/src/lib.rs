@@ -1,11 +1,12 @@
-//! Protocols as pure functions: bytes in, messages out, and back. Nothing here does I/O or reads a clock.
+//! Protocols as pure functions: bytes in, messages out, and back. Nothing here does I/O or reads a
+//! clock.
 //!
 //! - [`scan`]: SIMD search over bytes, chosen at run time; the one part with `unsafe`.
 //! - [`http`]: HTTP/1.1 requests and responses (RFC 9110, RFC 9112), for servers and clients.
 //! - [`besim`]: the protocol of the Banking workload's backend simulator.
 //!
-//! Parsers hand out offsets into the caller's bytes and allocate nothing. What the outside world gets
-//! wrong is a small flat error value, never a panic.
+//! Parsers hand out offsets into the caller's bytes and allocate nothing. What the outside world
+//! gets wrong is a small flat error value, never a panic.
 
 pub mod besim;
 pub mod http;

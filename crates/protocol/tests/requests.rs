@@ -1,5 +1,6 @@
-//! A table of requests, well-formed and not, each with what the parser must say. Every one is parsed whole,
-//! cut in two at every place, and byte by byte, with every SIMD level of this CPU, always with the same result.
+//! A table of requests, well-formed and not, each with what the parser must say. Every one is
+//! parsed whole, cut in two at every place, and byte by byte, with every SIMD level of this CPU,
+//! always with the same result.
 
 use proptest::prelude::*;
 use rhythm_protocol::http::head::{Known, Progress};

@@ -21,10 +21,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Measure the server without a network, as the paper does: requests from memory, answers to memory.
+/// Measure the server without a network, as the paper does: requests from memory, answers to
+/// memory.
 ///
-/// Each page type in isolation, then the weighted harmonic mean, on one core; beside them the limit that copying memory
-/// sets, and the paper's table.
+/// Each page type in isolation, then the weighted harmonic mean, on one core; beside them the limit
+/// that copying memory sets, and the paper's table.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -187,7 +188,8 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An executor on a GPU whose failure is not to be overlooked: a server goes on without the GPU, but a figure of that means nothing.
+/// An executor on a GPU whose failure is not to be overlooked: a server goes on without the GPU,
+/// but a figure of that means nothing.
 struct Watched {
     executor: CudaExecutor,
     /// Why the GPU was lost, once it is.

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Compile a service and report every mistake with file, line, column and a hint.
 ///
-/// With --device, also run every page on that device, with made-up requests and answers of backends, and compare every byte
-/// with the reference.
+/// With --device, also run every page on that device, with made-up requests and answers of
+/// backends, and compare every byte with the reference.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The service's folder: service.toml, pages/, templates/, static/

@@ -69,7 +69,8 @@ pub(crate) fn run(
 }
 
 impl Comparison<'_> {
-    /// Compares with backends that answer anything; then, where the device has the backend, with that.
+    /// Compares with backends that answer anything; then, where the device has the backend, with
+    /// that.
     fn all(&mut self) -> Result<()> {
         if !self.opened.has_kernels() {
             let executor = self.opened.executor(self.limits, Arc::new(|| ()));

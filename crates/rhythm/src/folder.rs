@@ -121,7 +121,8 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
 }
 
-/// All files below a folder, sorted; none where it does not exist. Hidden files and editors' backups are left out.
+/// All files below a folder, sorted; none where it does not exist. Hidden files and editors'
+/// backups are left out.
 fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -13,7 +13,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Starts logging. `RHYTHM_LOG` chooses what is logged (`debug`, `rhythm_server=trace`, ...); `info` without it.
+/// Starts logging. `RHYTHM_LOG` chooses what is logged (`debug`, `rhythm_server=trace`, ...);
+/// `info` without it.
 pub(crate) fn start(format: Format) {
     let filter = EnvFilter::try_from_env("RHYTHM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let logs = tracing_subscriber::fmt()

@@ -1,8 +1,8 @@
 //! The `rhythm` binary: one subcommand for each server or tool. It alone reads flags and files.
 //!
-//! Each subcommand is a module with its flags (`Args`), which say what was typed, and `run`, which makes of them the
-//! options of the library that does the work. An error is printed once, with its causes, and ends with exit
-//! code 1; wrong flags end with 2.
+//! Each subcommand is a module with its flags (`Args`), which say what was typed, and `run`, which
+//! makes of them the options of the library that does the work. An error is printed once, with its
+//! causes, and ends with exit code 1; wrong flags end with 2.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -21,8 +21,8 @@ use std::process::ExitCode;
 
 /// A web server that executes similar requests together.
 ///
-/// Requests for the same page form a cohort within a latency bound; parsing, session lookup, backend access and
-/// rendering then happen once for the cohort instead of once for each request.
+/// Requests for the same page form a cohort within a latency bound; parsing, session lookup,
+/// backend access and rendering then happen once for the cohort instead of once for each request.
 #[derive(Debug, Parser)]
 #[command(name = "rhythm", version, propagate_version = true)]
 struct Cli {

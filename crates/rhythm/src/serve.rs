@@ -27,8 +27,8 @@ const EMBEDDED: &str = "embedded";
 
 /// Serve the pages of a service.
 ///
-/// Flags override service.toml. SIGHUP reads the folder again without dropping a request; SIGTERM and Ctrl-C finish
-/// what is under way, then leave.
+/// Flags override service.toml. SIGHUP reads the folder again without dropping a request; SIGTERM
+/// and Ctrl-C finish what is under way, then leave.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The service's folder: service.toml, pages/, templates/, static/
@@ -259,7 +259,8 @@ fn backend(config: &BackendConfig) -> Box<dyn Backend> {
         }
         Ok(None) => Box::new(EmbeddedBesim::new(Bank::new(config.users))),
         Err(error) => {
-            // It could be resolved when the service was loaded. Without addresses its requests are refused.
+            // It could be resolved when the service was loaded. Without addresses its requests are
+            // refused.
             tracing::error!(
                 backend = config.name,
                 error = format!("{error:#}"),

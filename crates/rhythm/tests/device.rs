@@ -1,4 +1,5 @@
-//! `--device`, as people type it: what is said where there is no GPU, and where flags do not go together.
+//! `--device`, as people type it: what is said where there is no GPU, and where flags do not go
+//! together.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -39,7 +40,8 @@ fn no_driver_is_one_sentence() {
     let checked = rhythm(&["check", folder, "--device", "cuda"]);
     let said = String::from_utf8_lossy(&checked.stderr);
     if !said.contains("no CUDA driver") {
-        // There is one. With a GPU every page must be right; without, a sentence says what is wrong.
+        // There is one. With a GPU every page must be right; without, a sentence says what is
+        // wrong.
         let is_sentence =
             checked.status.code() == Some(1) && said.starts_with("rhythm: --device cuda: ");
         assert!(checked.status.success() || is_sentence, "{said}");

@@ -1,7 +1,7 @@
 //! The access log: a line for each answer, written by a thread of its own.
 //!
-//! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A writer that cannot keep
-//! up costs lines, which are counted, but never time.
+//! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A
+//! writer that cannot keep up costs lines, which are counted, but never time.
 
 use crate::response::Answered;
 use rhythm_protocol::http::request::RequestHead;
@@ -191,7 +191,8 @@ fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
         MONTHS[month as usize - 1],
     );
     for &byte in line.entry.request.as_bytes() {
-        // What could be mistaken for the end of the field, or for a line of its own, is written as Apache does.
+        // What could be mistaken for the end of the field, or for a line of its own, is written as
+        // Apache does.
         match byte {
             b'"' | b'\\' => to.extend_from_slice(&[b'\\', byte]),
             0x20..0x7f => to.push(byte),

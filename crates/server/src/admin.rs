@@ -1,6 +1,7 @@
 //! The admin listener: health, metrics and the effective configuration, on a port of its own.
 //!
-//! A thread of its own drives it, so that it answers whatever the workers do. One request a connection.
+//! A thread of its own drives it, so that it answers whatever the workers do. One request a
+//! connection.
 
 use crate::metrics::Metrics;
 use crate::server::{Control, ServerOptions, StartError};

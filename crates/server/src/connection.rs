@@ -1,9 +1,10 @@
 //! Connections: what is kept of each between events, and how answers get into them in order.
 //!
-//! Requests of a connection are numbered as they are parsed, and answers go out by these numbers. An answer whose turn
-//! has come is written into one buffer that all connections share and that stays hot in the cache; what follows for the same
-//! connection joins it, and it is sent when another connection's turn comes. Only an answer that is too early, or
-//! that the socket does not take, is kept in the connection. An idle connection has no buffer at all.
+//! Requests of a connection are numbered as they are parsed, and answers go out by these numbers.
+//! An answer whose turn has come is written into one buffer that all connections share and that
+//! stays hot in the cache; what follows for the same connection joins it, and it is sent when
+//! another connection's turn comes. Only an answer that is too early, or that the socket does not
+//! take, is kept in the connection. An idle connection has no buffer at all.
 
 mod clients;
 
@@ -27,7 +28,8 @@ pub struct ClientLimits {
     pub body_timeout: Duration,
     /// Between an answer and the next request.
     pub idle_timeout: Duration,
-    /// For the client to take what is ready for it, beside the time its bytes take at [`SEND_RATE_MIN`].
+    /// For the client to take what is ready for it, beside the time its bytes take at
+    /// [`SEND_RATE_MIN`].
     pub send_timeout: Duration,
     /// Requests after which a connection is closed; 0: any number.
     pub requests_max: u32,

@@ -1,5 +1,6 @@
-//! Dispatch: what is not data-parallel is answered at once, on the host path (paper, section 3.2, *Dispatch*):
-//! static files, redirects and errors. Lanes of cohorts go the other way, in [`crate::process`].
+//! Dispatch: what is not data-parallel is answered at once, on the host path (paper, section 3.2,
+//! *Dispatch*): static files, redirects and errors. Lanes of cohorts go the other way, in
+//! [`crate::process`].
 
 use crate::access_log::LogEntry;
 use crate::connection::Turn;
@@ -144,8 +145,8 @@ impl Pipeline {
         }
     }
 
-    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the connection: where the next
-    /// one begins is not known.
+    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
+    /// connection: where the next one begins is not known.
     pub(crate) fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16) {
         let form = AnswerForm {
             close: true,

@@ -1,8 +1,8 @@
 //! Metrics: counted where things happen, read where they are scraped.
 //!
-//! Each worker has figures of its own, and only it writes them, so that counting is a load and a store without a
-//! locked instruction or a shared cache line. A scrape adds up the figures of all workers. They outlive a reload:
-//! pages are known by their name.
+//! Each worker has figures of its own, and only it writes them, so that counting is a load and a
+//! store without a locked instruction or a shared cache line. A scrape adds up the figures of all
+//! workers. They outlive a reload: pages are known by their name.
 
 mod scrape;
 

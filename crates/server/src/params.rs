@@ -1,7 +1,8 @@
-//! Parameters: from the query, the form, the path, cookies and headers straight into a lane's columns.
+//! Parameters: from the query, the form, the path, cookies and headers straight into a lane's
+//! columns.
 //!
-//! A request goes through its pairs once. A scalar is checked and stored when it is met; items of lists are
-//! remembered where they lie and stored when all are known to be there.
+//! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
+//! lists are remembered where they lie and stored when all are known to be there.
 
 use crate::routes::Captures;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
@@ -53,7 +54,8 @@ struct Item {
 /// Memory kept from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct ParamReader {
-    /// For each scalar, one more than the place of the value stored, in the order of its places; 0: none yet.
+    /// For each scalar, one more than the place of the value stored, in the order of its places; 0:
+    /// none yet.
     found: Vec<u8>,
     /// The pair at hand, decoded.
     name: Vec<u8>,

@@ -1,7 +1,8 @@
 //! Parser: from a whole request to a lane of its page's cohort (paper, section 3.2, *Parser*).
 //!
-//! The page's parameters go straight into the columns of the cohort that is being formed; the request itself is kept
-//! nowhere. Where no context can take the lane, the request stays with its connection, which reads no further.
+//! The page's parameters go straight into the columns of the cohort that is being formed; the
+//! request itself is kept nowhere. Where no context can take the lane, the request stays with its
+//! connection, which reads no further.
 
 use crate::access_log::LogEntry;
 use crate::dispatch::Reply;

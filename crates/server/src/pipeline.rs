@@ -1,4 +1,5 @@
-//! The pipeline: the life of a request, from its connection through a cohort and back (paper, section 3.2, figure 4).
+//! The pipeline: the life of a request, from its connection through a cohort and back (paper,
+//! section 3.2, figure 4).
 //!
 //! ```text
 //!  connections                                                             one file each
@@ -18,12 +19,12 @@
 //!  connections
 //! ```
 //!
-//! It is a [`Handler`]: events and the time come in, effects go out through a [`Port`]. It does no I/O and reads no clock, so that
-//! a simulator can run it with virtual sockets and virtual time. One thread owns it; it shares with others of its kind
-//! only the session array and the site.
+//! It is a [`Handler`]: events and the time come in, effects go out through a [`Port`]. It does no
+//! I/O and reads no clock, so that a simulator can run it with virtual sockets and virtual time.
+//! One thread owns it; it shares with others of its kind only the session array and the site.
 //!
-//! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes, input by the
-//! stalls of its connections, which reach back to the sockets.
+//! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes,
+//! input by the stalls of its connections, which reach back to the sockets.
 
 use crate::access_log::LogSink;
 use crate::backend::{Ask, Backend};
@@ -142,7 +143,8 @@ pub struct Pipeline {
 
 /// How often gauges are set.
 const GAUGES_EVERY: Duration = Duration::from_millis(100);
-/// Slots of the session array examined each time gauges are set, so that expired sessions are found in time.
+/// Slots of the session array examined each time gauges are set, so that expired sessions are found
+/// in time.
 const SWEEP_SLOTS: usize = 1024;
 
 impl Pipeline {
@@ -204,8 +206,8 @@ impl Pipeline {
         });
     }
 
-    /// The backend of these settings, an old one if there is one. Old ones are kept: their number is that of the reloads that
-    /// changed them.
+    /// The backend of these settings, an old one if there is one. Old ones are kept: their number
+    /// is that of the reloads that changed them.
     fn backend_slot(&mut self, site: &Site, index: usize) -> usize {
         let settings = &site.settings().backends[index];
         let same = |slot: &BackendSlot| {
@@ -221,7 +223,8 @@ impl Pipeline {
         })
     }
 
-    /// Takes no more clients, answers what is under way, and has [finished](Handler::finished) then, or after `limit`.
+    /// Takes no more clients, answers what is under way, and has [finished](Handler::finished)
+    /// then, or after `limit`.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
         self.clients.now = now;
         port.stop_accepting();
@@ -229,7 +232,8 @@ impl Pipeline {
         self.clients.drain(port);
     }
 
-    /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken until then.
+    /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
+    /// until then.
     pub fn turn_ended(&mut self, now: Time) {
         for (metrics, launched, lanes) in self.served.drain(..) {
             let took = now.since(launched).as_nanos() as u64;
@@ -289,8 +293,8 @@ impl Pipeline {
         self.clients.open()
     }
 
-    /// Does what can be done without more input: what devices and backends have finished, and connections whose stall is
-    /// over.
+    /// Does what can be done without more input: what devices and backends have finished, and
+    /// connections whose stall is over.
     fn work(&mut self, port: &mut dyn Port) {
         loop {
             let mut any = self.collect(port);

@@ -9,10 +9,11 @@
 //!                          +------------ all answered -------+
 //! ```
 //!
-//! Between two stages a cohort hands all its backend requests over in one batch. It goes on when all are answered;
-//! or when some are, the straggler delay is over and the device is free: then the lanes without their answers move to
-//! another context of the same page and stage. Past its deadline a request has failed, and its lane with it. So every
-//! lane is answered within bounded time, and a context is freed when all its lanes are answered or have moved.
+//! Between two stages a cohort hands all its backend requests over in one batch. It goes on when
+//! all are answered; or when some are, the straggler delay is over and the device is free: then the
+//! lanes without their answers move to another context of the same page and stage. Past its
+//! deadline a request has failed, and its lane with it. So every lane is answered within bounded
+//! time, and a context is freed when all its lanes are answered or have moved.
 
 use crate::backend::{Ask, Batch};
 use crate::pipeline::{Epoch, Pipeline};
@@ -244,7 +245,8 @@ impl Pipeline {
         any
     }
 
-    /// A stage is done: answers the lanes that have their answer, and asks the backend for the others.
+    /// A stage is done: answers the lanes that have their answer, and asks the backend for the
+    /// others.
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId) {
         if !self.respond(port, id) {
             return self.free(id);
@@ -442,7 +444,8 @@ impl Pipeline {
         run.deadline = next;
     }
 
-    /// Moves the lanes that miss answers to another context, if one can take them and lanes are left to go on.
+    /// Moves the lanes that miss answers to another context, if one can take them and lanes are
+    /// left to go on.
     fn move_stragglers(&mut self, id: ContextId) -> bool {
         let place = self.pool.place(id);
         let cohort = self.pool.cohort(id);

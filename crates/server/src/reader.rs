@@ -1,7 +1,7 @@
 //! Reader: from bytes of a connection to whole requests (paper, section 3.2, *Reader*).
 //!
-//! Requests are parsed where the driver received them. Only what is left at the end, part of a request, or one that has to
-//! wait, is copied into the connection.
+//! Requests are parsed where the driver received them. Only what is left at the end, part of a
+//! request, or one that has to wait, is copied into the connection.
 
 use crate::connection::{Body, Stall, Tail};
 use crate::parser::Taken;
@@ -22,7 +22,8 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// Where the bytes to be kept end: those of a body that were decoded as they came are not needed again.
+    /// Where the bytes to be kept end: those of a body that were decoded as they came are not
+    /// needed again.
     fn end(&self, length: usize) -> usize {
         match &self.body {
             Some(body) if body.chunked.is_some() && body.complete.is_none() => {
@@ -44,7 +45,8 @@ impl Pipeline {
         }
         match connection.tail.take() {
             None => {
-                // The head is this pipeline's own for the time of the call, and lent out to nobody else.
+                // The head is this pipeline's own for the time of the call, and lent out to nobody
+                // else.
                 let mut head = std::mem::take(&mut self.head);
                 head.clear();
                 let parsed = self.parse(port, id, &mut head, bytes, None);
@@ -218,7 +220,8 @@ impl Pipeline {
         }
     }
 
-    /// Whether the body that follows a head is complete; then `body.complete` is its length as sent.
+    /// Whether the body that follows a head is complete; then `body.complete` is its length as
+    /// sent.
     fn frame(&self, head: &RequestHead, bytes: &[u8], body: &mut Body) -> Result<bool, u16> {
         let body_max = self.epoch.site.settings.body_max;
         let after = &bytes[body.head_length..];

@@ -49,8 +49,8 @@ impl ReferenceParser {
         })
     }
 
-    /// Parses one whole request and nothing after it. `None` unless a page answers it, in the form that nearly all answers have:
-    /// HTTP/1.1, with a body, the connection kept.
+    /// Parses one whole request and nothing after it. `None` unless a page answers it, in the form
+    /// that nearly all answers have: HTTP/1.1, with a body, the connection kept.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<ReferenceRequest> {
         let ReferenceParser {
             site,

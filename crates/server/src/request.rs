@@ -1,7 +1,8 @@
-//! Requests under way: one entry a lane, found by the ticket that the lane carries through its cohorts.
+//! Requests under way: one entry a lane, found by the ticket that the lane carries through its
+//! cohorts.
 //!
-//! A ticket is answered exactly once: answering takes the entry away, and a ticket that is shown again, or whose
-//! place was given to another request since, finds nothing.
+//! A ticket is answered exactly once: answering takes the entry away, and a ticket that is shown
+//! again, or whose place was given to another request since, finds nothing.
 
 use crate::access_log::LogEntry;
 use rhythm_engine::session::SessionId;

@@ -1,7 +1,7 @@
 //! Response: from a cohort's output to its clients (paper, section 3.2, *Response*).
 //!
-//! Each finished lane's head is written, and its runs and fragments are stitched behind it, into the one buffer of
-//! [`Clients`], which is sent before the next client's answer is begun.
+//! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
+//! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
 use crate::access_log::LogSink;
 use crate::connection::{Clients, Turn};
@@ -20,7 +20,8 @@ use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content, reason,
 };
 
-/// Where the random bits of session ids come from: the system's entropy in a server, a seed in a simulation.
+/// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
+/// simulation.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
 
 /// An answer, for log and metrics.
@@ -48,7 +49,8 @@ pub(crate) struct Responder<'a> {
 }
 
 impl Responder<'_> {
-    /// Answers all lanes that are finished or failed and not answered yet. Whether any lane is left.
+    /// Answers all lanes that are finished or failed and not answered yet. Whether any lane is
+    /// left.
     pub(crate) fn answer_lanes(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
         let mut headers = 0;
         let mut left = false;

@@ -1,8 +1,8 @@
 //! Routes: from a method and a path to what answers.
 //!
-//! Nearly every request names a resource exactly as it was declared, so the raw bytes of the path are looked up first,
-//! in a table made for that. What is left, paths with escapes in them and routes with parameters, is decoded segment by
-//! segment and compared.
+//! Nearly every request names a resource exactly as it was declared, so the raw bytes of the path
+//! are looked up first, in a table made for that. What is left, paths with escapes in them and
+//! routes with parameters, is decoded segment by segment and compared.
 
 use rhythm_engine::page::program::{Route, Segment};
 use rhythm_protocol::http::request::Method;
@@ -252,8 +252,8 @@ impl Routes {
     }
 }
 
-/// A hash table from paths to numbers, for few and short keys that we chose ourselves: a multiplication for each eight
-/// bytes instead of a hash that has to withstand an attacker's keys.
+/// A hash table from paths to numbers, for few and short keys that we chose ourselves: a
+/// multiplication for each eight bytes instead of a hash that has to withstand an attacker's keys.
 #[derive(Debug, Default)]
 struct RawTable {
     keys: Vec<(Box<[u8]>, u32)>,

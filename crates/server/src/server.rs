@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker waits.
+/// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker
+/// waits.
 pub type ExecutorFactory =
     Arc<dyn Fn(usize, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
 
@@ -62,7 +63,8 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// What a service's configuration says, listening at `listen` with one worker; no admin listener.
+    /// What a service's configuration says, listening at `listen` with one worker; no admin
+    /// listener.
     pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
         let ServiceConfig {
             session,
@@ -171,8 +173,8 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Loads the site anew, on the calling thread, and has the workers serve it. What is under way ends on the old
-    /// one.
+    /// Loads the site anew, on the calling thread, and has the workers serve it. What is under way
+    /// ends on the old one.
     ///
     /// # Errors
     /// When it cannot be loaded; the old one is kept.

@@ -1,6 +1,7 @@
 //! A site: everything that is served, and that a reload replaces as a whole.
 //!
-//! Beside the compiled service these are its static files, its routes and what can be computed ahead for each page.
+//! Beside the compiled service these are its static files, its routes and what can be computed
+//! ahead for each page.
 
 use crate::routes::{Routes, Target};
 use crate::statics::Statics;
@@ -77,8 +78,8 @@ impl SiteSettings {
 pub struct BackendSettings {
     /// Its name.
     pub name: String,
-    /// What tells it from another backend of that name, such as its address: where this is the same after a reload,
-    /// so are the connections.
+    /// What tells it from another backend of that name, such as its address: where this is the same
+    /// after a reload, so are the connections.
     pub identity: String,
     /// After this a request to it has failed, and its page is answered 504.
     pub timeout: Duration,

@@ -1,7 +1,7 @@
 //! Static files: held in memory, with all that is known of them ahead.
 //!
-//! A request never names a file of the disk: it names an entry of this table, so there is nothing outside it to be
-//! reached by dots and slashes.
+//! A request never names a file of the disk: it names an entry of this table, so there is nothing
+//! outside it to be reached by dots and slashes.
 
 use crate::connection::{Clients, Turn};
 use crate::request::AnswerForm;
@@ -121,7 +121,8 @@ impl Entry {
     }
 }
 
-/// What a request says about the file it wants, kept while a page is being made that answers with a file.
+/// What a request says about the file it wants, kept while a page is being made that answers with a
+/// file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) form: AnswerForm,

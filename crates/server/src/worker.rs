@@ -1,7 +1,7 @@
 //! A worker: one thread with its own event loop, listener, pipeline and executor.
 //!
-//! The loop is the driver's; here is what stands between it and the pipeline: commands from other threads, the
-//! measure of how busy the loop is, and the new start after a panic.
+//! The loop is the driver's; here is what stands between it and the pipeline: commands from other
+//! threads, the measure of how busy the loop is, and the new start after a panic.
 
 use crate::metrics::WorkerMetrics;
 use crate::pipeline::Pipeline;
@@ -180,8 +180,9 @@ pub(crate) fn run(
             }
             Err(_) => {}
         }
-        // The panic's message is on stderr already. Its cause may be in any of the pipeline's state, so all of it goes, with the
-        // connections; the listener and the other workers serve on.
+        // The panic's message is on stderr already. Its cause may be in any of the pipeline's
+        // state, so all of it goes, with the connections; the listener and the other workers serve
+        // on.
         tracing::error!(worker = index, "a worker panicked and starts anew");
         metrics.restarts.add(1);
         let old = pipeline;

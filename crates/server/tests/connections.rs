@@ -1,4 +1,5 @@
-//! Connections over real sockets: limits, time-outs, half-closing, back-pressure, draining, reloading.
+//! Connections over real sockets: limits, time-outs, half-closing, back-pressure, draining,
+//! reloading.
 
 mod common;
 use common::*;

@@ -254,7 +254,8 @@ fn pipelined_requests_are_answered_in_order() {
         let server = start(|options| options.pipeline.contexts = contexts);
         let mut client = client(&server);
         let mut requests = String::new();
-        // Pages of several stages and none, files and errors, so that answers are ready out of order.
+        // Pages of several stages and none, files and errors, so that answers are ready out of
+        // order.
         let paths = [
             "/ask?q=late",
             "/hello?name=a",

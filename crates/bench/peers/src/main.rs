@@ -1,8 +1,9 @@
 //! The account summary page in may_minihttp with sailfish.
 //!
-//! The page, the data (the same function of the user id) and the work are those of `services/banking`: the user is found by a
-//! cookie in a table of sessions, the accounts are asked from BeSim in memory, every value is escaped, the page is rendered
-//! for the request. Usage: `rhythm-peers ADDRESS`; the cookie is `rhythm_session=USER`.
+//! The page, the data (the same function of the user id) and the work are those of
+//! `services/banking`: the user is found by a cookie in a table of sessions, the accounts are asked
+//! from BeSim in memory, every value is escaped, the page is rendered for the request. Usage:
+//! `rhythm-peers ADDRESS`; the cookie is `rhythm_session=USER`.
 
 use may_minihttp::{HttpService, HttpServiceFactory, Request, Response};
 use rhythm_besim::{Account, Bank};

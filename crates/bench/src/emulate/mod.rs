@@ -1,12 +1,14 @@
-//! `rhythm bench`: the paper's emulation (section 5.3.2). The network is taken away, and nothing else.
+//! `rhythm bench`: the paper's emulation (section 5.3.2). The network is taken away, and nothing
+//! else.
 //!
-//! Requests lie in memory; the server's own pipeline gets them through a port that copies every answer to main memory instead of
-//! sending it; BeSim is a function call. So what is measured is all that the server itself does for a request: reading,
-//! parsing, sessions, rendering, stitching, materializing. Each page type is run in isolation, and the throughput of the mix is
-//! the weighted harmonic mean (section 5.3.1). Executors alternate, several times, and the median counts.
+//! Requests lie in memory; the server's own pipeline gets them through a port that copies every
+//! answer to main memory instead of sending it; BeSim is a function call. So what is measured is
+//! all that the server itself does for a request: reading, parsing, sessions, rendering, stitching,
+//! materializing. Each page type is run in isolation, and the throughput of the mix is the weighted
+//! harmonic mean (section 5.3.1). Executors alternate, several times, and the median counts.
 //!
-//! Beside each figure stands the limit measured in the same run: copying as many bytes as the page's answer has, from the
-//! cache to the same memory.
+//! Beside each figure stands the limit measured in the same run: copying as many bytes as the
+//! page's answer has, from the cache to the same memory.
 
 mod port;
 mod report;
@@ -80,7 +82,8 @@ pub enum EmulationError {
     NoExecutor(String),
 }
 
-/// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a core's time means.
+/// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a
+/// core's time means.
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -279,7 +282,8 @@ fn bank_of(site: &Site) -> Bank {
     Bank::new(backends.first().map_or(100_000, |backend| backend.users))
 }
 
-/// What the server answers, through the reference executor: what the answers of a device that has the whole pipeline are compared with.
+/// What the server answers, through the reference executor: what the answers of a device that has
+/// the whole pipeline are compared with.
 pub struct Witness {
     stage: Stage,
     users: Users,
@@ -311,14 +315,16 @@ impl Witness {
         Witness { stage, users }
     }
 
-    /// The answers to a request for a page of each user: the requests that [`Users::requests`] gives after a login.
+    /// The answers to a request for a page of each user: the requests that [`Users::requests`]
+    /// gives after a login.
     pub fn answers(&mut self, page: Page) -> Vec<Vec<u8>> {
         self.stage.requests = self.users.requests(page);
         self.stage.answers()
     }
 }
 
-/// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the limit of materializing.
+/// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the
+/// limit of materializing.
 fn copy_ns(bytes: usize, ring: &mut MemoryPort) -> f64 {
     let page = vec![b'x'; bytes];
     // Once round the ring.

@@ -1,4 +1,5 @@
-//! Users of the bank without connections: their requests, as an emulation feeds them to a pipeline or to a device.
+//! Users of the bank without connections: their requests, as an emulation feeds them to a pipeline
+//! or to a device.
 
 use crate::load::{Expected, Page, Rng, Visit};
 use rhythm_besim::Bank;
@@ -6,7 +7,8 @@ use rhythm_besim::Bank;
 /// The host that requests name.
 const HOST: &str = "bench";
 
-/// Users, each with a session of its own once it has been told its cookie. The same calls give the same requests, cookies aside.
+/// Users, each with a session of its own once it has been told its cookie. The same calls give the
+/// same requests, cookies aside.
 #[derive(Debug)]
 pub struct Users {
     visits: Vec<Visit>,
@@ -49,7 +51,8 @@ impl Users {
             .collect()
     }
 
-    /// A request of each user for a page drawn from the workload's mix (but pages that `leaves_out`), by their shares.
+    /// A request of each user for a page drawn from the workload's mix (but pages that
+    /// `leaves_out`), by their shares.
     pub fn mixed(&mut self, leaves_out: &[Page]) -> Vec<Vec<u8>> {
         let pages: Vec<Page> = Page::ALL
             .into_iter()

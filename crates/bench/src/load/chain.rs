@@ -1,7 +1,8 @@
 //! The user's path: SPECweb's Banking as a Markov chain over its sixteen pages.
 //!
-//! A user starts at [`Page::Login`]; each page's row gives the chances of the next, and what is left to 1 is the user leaving.
-//! A check's two images follow its details. The shares of the pages this leads to are the workload's mix ([`Page::mix`]).
+//! A user starts at [`Page::Login`]; each page's row gives the chances of the next, and what is
+//! left to 1 is the user leaving. A check's two images follow its details. The shares of the pages
+//! this leads to are the workload's mix ([`Page::mix`]).
 
 use super::rng::Rng;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,8 @@ impl Page {
         Page::ALL.into_iter().find(|page| page.name() == name)
     }
 
-    /// Where users go from here, with the chances in percent. The images of a check are one step here: of the two, the back is where the row applies.
+    /// Where users go from here, with the chances in percent. The images of a check are one step
+    /// here: of the two, the back is where the row applies.
     const fn next(self) -> &'static [(Page, u32)] {
         use Page::*;
         match self {
@@ -112,7 +114,8 @@ impl Page {
 mod tests {
     use super::*;
 
-    /// Visits of each page per user who logs in, by following the chances until next to nobody is left.
+    /// Visits of each page per user who logs in, by following the chances until next to nobody is
+    /// left.
     fn visits() -> [f64; 16] {
         let mut total = [0.0; 16];
         let mut here = [0.0; 16];

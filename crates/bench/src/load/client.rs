@@ -87,8 +87,8 @@ impl Client {
         self.connection.take()
     }
 
-    /// Whether the only request under way may be sent again: the server closed a connection that had been idle, at the moment the
-    /// request was sent (RFC 9112 section 9.3.1).
+    /// Whether the only request under way may be sent again: the server closed a connection that
+    /// had been idle, at the moment the request was sent (RFC 9112 section 9.3.1).
     pub(crate) fn may_retry(&self) -> bool {
         let nothing_came = self.inbox.as_ref().is_some_and(|inbox| inbox.is_empty());
         let is_safe = self.pending.len() == 1 && self.pending[0].is_safe;

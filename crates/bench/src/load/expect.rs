@@ -1,8 +1,9 @@
 //! What a page must show, said by the same function that BeSim is.
 //!
-//! Every value a page shows from BeSim stands in an element of its own with `data-f="NAME"`. So a page's values are a sequence of names and
-//! texts, and [`Expected`] holds the sequence that must be there. It is kept as bytes in one buffer that
-//! is used again, `name UNIT-SEPARATOR text LF` for each value; neither byte occurs in a value.
+//! Every value a page shows from BeSim stands in an element of its own with `data-f="NAME"`. So a
+//! page's values are a sequence of names and texts, and [`Expected`] holds the sequence that must
+//! be there. It is kept as bytes in one buffer that is used again, `name UNIT-SEPARATOR text LF`
+//! for each value; neither byte occurs in a value.
 
 use rhythm_besim::{Bank, Bill, Check, Date};
 
@@ -47,7 +48,8 @@ impl Expected {
         Some((rest.get(..name_end)?, rest.get(name_end + 1..text_end)?))
     }
 
-    /// Number, type and balance of each account: on the welcome page and the forms for transfers and checks.
+    /// Number, type and balance of each account: on the welcome page and the forms for transfers
+    /// and checks.
     pub(crate) fn balances(&mut self, bank: &Bank, user: u32) {
         for account in bank.accounts(user) {
             self.value("account", &account.number_text());

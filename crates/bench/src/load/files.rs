@@ -1,7 +1,8 @@
 //! Static files: which a page refers to, and what is known of each.
 //!
-//! The first answer for a file is checked by itself (a PNG down to its checksums) and kept; every later one must have the same bytes, or be
-//! a 304 where it was asked for with a condition. A check's image must equal the file that BeSim names.
+//! The first answer for a file is checked by itself (a PNG down to its checksums) and kept; every
+//! later one must have the same bytes, or be a 304 where it was asked for with a condition. A
+//! check's image must equal the file that BeSim names.
 
 use super::rng::Rng;
 use super::visit::{STATIC, Side, Visit};
@@ -64,7 +65,8 @@ impl Files {
         u16::try_from(index).ok()
     }
 
-    /// A header line that asks for a file only if it has changed, as a browser that has it sends it; nothing if this one has not.
+    /// A header line that asks for a file only if it has changed, as a browser that has it sends
+    /// it; nothing if this one has not.
     pub(crate) fn condition(&self, file: u16, has_cache: bool, rng: &mut Rng) -> Vec<u8> {
         let file = self.get(file);
         let (name, value) = if rng.one_in(2) && !file.etag.is_empty() {
@@ -152,7 +154,8 @@ pub(crate) fn fault(path: &str, content_type: &[u8], body: &[u8]) -> Option<&'st
     (expected == b"image/png" && !is_png(body)).then_some("not a whole PNG image")
 }
 
-/// Whether these bytes are a PNG image (its specification, section 5): signature, chunks with right checksums, an IHDR first and an IEND last.
+/// Whether these bytes are a PNG image (its specification, section 5): signature, chunks with right
+/// checksums, an IHDR first and an IEND last.
 fn is_png(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n") else {
         return false;

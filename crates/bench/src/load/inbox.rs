@@ -54,7 +54,8 @@ impl Inbox {
         self.stored.is_empty() && self.head_len.is_none()
     }
 
-    /// The response at the start of `data` if it is whole: all input since the end of the one before. `ended` says that no more will come.
+    /// The response at the start of `data` if it is whole: all input since the end of the one
+    /// before. `ended` says that no more will come.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -1,9 +1,10 @@
 //! `rhythm load`: users who walk through the bank, and check every page.
 //!
-//! An independent witness: it speaks HTTP over real sockets, knows from [`rhythm_besim`] what each user's pages must show, and shares no
-//! code with what renders them. Sessions follow SPECweb's chain (`chain`); a page is requested and foretold by `visit` and
-//! `expect`, and compared by `judge` and `validate`; `files` does the same for static files and check images; each thread runs a
-//! `worker`; what all found out becomes a [`Report`].
+//! An independent witness: it speaks HTTP over real sockets, knows from [`rhythm_besim`] what each
+//! user's pages must show, and shares no code with what renders them. Sessions follow SPECweb's
+//! chain (`chain`); a page is requested and foretold by `visit` and `expect`, and compared by
+//! `judge` and `validate`; `files` does the same for static files and check images; each thread
+//! runs a `worker`; what all found out becomes a [`Report`].
 //!
 //! ```text
 //!   chain --> visit --> request ----> worker ----> server
@@ -12,9 +13,10 @@
 //!                     (from BeSim)
 //! ```
 //!
-//! In *closed loop*, a number of users are always there: one who leaves is followed by another at once. In *open loop*
-//! (a rate of arrivals) users come whether or not the server keeps up, and latency is measured from when a request was due, so that a
-//! server that stalls is charged for all it kept waiting (no coordinated omission).
+//! In *closed loop*, a number of users are always there: one who leaves is followed by another at
+//! once. In *open loop* (a rate of arrivals) users come whether or not the server keeps up, and
+//! latency is measured from when a request was due, so that a server that stalls is charged for all
+//! it kept waiting (no coordinated omission).
 
 mod chain;
 mod client;
@@ -51,7 +53,8 @@ use worker::{Setup, Worker};
 pub struct LoadOptions {
     /// The server, such as `http://127.0.0.1:8080`; a path is ignored.
     pub url: String,
-    /// Users at a time, each with a connection of its own. In open loop: the most there may be; who arrives beyond waits.
+    /// Users at a time, each with a connection of its own. In open loop: the most there may be; who
+    /// arrives beyond waits.
     pub sessions: usize,
     /// For how long to load and measure.
     pub duration: Duration,
@@ -63,7 +66,8 @@ pub struct LoadOptions {
     pub users: u32,
     /// What decides who logs in and where they go.
     pub seed: u64,
-    /// Mean time a user looks at a page before the next, exponentially distributed; the workload has 10 s.
+    /// Mean time a user looks at a page before the next, exponentially distributed; the workload
+    /// has 10 s.
     pub think: Duration,
     /// Open loop: users arriving a second. `None` is closed loop.
     pub arrivals_per_s: Option<f64>,
@@ -75,9 +79,11 @@ pub struct LoadOptions {
     pub page: Option<Page>,
     /// Requests sent on a connection before the first is answered; only with `page`.
     pub pipeline: usize,
-    /// Whether things that must be refused are tried now and then: old cookies, wrong passwords, unknown checks.
+    /// Whether things that must be refused are tried now and then: old cookies, wrong passwords,
+    /// unknown checks.
     pub refusals: bool,
-    /// Whether the session of a user who leaves without logging out is ended behind the scenes, since servers keep them for long.
+    /// Whether the session of a user who leaves without logging out is ended behind the scenes,
+    /// since servers keep them for long.
     pub sign_out: bool,
     /// How long an answer may take.
     pub timeout: Duration,

@@ -45,7 +45,8 @@ pub struct Report {
     pub latency: Latency,
     /// Each page, in the order of the workload's table.
     pub by_page: Vec<PageReport>,
-    /// Most that a page's share differs from the workload's mix, in percentage points; 0 when only one page is asked for.
+    /// Most that a page's share differs from the workload's mix, in percentage points; 0 when only
+    /// one page is asked for.
     pub mix_difference: f64,
     /// SPECweb's quality of service.
     pub quality: Quality,

@@ -1,8 +1,10 @@
 //! Whether a page is the one that must come.
 //!
-//! Independent of how the page was made: the body is searched for `data-page="` and every `data-f="`, and the names and texts found must be
-//! the expected ones, all of them, in order, and no others. The text of a value is all that its element holds, so `12` is not found in `123.45`.
-//! Two passes of a substring search and nothing allocated: checking must not be what limits the load.
+//! Independent of how the page was made: the body is searched for `data-page="` and every
+//! `data-f="`, and the names and texts found must be the expected ones, all of them, in order, and
+//! no others. The text of a value is all that its element holds, so `12` is not found in `123.45`.
+//! Two passes of a substring search and nothing allocated: checking must not be what limits the
+//! load.
 
 use super::expect::{AFTER_NAME, AFTER_TEXT, Expected};
 use memchr::memmem::Finder;
@@ -175,7 +177,8 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// The name at the start of `rest`, which stands within a start tag, and the text up to the end tag.
+/// The name at the start of `rest`, which stands within a start tag, and the text up to the end
+/// tag.
 fn element(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = until(b'"', rest)?;
     let rest = &rest[name.len()..];
@@ -211,7 +214,8 @@ fn shows(html: &[u8], plain: &[u8]) -> bool {
     }
 }
 
-/// The character that a reference stands for (`&amp;`, `&#39;`, `&#x27;`), and how many bytes the reference has.
+/// The character that a reference stands for (`&amp;`, `&#39;`, `&#x27;`), and how many bytes the
+/// reference has.
 fn character(html: &[u8]) -> Option<(char, usize)> {
     let length = memchr::memchr(b';', clip(html, 12))? + 1;
     let name = std::str::from_utf8(&html[1..length - 1]).ok()?;

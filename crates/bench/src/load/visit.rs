@@ -33,7 +33,8 @@ pub(crate) enum Ask {
     Static(u16),
     /// Something that must be refused.
     Probe(Probe),
-    /// A logout behind the scenes, for a user who leaves without one; the session would stay in the server for long.
+    /// A logout behind the scenes, for a user who leaves without one; the session would stay in the
+    /// server for long.
     SignOut,
 }
 
@@ -208,7 +209,8 @@ impl Visit {
         }
     }
 
-    /// Appends the request that ends the session of a user who leaves. HEAD: its page is not looked at.
+    /// Appends the request that ends the session of a user who leaves. HEAD: its page is not looked
+    /// at.
     pub(crate) fn sign_out(&self, host: &str, out: &mut Vec<u8>) {
         let target = format!("{BASE}logout.php");
         self.head("HEAD", &target, host, out);

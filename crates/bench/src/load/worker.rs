@@ -1,7 +1,7 @@
 //! A thread of users: what each asks for next, and what becomes of the answers.
 //!
-//! The worker is a [`Handler`] of the same driver the server runs on. Each session has at most one connection and, except with
-//! `pipeline`, one request under way:
+//! The worker is a [`Handler`] of the same driver the server runs on. Each session has at most one
+//! connection and, except with `pipeline`, one request under way:
 //!
 //! ```text
 //!   arrive --> ask --> (answer) --> judge --> next: files of the page, the next page of the chain,

@@ -27,7 +27,8 @@ KERNEL(reverse_warps, Values, 256) {
     values[threadIdx.x] = held[threadIdx.x ^ 31];
 }
 
-// Sums of all threads in values[0]: by an atomic, or by a load and a store around an atomic on something else.
+// Sums of all threads in values[0]: by an atomic, or by a load and a store around an atomic on
+// something else.
 KERNEL(sum, Values, 256) {
     if (args.variant == VARIANT_RIGHT) {
         atomicAdd(&args.values[0], threadIdx.x);
@@ -65,8 +66,8 @@ KERNEL(overrun, Values, 64) {
     args.values[threadIdx.x] = from[threadIdx.x];
 }
 
-// Hands a number from thread to thread by stores, the highest first: everybody but one waits, in one of three ways. Last variant: nobody
-// begins.
+// Hands a number from thread to thread by stores, the highest first: everybody but one waits, in
+// one of three ways. Last variant: nobody begins.
 KERNEL(hand_over, Values, 128) {
     volatile u32* turn = args.values;
     u32 mine = threadIdx.x + 1;
@@ -89,7 +90,8 @@ KERNEL(misuse, Values, 128) {
     u32* value = &args.values[threadIdx.x];
     switch (args.variant) {
         case VARIANT_RIGHT:
-            // Each half by itself; lanes that end early are in no mask; ended threads are in no barrier.
+            // Each half by itself; lanes that end early are in no mask; ended threads are in no
+            // barrier.
             if (lane < 16) {
                 *value = __shfl_sync(0x0000ffffu, lane, 3);
             } else {
@@ -196,7 +198,8 @@ KERNEL(exchange, Values, 64) {
     give(u32(__syncthreads_and(threadIdx.x != 63)));
 }
 
-// The functions of one thread that are easily got wrong, on values[0] and values[1]; results follow.
+// The functions of one thread that are easily got wrong, on values[0] and values[1]; results
+// follow.
 KERNEL(bits, Values, 1) {
     u32 a = args.values[0];
     u32 b = args.values[1];

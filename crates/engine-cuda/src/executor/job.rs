@@ -1,4 +1,5 @@
-//! A stage of a cohort under way: what is still to be run, how much room its lanes need, and what has come of it so far.
+//! A stage of a cohort under way: what is still to be run, how much room its lanes need, and what
+//! has come of it so far.
 
 use super::upload::DeviceService;
 use crate::abi::LaneResult;
@@ -9,8 +10,8 @@ use rhythm_engine::cohort::BackendRequest;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
 
-/// How much room each lane gets in a launch. What is too small is found out on the device, made larger and remembered,
-/// so that the next cohort of the page has it from the start.
+/// How much room each lane gets in a launch. What is too small is found out on the device, made
+/// larger and remembered, so that the next cohort of the page has it from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Of the lanes' regions.
@@ -72,7 +73,8 @@ impl Room {
         fit(&mut shares.segments, result.segment_count);
         fit(&mut shares.requests, result.request_count);
         fit(&mut shares.headers, result.header_count);
-        // A lane stops at the first text without room, so what it used says little of what it needs.
+        // A lane stops at the first text without room, so what it used says little of what it
+        // needs.
         if result.text_used > shares.text {
             shares.text = result
                 .text_used
@@ -82,8 +84,8 @@ impl Room {
         }
     }
 
-    /// What is remembered after a job: the larger of each, within bounds, or one odd request would make all that come after it
-    /// pay for room that they do not need.
+    /// What is remembered after a job: the larger of each, within bounds, or one odd request would
+    /// make all that come after it pay for room that they do not need.
     pub(crate) fn remember(&mut self, job: &Room) {
         let keep = |room: &mut u32, needed: u32, most: u32| *room = (*room).max(needed.min(most));
         let (shares, needed) = (&mut self.shares, &job.shares);

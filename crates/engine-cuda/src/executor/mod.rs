@@ -1,4 +1,5 @@
-//! The executor on a GPU: stages of cohorts, several in flight, each in a slot with a stream of its own.
+//! The executor on a GPU: stages of cohorts, several in flight, each in a slot with a stream of its
+//! own.
 //!
 //! ```text
 //!   submit: a free slot takes the work, packs its columns, launches  ─┐ (Busy when there is none)
@@ -7,11 +8,11 @@
 //!         lanes whose share of the memory was too small are launched again with more;
 //!         lanes that only the host can run (floats to a power) are run by the host executor
 //! ```
-//! With the backend on the device (layouts B and on, where all calls that a page has left go to the embedded BeSim) one
-//! launch goes through all stages of the page.
+//! With the backend on the device (layouts B and on, where all calls that a page has left go to the
+//! embedded BeSim) one launch goes through all stages of the page.
 //!
-//! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is done, so the host executor
-//! runs what was in flight, and everything after it.
+//! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is
+//! done, so the host executor runs what was in flight, and everything after it.
 
 pub(crate) mod job;
 mod slot;
@@ -48,7 +49,8 @@ pub struct Options {
     pub cohort: usize,
     /// Users of the embedded BeSim, where the device may answer for it.
     pub besim_users: Option<u32>,
-    /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches, one after the other.
+    /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches,
+    /// one after the other.
     pub launch_bytes: usize,
 }
 
@@ -163,7 +165,8 @@ impl CudaExecutor {
         self.statistics
     }
 
-    /// The service on the device; uploaded when it is met first, forgotten when nobody serves it any more.
+    /// The service on the device; uploaded when it is met first, forgotten when nobody serves it
+    /// any more.
     fn known(&mut self, service: &Arc<Service>) -> Result<usize, GpuError> {
         let is_it = |known: &Known| std::ptr::eq(known.service.as_ptr(), Arc::as_ptr(service));
         if let Some(index) = self.services.iter().position(is_it) {

@@ -13,7 +13,8 @@ use rhythm_engine::cohort::{
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, LaneOutput, Output, SessionChange, Work};
 
-/// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with the job.
+/// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
+/// the job.
 pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     if !enough_room(job, delivered, layout) {
         // Nothing has been taken yet: all of it is launched again.
@@ -224,7 +225,8 @@ fn take_body(
     }
 }
 
-/// Takes a lane's decoded answers: a later stage may want them, and lanes may move to another cohort.
+/// Takes a lane's decoded answers: a later stage may want them, and lanes may move to another
+/// cohort.
 fn take_decoded(
     cohort: &mut Cohort,
     program: &rhythm_engine::page::program::PageProgram,

@@ -46,7 +46,8 @@ fn grid(gpu: &dyn Gpu) -> Grid {
     }
 }
 
-/// Copies one buffer to the other by a kernel, in a stream, as much as both hold. Gives the bytes moved: read and written.
+/// Copies one buffer to the other by a kernel, in a stream, as much as both hold. Gives the bytes
+/// moved: read and written.
 ///
 /// # Errors
 /// The GPU failed.

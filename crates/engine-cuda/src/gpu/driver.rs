@@ -1,7 +1,7 @@
 //! The CUDA driver, loaded at run time.
 //!
-//! Nothing of CUDA is needed to build, and a program without a GPU gets an error that says what is missing. Only
-//! [`Driver::open`] looks for it.
+//! Nothing of CUDA is needed to build, and a program without a GPU gets an error that says what is
+//! missing. Only [`Driver::open`] looks for it.
 //!
 //! - `library`: the driver's functions, looked up by name, and its errors;
 //! - `context`: a device and its primary context;
@@ -37,11 +37,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Opens the GPU of this number, as CUDA counts them (see `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`), and loads the
-    /// kernels.
+    /// Opens the GPU of this number, as CUDA counts them (see `CUDA_VISIBLE_DEVICES` and
+    /// `CUDA_DEVICE_ORDER`), and loads the kernels.
     ///
     /// # Errors
-    /// [`GpuError::Absent`], with the cause and what to do, where there is no driver, no such device, or none that can be used.
+    /// [`GpuError::Absent`], with the cause and what to do, where there is no driver, no such
+    /// device, or none that can be used.
     pub fn open(ordinal: u32) -> Result<Arc<Driver>, GpuError> {
         let context = Context::open(ordinal)?;
         context.enter()?;
@@ -260,7 +261,8 @@ impl Gpu for Driver {
         let cuda = self.context.enter()?;
         let function = self.modules.function(kernel);
         let mut pointers = [arguments.cast::<c_void>().cast_mut()];
-        // SAFETY: the kernel takes one struct, which `arguments` points to and the driver copies; the rest is the caller's promise.
+        // SAFETY: the kernel takes one struct, which `arguments` points to and the driver copies;
+        // the rest is the caller's promise.
         let code = unsafe {
             (cuda.cuLaunchKernel)(
                 function,

@@ -1,7 +1,8 @@
 //! The kernels on the CPU: the C++ of `emulation/` behind the trait [`Gpu`].
 //!
-//! Copies and launches are done at the call, on the calling thread, so that streams are ordered by themselves. A kernel that fails
-//! takes the device with it, as on a GPU: every later call fails with its text.
+//! Copies and launches are done at the call, on the calling thread, so that streams are ordered by
+//! themselves. A kernel that fails takes the device with it, as on a GPU: every later call fails
+//! with its text.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -34,8 +35,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// In which order the blocks of a grid, the warps of a block and the lanes of a warp get their turns. A kernel without mistakes does the
-/// same under each.
+/// In which order the blocks of a grid, the warps of a block and the lanes of a warp get their
+/// turns. A kernel without mistakes does the same under each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneOrder {
     /// The lowest first.
@@ -52,7 +53,8 @@ pub enum LaneOrder {
 pub struct Options {
     /// Whose turn it is.
     pub order: LaneOrder,
-    /// Completions are called by a thread of its own instead of at once, and a failure shows only when a completion or a wait has told.
+    /// Completions are called by a thread of its own instead of at once, and a failure shows only
+    /// when a completion or a wait has told.
     pub deferred: bool,
     /// Which launch fails, counted from 0.
     pub fail_launch: Option<u64>,
@@ -104,7 +106,8 @@ unsafe fn run_raw(
         LaneOrder::Shuffled(seed) => (2, seed),
     };
     let mut error = [0u8; 1024];
-    // SAFETY: the pointers are to what their lengths say, and the name ends with a zero; the rest is the caller's promise.
+    // SAFETY: the pointers are to what their lengths say, and the name ends with a zero; the rest
+    // is the caller's promise.
     let outcome = unsafe {
         rhythm_emulation_launch(
             c_name.as_ptr(),
@@ -217,7 +220,8 @@ impl Emulated {
         usize::try_from(size).ok()
     }
 
-    /// Does some work unless the device has failed; work on a device that has failed, which nobody knows yet, is skipped.
+    /// Does some work unless the device has failed; work on a device that has failed, which nobody
+    /// knows yet, is skipped.
     fn work(&self, work: impl FnOnce(&mut State)) -> Result<(), GpuError> {
         let mut state = lock(&self.state);
         if state.failed.is_some() {
@@ -314,7 +318,8 @@ impl Gpu for Emulated {
                     ));
                 }
             }
-            // SAFETY: both ranges are allocated; that nobody else uses them is the caller's promise.
+            // SAFETY: both ranges are allocated; that nobody else uses them is the caller's
+            // promise.
             unsafe {
                 rhythm_emulation_copy(
                     to.0 as *mut c_void,
@@ -365,8 +370,9 @@ impl Gpu for Emulated {
         let outcome = if self.options.fail_launch == Some(number) {
             Err(format!("launch {number} was to fail"))
         } else {
-            // SAFETY: `arguments` points to so many bytes, and the rest, too, is the caller's promise. A kernel whose struct has
-            // another size is not run. The state is not locked: launches of several threads run beside each other.
+            // SAFETY: `arguments` points to so many bytes, and the rest, too, is the caller's
+            // promise. A kernel whose struct has another size is not run. The state is not locked:
+            // launches of several threads run beside each other.
             unsafe { run_raw(kernel.name(), grid, arguments, bytes, self.options.order) }
         };
         if let Err(error) = outcome {

@@ -1,8 +1,9 @@
 //! The kernels as the binary carries them: compiled for a GPU, and as source.
 //!
-//! `cargo xtask kernels` compiles `kernels/*.cu` into `kernels/built/`, which is committed: whoever builds the crate needs
-//! no CUDA compiler. An image holds machine code for sm_90 (H100, H200, GH200) and PTX, which the driver of any later
-//! GPU compiles as it loads it. From the sources NVRTC can make code for a page or for another GPU.
+//! `cargo xtask kernels` compiles `kernels/*.cu` into `kernels/built/`, which is committed: whoever
+//! builds the crate needs no CUDA compiler. An image holds machine code for sm_90 (H100, H200,
+//! GH200) and PTX, which the driver of any later GPU compiles as it loads it. From the sources
+//! NVRTC can make code for a page or for another GPU.
 
 /// Where a machine word may be read: an image begins with one.
 #[repr(C, align(16))]
@@ -19,8 +20,8 @@ macro_rules! image {
 // `IMAGES` and `SOURCES`: names and contents, in order of names.
 include!("../../kernels/built/images.rs");
 
-/// The image of a module (the name of a file in `kernels/` without `.cu`), as the driver loads it: a fatbin.
-/// There is none of a module that `cargo xtask kernels` has not seen.
+/// The image of a module (the name of a file in `kernels/` without `.cu`), as the driver loads it:
+/// a fatbin. There is none of a module that `cargo xtask kernels` has not seen.
 #[must_use]
 pub fn image(module: &str) -> Option<&'static [u8]> {
     IMAGES

@@ -2,8 +2,8 @@
 
 use super::{Address, GpuError, SharedGpu};
 
-/// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again, but under the emulation's sanitizers
-/// just as many, so that they see its end.
+/// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again,
+/// but under the emulation's sanitizers just as many, so that they see its end.
 fn grown(bytes: usize) -> usize {
     if cfg!(emulation_sanitized) {
         bytes
@@ -56,7 +56,8 @@ impl DeviceBuffer {
         self.bytes == 0
     }
 
-    /// Makes it at least so large; contents are lost where it grows. It must not be in use by the device.
+    /// Makes it at least so large; contents are lost where it grows. It must not be in use by the
+    /// device.
     ///
     /// # Errors
     /// There is no room; the buffer is empty then.
@@ -139,7 +140,8 @@ impl PinnedBuffer {
         self.bytes == 0
     }
 
-    /// Makes it at least so large; contents are lost where it grows. It must not be in use by the device.
+    /// Makes it at least so large; contents are lost where it grows. It must not be in use by the
+    /// device.
     ///
     /// # Errors
     /// There is no room; the buffer is empty then.

@@ -1,7 +1,9 @@
-//! A GPU as the rest of the crate sees it: memory, streams, kernels, and a call when a stream has come to a point.
+//! A GPU as the rest of the crate sees it: memory, streams, kernels, and a call when a stream has
+//! come to a point.
 //!
-//! [`driver`] is the real one, through the CUDA driver loaded at run time; `emulated` runs the same kernels on the CPU.
-//! The launch code above knows only this trait, so what the tests drive is what a GPU gets.
+//! [`driver`] is the real one, through the CUDA driver loaded at run time; `emulated` runs the same
+//! kernels on the CPU. The launch code above knows only this trait, so what the tests drive is what
+//! a GPU gets.
 //!
 //! Memory and launches are unsafe by nature: `unsafe` is here, and where a kernel is launched.
 
@@ -46,7 +48,8 @@ pub enum GpuError {
     /// There is no device to be used; says why and what to do.
     #[error("{0}")]
     Absent(String),
-    /// So many bytes more do not fit its memory; 0 where it does not say what for, such as a kernel's code at its first launch.
+    /// So many bytes more do not fit its memory; 0 where it does not say what for, such as a
+    /// kernel's code at its first launch.
     #[error("the GPU's memory has no room{}", for_bytes(*.0))]
     OutOfMemory(usize),
     /// It failed; nothing more is to be expected of it.
@@ -163,7 +166,8 @@ impl Grid {
     }
 }
 
-/// Called once when a stream has come to a point, on any thread; it must be short and must not call the GPU.
+/// Called once when a stream has come to a point, on any thread; it must be short and must not call
+/// the GPU.
 pub type Completion = Box<dyn FnOnce(Result<(), GpuError>) + Send>;
 
 /// A GPU. All methods may be called from any thread.
@@ -186,8 +190,8 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     /// It is not used any more, by the host or by work in any stream.
     unsafe fn free(&self, address: Address);
 
-    /// Page-locked memory of the host, cached for the CPU to read fast and mapped for the device: where it is for
-    /// each. Zeroed. [`PinnedBuffer`] frees it.
+    /// Page-locked memory of the host, cached for the CPU to read fast and mapped for the device:
+    /// where it is for each. Zeroed. [`PinnedBuffer`] frees it.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], or it failed.
@@ -211,8 +215,8 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     /// It failed.
     ///
     /// # Safety
-    /// Both ranges are alive and not written by others (the source) or used by others (the destination) until the stream has
-    /// done it.
+    /// Both ranges are alive and not written by others (the source) or used by others (the
+    /// destination) until the stream has done it.
     unsafe fn copy(
         &self,
         stream: Stream,
@@ -236,14 +240,15 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
         bytes: usize,
     ) -> Result<(), GpuError>;
 
-    /// Launches a kernel in a stream. `arguments` points to its struct of so many bytes, which is copied before this returns.
+    /// Launches a kernel in a stream. `arguments` points to its struct of so many bytes, which is
+    /// copied before this returns.
     ///
     /// # Errors
     /// It failed; failures of the kernel itself show later, in any call.
     ///
     /// # Safety
-    /// `arguments` points to the kernel's struct; what that points to is alive and used as the kernel says until the stream has
-    /// done it.
+    /// `arguments` points to the kernel's struct; what that points to is alive and used as the
+    /// kernel says until the stream has done it.
     unsafe fn launch_raw(
         &self,
         stream: Stream,
@@ -306,7 +311,8 @@ pub unsafe fn launch<A: Arguments>(
     if grid.blocks == 0 {
         return Ok(());
     }
-    // SAFETY: `A` is the kernel's struct, by the promise of `Arguments`; the rest is the caller's promise.
+    // SAFETY: `A` is the kernel's struct, by the promise of `Arguments`; the rest is the caller's
+    // promise.
     unsafe {
         gpu.launch_raw(
             stream,

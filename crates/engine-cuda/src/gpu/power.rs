@@ -1,4 +1,5 @@
-//! A GPU's power, clock and temperature while work is done, through NVIDIA's management library (NVML), loaded at run time.
+//! A GPU's power, clock and temperature while work is done, through NVIDIA's management library
+//! (NVML), loaded at run time.
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
@@ -39,8 +40,8 @@ pub struct Power {
     pub seconds: f64,
     /// Samples.
     pub samples: usize,
-    /// Mean of what the power sensor said, in watts. Since Ampere the sensor itself says the mean of the last second, so spans
-    /// should be longer than that, or `joules` be used.
+    /// Mean of what the power sensor said, in watts. Since Ampere the sensor itself says the mean
+    /// of the last second, so spans should be longer than that, or `joules` be used.
     pub watts: f64,
     /// The highest of it.
     pub watts_max: f64,
@@ -53,7 +54,8 @@ pub struct Power {
 }
 
 impl Power {
-    /// Mean power in watts: by the energy counter, where there is one that has moved, else by the sensor.
+    /// Mean power in watts: by the energy counter, where there is one that has moved, else by the
+    /// sensor.
     #[must_use]
     pub fn mean_watts(&self) -> f64 {
         match self.joules {
@@ -64,8 +66,8 @@ impl Power {
 }
 
 impl PowerMeter {
-    /// Starts to sample the GPU at a place on the PCI bus, such as "0000:01:00.0": the driver and NVML number GPUs
-    /// differently, and this they agree on.
+    /// Starts to sample the GPU at a place on the PCI bus, such as "0000:01:00.0": the driver and
+    /// NVML number GPUs differently, and this they agree on.
     ///
     /// # Errors
     /// Why its power cannot be known, in words.

@@ -107,7 +107,8 @@ pub struct Requests {
     pub base: Address,
     /// A `u32` each: their bytes. One that is longer than `capacity` is the host's.
     pub lengths: Address,
-    /// From one request to the next: its place's size where the requests lie one after the other, 16 where they are transposed.
+    /// From one request to the next: its place's size where the requests lie one after the other,
+    /// 16 where they are transposed.
     pub request_stride: u64,
     /// From one unit of a request to its next: 16, or a row of all requests' units.
     pub unit_stride: u64,
@@ -222,7 +223,8 @@ macro_rules! tables {
 
             impl Table for [$struct] {
                 fn bytes(&self) -> &[u8] {
-                    // SAFETY: `#[repr(C)]` structs of integers whose sizes add up to the struct's: no byte is padding.
+                    // SAFETY: `#[repr(C)]` structs of integers whose sizes add up to the struct's:
+                    // no byte is padding.
                     unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) }
                 }
             }

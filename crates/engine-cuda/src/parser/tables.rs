@@ -1,7 +1,9 @@
-//! What the parser's kernels know of a service, encoded for them: `kernels/parse_tables.cuh` says the same in C++.
+//! What the parser's kernels know of a service, encoded for them: `kernels/parse_tables.cuh` says
+//! the same in C++.
 //!
-//! Some pages are left to the host altogether, as no service known needs more: those with a parameter whose name has more than 24 bytes,
-//! with more than 96 parameters and columns of lists, with a list of more than 9999 items, and those beyond the first 12000.
+//! Some pages are left to the host altogether, as no service known needs more: those with a
+//! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
+//! with a list of more than 9999 items, and those beyond the first 12000.
 
 #![allow(unsafe_code)]
 
@@ -51,7 +53,8 @@ pub struct PageParams {
 }
 
 impl PageParams {
-    /// A size for a lane's part of the arena that is always enough for requests of at most so many bytes; a multiple of 16.
+    /// A size for a lane's part of the arena that is always enough for requests of at most so many
+    /// bytes; a multiple of 16.
     #[must_use]
     pub fn text_stride(&self, request_bytes: u32) -> u32 {
         let by_request =
@@ -175,13 +178,15 @@ impl Encoder {
                 }
             }
         }
-        // As the host's routes: pages come before redirects, and a literal segment before a parameter, the first segment deciding.
+        // As the host's routes: pages come before redirects, and a literal segment before a
+        // parameter, the first segment deciding.
         let redirects = service.config.redirects.keys();
         literals.extend(redirects.map(|path| ("GET".to_owned(), path.clone(), HOST_PAGE)));
         patterns.sort_by_key(|(route, _)| -> Vec<bool> {
             route.segments.iter().map(is_param).collect()
         });
-        // What they would find is the host's then; a path without parameters has no use for the number.
+        // What they would find is the host's then; a path without parameters has no use for the
+        // number.
         patterns.truncate(ROUTES_MAX.saturating_sub(literals.len()));
         for (method, path, page) in &literals {
             let tail = &path.as_bytes()[path.len().saturating_sub(8)..];

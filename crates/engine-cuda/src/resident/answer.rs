@@ -15,8 +15,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Compares it with what the server answers to the same request. Two things may differ: the id of a session that was created, which is
-    /// random, and white space before the value of Content-Length (paper, section 4.3.2; RFC 9110, section 5.5).
+    /// Compares it with what the server answers to the same request. Two things may differ: the id
+    /// of a session that was created, which is random, and white space before the value of
+    /// Content-Length (paper, section 4.3.2; RFC 9110, section 5.5).
     ///
     /// # Errors
     /// The first difference, in words.

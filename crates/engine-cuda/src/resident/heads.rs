@@ -1,4 +1,5 @@
-//! The texts that heads of answers are made of, on the device, written by the protocol's own writer.
+//! The texts that heads of answers are made of, on the device, written by the protocol's own
+//! writer.
 #![allow(unsafe_code)]
 
 use super::ResidentError;
@@ -47,7 +48,8 @@ pub(super) struct HeadArgs {
     unused: u32,
 }
 
-// SAFETY: `#[repr(C)]`, the fields of the kernel's struct in its order; sizes are compared by a test.
+// SAFETY: `#[repr(C)]`, the fields of the kernel's struct in its order; sizes are compared by a
+// test.
 unsafe impl Arguments for HeadArgs {
     const KERNEL: Kernel = Kernel::Heads;
 }
@@ -149,7 +151,8 @@ impl Heads {
         })
     }
 
-    /// Room for a head of the page, if its headers' values have no more than `values` bytes; a multiple of 16.
+    /// Room for a head of the page, if its headers' values have no more than `values` bytes; a
+    /// multiple of 16.
     pub(super) fn stride(&self, page: usize, values: usize) -> usize {
         (self.pages[page].bytes + values).next_multiple_of(64)
     }
@@ -171,7 +174,8 @@ impl Heads {
     }
 }
 
-/// What stands before and after a session's id where its cookie is set, and the line that removes the cookie.
+/// What stands before and after a session's id where its cookie is set, and the line that removes
+/// the cookie.
 fn cookie_texts(name: &str) -> [Vec<u8>; 3] {
     let line = |value: &[u8], max_age| {
         let mut out = Vec::new();

@@ -1,13 +1,15 @@
-//! The whole pipeline on the device: from raw requests in its memory to answers in its memory (paper, section 5.3.2).
+//! The whole pipeline on the device: from raw requests in its memory to answers in its memory
+//! (paper, section 5.3.2).
 //!
 //! ```text
 //!   trace ─▶ [transpose] ─▶ classify ─▶ sort by page ─▶ parameters      parser instances, a stream each
 //!                                                          │
 //!        lanes ─▶ sessions ─▶ stage 0 ─▶ BeSim ─▶ decode ─▶ stage 1 ... ─▶ sessions ─▶ heads ─▶ layout     cohorts in flight, a stream each
 //! ```
-//! The paper takes network and PCIe away to see what the device can do, and so does this: requests are there, answers stay there, and the
-//! backend is there, too, but in layout A. It runs one page type at a time, as the paper measures; [`Resident::answers`] brings
-//! the answers of a cohort to the host, to be compared with the server's own.
+//! The paper takes network and PCIe away to see what the device can do, and so does this: requests
+//! are there, answers stay there, and the backend is there, too, but in layout A. It runs one page
+//! type at a time, as the paper measures; [`Resident::answers`] brings the answers of a cohort to
+//! the host, to be compared with the server's own.
 #![allow(unsafe_code)]
 
 mod answer;
@@ -130,8 +132,8 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// A pipeline for a service. `random` gives the bits of session ids, which nobody must be able to foretell where the answers are
-    /// for anyone but a benchmark.
+    /// A pipeline for a service. `random` gives the bits of session ids, which nobody must be able
+    /// to foretell where the answers are for anyone but a benchmark.
     ///
     /// # Errors
     /// The device has no room, or failed.
@@ -207,8 +209,8 @@ impl Resident {
         Ok(())
     }
 
-    /// Gets ready for a page: runs its requests, a cohort after the other, until each lane of each has the room it needs. What it answered last is
-    /// the trace's last cohort.
+    /// Gets ready for a page: runs its requests, a cohort after the other, until each lane of each
+    /// has the room it needs. What it answered last is the trace's last cohort.
     ///
     /// # Errors
     /// The device has no room, or failed; or the page's answers cannot be made on the device.
@@ -354,8 +356,8 @@ impl Resident {
         done
     }
 
-    /// Runs cohorts of the page prepared for, as many at a time as are in flight, going round the trace; gives the time from the
-    /// first launch until all are done.
+    /// Runs cohorts of the page prepared for, as many at a time as are in flight, going round the
+    /// trace; gives the time from the first launch until all are done.
     ///
     /// # Errors
     /// The device failed.
@@ -430,7 +432,8 @@ impl Resident {
         self.answers(0)
     }
 
-    /// The device's time for one cohort alone, from its requests to its answers, in milliseconds, so many times.
+    /// The device's time for one cohort alone, from its requests to its answers, in milliseconds,
+    /// so many times.
     ///
     /// # Errors
     /// The device failed.
@@ -450,8 +453,8 @@ impl Resident {
         Ok(all)
     }
 
-    /// Parses alone: lots of a cohort's size of a mixed trace, by all parser instances, up to requests sorted by page and the parameters
-    /// of the page prepared for; gives the time.
+    /// Parses alone: lots of a cohort's size of a mixed trace, by all parser instances, up to
+    /// requests sorted by page and the parameters of the page prepared for; gives the time.
     ///
     /// # Errors
     /// The device failed.
@@ -463,8 +466,9 @@ impl Resident {
         let launched = (0..lots).try_for_each(|lot| {
             let instance = lock(&self.parsers[lot % self.parsers.len()]);
             let lanes = self.contexts[lot % self.contexts.len()].lanes();
-            // SAFETY: trace, parser and context outlive the streams, which are waited for below; contexts are as many as parsers or more, or
-            // lots that share one write the same places, which nobody reads.
+            // SAFETY: trace, parser and context outlive the streams, which are waited for below;
+            // contexts are as many as parsers or more, or lots that share one write the same
+            // places, which nobody reads.
             unsafe {
                 parse(
                     &instance,
@@ -492,8 +496,9 @@ impl Resident {
         Ok(self.contexts[context].answers(self.options.layout, &self.service.fragments)?)
     }
 
-    /// Bytes that the device writes for an answer of the page prepared for, with padding (layouts A to C) and heads, on average over the
-    /// last cohort of the first context; and those that are the answer's own.
+    /// Bytes that the device writes for an answer of the page prepared for, with padding (layouts A
+    /// to C) and heads, on average over the last cohort of the first context; and those that are
+    /// the answer's own.
     ///
     /// # Errors
     /// The device failed.
@@ -502,8 +507,9 @@ impl Resident {
         Ok(self.contexts[0].answer_bytes(self.options.layout)?)
     }
 
-    /// Lanes of the last cohort of the first context that have their answer. Where they are fewer than its requests, the others failed or
-    /// were left to the host, and a rate would count what was not done.
+    /// Lanes of the last cohort of the first context that have their answer. Where they are fewer
+    /// than its requests, the others failed or were left to the host, and a rate would count what
+    /// was not done.
     ///
     /// # Errors
     /// The device failed.
@@ -553,7 +559,8 @@ fn run_cohort(
         let instance = lock(&parsers[index % parsers.len()]);
         gpu.wait(instance.stream, context.free)?;
         let lanes = context.lanes();
-        // SAFETY: the trace and the parser outlive the stream, and the context's lanes are free by the mark waited for.
+        // SAFETY: the trace and the parser outlive the stream, and the context's lanes are free by
+        // the mark waited for.
         unsafe {
             parse(
                 &instance,

@@ -1,4 +1,5 @@
-//! Pages under way on an executor, several at a time, each compared with the reference after every stage.
+//! Pages under way on an executor, several at a time, each compared with the reference after every
+//! stage.
 #![allow(dead_code, unreachable_pub)]
 
 use rhythm_engine::cohort::{Cohort, LaneState};
@@ -83,7 +84,8 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// A flight and its first work. It keeps nothing of the service, which lives as long as its work does.
+    /// A flight and its first work. It keeps nothing of the service, which lives as long as its
+    /// work does.
     pub fn new(
         service: &Arc<Service>,
         page: usize,
@@ -125,7 +127,8 @@ impl Flight {
         Flight::new(service, page, filling, limits, token)
     }
 
-    /// Compares a stage with the reference and plays the backend: the next stage's work, if there is one.
+    /// Compares a stage with the reference and plays the backend: the next stage's work, if there
+    /// is one.
     fn next(&mut self, mut work: Work) -> Option<Work> {
         let expected = self.expected.pop_front().expect("no stage runs twice");
         assert!(
@@ -184,7 +187,8 @@ pub struct Journey {
     pub most_in_flight: usize,
 }
 
-/// Brings flights to their ends, `slots` of them under way at a time at most, by submissions and polls in an order by chance.
+/// Brings flights to their ends, `slots` of them under way at a time at most, by submissions and
+/// polls in an order by chance.
 pub fn fly(
     executor: &mut CudaExecutor,
     bell: &Bell,

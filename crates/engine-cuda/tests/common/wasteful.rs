@@ -1,4 +1,5 @@
-//! A page whose lanes ask for as much as they are told: requests, rows of answers, segments, headers.
+//! A page whose lanes ask for as much as they are told: requests, rows of answers, segments,
+//! headers.
 #![allow(dead_code, unreachable_pub)]
 
 use super::flight::Filling;
@@ -26,8 +27,8 @@ fn turns(first: Register, body: Block) -> Op {
     }
 }
 
-/// The service. Its page asks REQUESTS requests; then it shows STATUS, TEXT and a fragment for each of them, and each row with another, and
-/// sets HEADERS headers.
+/// The service. Its page asks REQUESTS requests; then it shows STATUS, TEXT and a fragment for each
+/// of them, and each row with another, and sets HEADERS headers.
 pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
     let ask = StageProgram {
@@ -140,7 +141,8 @@ pub fn wasteful() -> Arc<Service> {
 }
 
 impl Filling {
-    /// Lanes of [`wasteful`]: every third asks for all of `wants` (requests, rows of an answer, headers), the others for less.
+    /// Lanes of [`wasteful`]: every third asks for all of `wants` (requests, rows of an answer,
+    /// headers), the others for less.
     pub fn wasteful(service: &Arc<Service>, lanes: usize, wants: [i64; 3]) -> Filling {
         let page = service.pages[0].clone();
         let [requests, rows, headers] = wants;

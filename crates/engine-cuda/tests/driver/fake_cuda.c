@@ -1,8 +1,10 @@
-// A CUDA driver without a GPU, for the tests of src/gpu/driver: what it is asked, it does with the host's memory.
+// A CUDA driver without a GPU, for the tests of src/gpu/driver: what it is asked, it does with the
+// host's memory.
 //
-// FAKE_CUDA in the environment says what is wrong with it, as NAME=NUMBER,...: `init`, `retain` and `load` are the errors that these
-// calls give; `version`, `devices`, `capability` (10 times the major and the minor) and `busy` (an error for every new stream) are
-// what they say. A kernel does one thing: it writes how many threads it had to the address that its arguments begin with; the
+// FAKE_CUDA in the environment says what is wrong with it, as NAME=NUMBER,...: `init`, `retain` and
+// `load` are the errors that these calls give; `version`, `devices`, `capability` (10 times the
+// major and the minor) and `busy` (an error for every new stream) are what they say. A kernel does
+// one thing: it writes how many threads it had to the address that its arguments begin with; the
 // address 0 is the failure of the device, which every later call reports, and every callback.
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// An NVRTC that compiles nothing: it sees that it is called as NVRTC must be, and gives an image that fake_cuda.c takes.
+// An NVRTC that compiles nothing: it sees that it is called as NVRTC must be, and gives an image
+// that fake_cuda.c takes.
 #include <stdlib.h>
 #include <string.h>
 

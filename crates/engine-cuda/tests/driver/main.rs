@@ -1,5 +1,5 @@
-//! The driver on libraries that are not NVIDIA's: each test builds a libcuda.so that fails in its own way, and runs one of the
-//! parts below in a process that finds it there first.
+//! The driver on libraries that are not NVIDIA's: each test builds a libcuda.so that fails in its
+//! own way, and runs one of the parts below in a process that finds it there first.
 
 #![allow(unsafe_code)]
 

@@ -83,7 +83,8 @@ impl<'s> Device<'s> {
             return buffer;
         }
         let mut staging = PinnedBuffer::new(&self.gpu, bytes.len()).unwrap();
-        // SAFETY: the staging buffer is in no stream before the copy, and both live until it is done.
+        // SAFETY: the staging buffer is in no stream before the copy, and both live until it is
+        // done.
         unsafe {
             staging.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
             (self.gpu)

@@ -1,4 +1,5 @@
-//! The device's parser, on the emulation: what it accepts it reads as the host's parser does, and it accepts all that the benchmark sends.
+//! The device's parser, on the emulation: what it accepts it reads as the host's parser does, and
+//! it accepts all that the benchmark sends.
 
 mod device;
 mod requests;

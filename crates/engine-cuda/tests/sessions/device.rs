@@ -115,7 +115,8 @@ impl<'a> Device<'a> {
             secret: [77; 2],
         };
         let created = Typed::new(self.gpu, &vec![untouched; lanes.len()]);
-        // SAFETY: the arrays have an item for each lane, two random words, and live until the stream has done it.
+        // SAFETY: the arrays have an item for each lane, two random words, and live until the
+        // stream has done it.
         unsafe {
             let count = lanes.len() as u32;
             let (randoms, created) = (randoms.address(), created.address());

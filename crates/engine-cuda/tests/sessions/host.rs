@@ -51,7 +51,8 @@ fn cohorts_do_what_the_host_does() {
                 0..=2 => {
                     let wishes: Vec<_> = (0..lanes)
                         .map(|_| {
-                            // No two sessions have the same secret, or an old id could be a new one.
+                            // No two sessions have the same secret, or an old id could be a new
+                            // one.
                             user += 1;
                             (below(4) > 0).then(|| (user, random(user as u64)))
                         })

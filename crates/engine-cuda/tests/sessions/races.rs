@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
-/// Streams log cohorts in, look them up and out at the same time, in an array too small for them. Each knows what its own sessions must
-/// answer; ids that are no more are tried as well.
+/// Streams log cohorts in, look them up and out at the same time, in an array too small for them.
+/// Each knows what its own sessions must answer; ids that are no more are tried as well.
 #[test]
 fn streams_never_see_the_sessions_of_another() {
     const STREAMS: u64 = 3;
@@ -82,7 +82,8 @@ fn streams_never_see_the_sessions_of_another() {
     }
 }
 
-/// Sessions expire while streams log in and use them: nobody is thrown out before the time, and nobody's session is another's.
+/// Sessions expire while streams log in and use them: nobody is thrown out before the time, and
+/// nobody's session is another's.
 #[test]
 fn streams_take_over_what_expires_and_nothing_else() {
     const STREAMS: u64 = 3;
@@ -150,7 +151,8 @@ fn streams_take_over_what_expires_and_nothing_else() {
     assert_eq!(slots.len(), CAPACITY as usize);
 }
 
-/// Ids are looked up while the sessions they name end and others begin in the same slots: an answer is the id's own user or none.
+/// Ids are looked up while the sessions they name end and others begin in the same slots: an answer
+/// is the id's own user or none.
 #[test]
 fn a_lookup_never_mixes_two_sessions_of_a_slot() {
     const CAPACITY: i64 = 4;
@@ -191,8 +193,8 @@ fn a_lookup_never_mixes_two_sessions_of_a_slot() {
     assert_eq!(sessions.live().unwrap(), 0);
 }
 
-/// Sessions are used in their last moment while another stream, whose clock is a little ahead, looks for expired ones: each is
-/// either used, and then it stays, or gone.
+/// Sessions are used in their last moment while another stream, whose clock is a little ahead,
+/// looks for expired ones: each is either used, and then it stays, or gone.
 #[test]
 fn a_session_that_was_just_used_does_not_expire() {
     const CAPACITY: u32 = 96;

@@ -49,7 +49,8 @@ impl<T: Plain> Typed<T> {
 
     /// The items. Tests launch on the emulation, which has done it when the launch returns.
     pub(crate) fn items(&self) -> &[T] {
-        // SAFETY: no work is under way, the memory is aligned to 16 bytes and has so many items, and any bytes are items.
+        // SAFETY: no work is under way, the memory is aligned to 16 bytes and has so many items,
+        // and any bytes are items.
         unsafe { std::slice::from_raw_parts(self.buffer.bytes().as_ptr().cast(), self.length) }
     }
 

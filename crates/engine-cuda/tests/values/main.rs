@@ -1,5 +1,5 @@
-//! The kernels' functions on single values give what the reference's give, over many values and under three orders
-//! of the lanes.
+//! The kernels' functions on single values give what the reference's give, over many values and
+//! under three orders of the lanes.
 //!
 //! - `batch`: calls of functions, launched together and compared;
 //! - `texts`, `numbers`: what they are called with.

@@ -22,15 +22,16 @@ pub struct Span {
     pub length: u32,
 }
 
-/// The texts of a cohort, one after the other. Append-only until reset; at most [`Arena::BYTES_MAX`].
+/// The texts of a cohort, one after the other. Append-only until reset; at most
+/// [`Arena::BYTES_MAX`].
 #[derive(Debug, Default)]
 pub struct Arena {
     bytes: Vec<u8>,
 }
 
 impl Arena {
-    /// No arena grows beyond this, so that every offset fits a view. Whoever appends on behalf of a lane asks
-    /// [`Arena::has_room`] first and fails the lane where there is none.
+    /// No arena grows beyond this, so that every offset fits a view. Whoever appends on behalf of a
+    /// lane asks [`Arena::has_room`] first and fails the lane where there is none.
     pub const BYTES_MAX: usize = 1 << 31;
 
     /// Empties it and puts the program's texts at its start.
@@ -82,7 +83,8 @@ impl Arena {
     }
 }
 
-/// A list a lane: spans into the items, which are columns themselves (as the list columns of DuckDB and Arrow).
+/// A list a lane: spans into the items, which are columns themselves (as the list columns of DuckDB
+/// and Arrow).
 #[derive(Debug)]
 pub struct ListColumn {
     /// The lane's items.
@@ -103,7 +105,8 @@ pub enum Column {
 }
 
 impl Column {
-    /// An empty column for a field of this type. Float and Bool fields do not occur (see [`FieldType`]).
+    /// An empty column for a field of this type. Float and Bool fields do not occur (see
+    /// [`FieldType`]).
     pub fn new(kind: &FieldType) -> Column {
         match kind {
             FieldType::Scalar(Type::Text) => Column::Text(Vec::new()),
@@ -213,7 +216,8 @@ impl Column {
         }
     }
 
-    /// Copies lane `from_lane` of `from` to lane `lane` of this column, its texts from one arena to the other.
+    /// Copies lane `from_lane` of `from` to lane `lane` of this column, its texts from one arena to
+    /// the other.
     pub(crate) fn copy_lane(
         &mut self,
         lane: usize,

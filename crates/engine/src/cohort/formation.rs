@@ -1,11 +1,13 @@
-//! When a cohort in formation is launched (paper, section 3.1, on delaying requests to form cohorts).
+//! When a cohort in formation is launched (paper, section 3.1, on delaying requests to form
+//! cohorts).
 //!
 //! Waiting lets a cohort grow, and costs the requests already in it time. Two policies are known:
 //!
-//! - *fixed*, the paper's: a cohort is launched when it is full or its oldest lane has waited for the delay;
-//! - *work-conserving*: besides, it is launched when the event loop has no more input to read and the device is
-//!   free. Nothing is gained by waiting then: what arrives while the device works forms the next cohort, so that
-//!   cohorts grow with the load and an idle server answers at once.
+//! - *fixed*, the paper's: a cohort is launched when it is full or its oldest lane has waited for
+//!   the delay;
+//! - *work-conserving*: besides, it is launched when the event loop has no more input to read and
+//!   the device is free. Nothing is gained by waiting then: what arrives while the device works
+//!   forms the next cohort, so that cohorts grow with the load and an idle server answers at once.
 //!
 //! Deciding needs neither clock nor pool: it is a function of what is known about one cohort.
 

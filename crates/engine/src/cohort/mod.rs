@@ -1,9 +1,10 @@
 //! Cohorts: requests for one page that are executed together.
 //!
-//! A cohort is columns plus lanes. Each request is a lane; what belongs to a request (its parameters, its
-//! session's user, the rows a backend answered) is that lane's value in a *field*, a column over all lanes. Texts are
-//! views into the cohort's one arena, so that a lane costs no allocation, and a cohort is reset, not freed.
-//! A request that fails is its lane's state and takes no further part; the others go on (paper, section 4.4).
+//! A cohort is columns plus lanes. Each request is a lane; what belongs to a request (its
+//! parameters, its session's user, the rows a backend answered) is that lane's value in a *field*,
+//! a column over all lanes. Texts are views into the cohort's one arena, so that a lane costs no
+//! allocation, and a cohort is reset, not freed. A request that fails is its lane's state and takes
+//! no further part; the others go on (paper, section 4.4).
 
 mod column;
 mod formation;
@@ -16,8 +17,8 @@ pub use pool::{ContextId, ContextState, Place, Pool};
 use crate::device::Output;
 use crate::page::program::{FieldType, PageProgram, Type};
 
-/// Why a lane's request could not be answered as its page says. Small and flat, so that it fits a column and
-/// crosses to a GPU.
+/// Why a lane's request could not be answered as its page says. Small and flat, so that it fits a
+/// column and crosses to a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum LaneError {
@@ -107,8 +108,8 @@ pub struct Cohort {
     pub tickets: Vec<u64>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
-    /// Requests of the stage last run, in order of lanes, and for one lane in the order asked. Answers are put
-    /// in by the pipeline and decoded by the next stage.
+    /// Requests of the stage last run, in order of lanes, and for one lane in the order asked.
+    /// Answers are put in by the pipeline and decoded by the next stage.
     pub requests: Vec<BackendRequest>,
     /// What the finished lanes answer.
     pub output: Output,
@@ -134,8 +135,8 @@ impl Cohort {
         }
     }
 
-    /// Adds a lane with empty fields (empty text, 0, empty list) and gives its index. The caller then fills in the
-    /// fields.
+    /// Adds a lane with empty fields (empty text, 0, empty list) and gives its index. The caller
+    /// then fills in the fields.
     pub fn push_lane(&mut self, ticket: u64) -> usize {
         let lane = self.lanes.len();
         self.lanes.push(LaneState::Active);
@@ -173,9 +174,10 @@ impl Cohort {
         }
     }
 
-    /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait for, to the end of
-    /// `into`, a cohort of the same page at the same stage; in `self` they become [`LaneState::Finished`] with their
-    /// tickets kept. This is how stragglers leave their cohort (paper, section 3.1).
+    /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait
+    /// for, to the end of `into`, a cohort of the same page at the same stage; in `self` they
+    /// become [`LaneState::Finished`] with their tickets kept. This is how stragglers leave their
+    /// cohort (paper, section 3.1).
     pub fn move_lanes(&mut self, lanes: &[usize], into: &mut Cohort) {
         let first = into.len();
         for &lane in lanes {

@@ -1,4 +1,5 @@
-//! The cohort pool: a fixed number of cohort contexts and where each stands (paper, section 3.1, *Cohort Management*).
+//! The cohort pool: a fixed number of cohort contexts and where each stands (paper, section 3.1,
+//! *Cohort Management*).
 //!
 //! ```text
 //!            first lane                  last place taken
@@ -9,9 +10,10 @@
 //!     +------------------------ Busy <----------------------+
 //! ```
 //!
-//! For each place (a page at a stage, of one epoch of the service) at most one context is partially full, and it
-//! takes the lanes that come. A busy context's cohort is either here, waiting for a backend, or away on a device.
-//! The pool never grows: when no context is free, the stage before it stops taking input.
+//! For each place (a page at a stage, of one epoch of the service) at most one context is partially
+//! full, and it takes the lanes that come. A busy context's cohort is either here, waiting for a
+//! backend, or away on a device. The pool never grows: when no context is free, the stage before it
+//! stops taking input.
 
 use super::Cohort;
 use crate::page::program::PageProgram;
@@ -55,14 +57,16 @@ struct Context {
     since_ns: u64,
 }
 
-/// The contexts. All methods that take a [`ContextId`] panic on one that this pool did not give: the caller's mistake.
+/// The contexts. All methods that take a [`ContextId`] panic on one that this pool did not give:
+/// the caller's mistake.
 #[derive(Debug)]
 pub struct Pool {
     contexts: Vec<Context>,
     lanes_max: usize,
     /// Free contexts; the one freed last, whose memory is hot, is used first.
     free: Vec<ContextId>,
-    /// Partially full ones, oldest first, with their places beside them: short, and searched for every request.
+    /// Partially full ones, oldest first, with their places beside them: short, and searched for
+    /// every request.
     forming: Vec<(Place, ContextId)>,
     /// Full ones, oldest first.
     full: Vec<ContextId>,
@@ -127,8 +131,8 @@ impl Pool {
             .map(|&(_, id)| id)
     }
 
-    /// The context that takes lanes for a place: the one that does already, or a free one from now on. `None`: no
-    /// context is free, so the request has to wait.
+    /// The context that takes lanes for a place: the one that does already, or a free one from now
+    /// on. `None`: no context is free, so the request has to wait.
     #[inline]
     pub fn open(&mut self, place: Place, program: &PageProgram, now_ns: u64) -> Option<ContextId> {
         if let Some(id) = self.forming_at(place) {
@@ -195,7 +199,8 @@ impl Pool {
         full
     }
 
-    /// Makes a partially full context full whatever its number of lanes, as when its arena has no room for another.
+    /// Makes a partially full context full whatever its number of lanes, as when its arena has no
+    /// room for another.
     pub fn close(&mut self, id: ContextId) {
         debug_assert_eq!(self.state(id), ContextState::PartiallyFull);
         self.forming.retain(|&(_, at)| at != id);
@@ -267,8 +272,8 @@ impl Pool {
         ]
     }
 
-    /// What must always hold, for tests and the simulator: every context is in exactly the list of its state, no two
-    /// partially full ones have the same place, and only busy ones are away.
+    /// What must always hold, for tests and the simulator: every context is in exactly the list of
+    /// its state, no two partially full ones have the same place, and only busy ones are away.
     ///
     /// # Errors
     /// What does not hold.

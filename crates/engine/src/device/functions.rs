@@ -1,7 +1,7 @@
 //! The functions of the page language on single values, as MiniJinja defines them.
 //!
-//! Every executor calls these where a value is rare or the work is not worth a kernel; what is hot has a batched
-//! form beside it in [`host`](super::host), tested against these.
+//! Every executor calls these where a value is rare or the work is not worth a kernel; what is hot
+//! has a batched form beside it in [`host`](super::host), tested against these.
 
 use crate::cohort::LaneError;
 use crate::page::program::{Arithmetic, Comparison, Escape, TextFunction};
@@ -13,8 +13,8 @@ use std::io::Write;
 pub struct LaneLimits {
     /// Most bytes of a lane's run and of its body.
     pub body_bytes: usize,
-    /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions). Each text made is
-    /// charged at its length, and so are the requests it asks.
+    /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions).
+    /// Each text made is charged at its length, and so are the requests it asks.
     pub text_bytes: usize,
     /// Most turns of all loops of a lane in one stage, positions that a filter rejects included.
     pub turns: usize,
@@ -74,7 +74,8 @@ pub fn float(operator: Arithmetic, a: f64, b: f64) -> Result<f64, LaneError> {
     })
 }
 
-/// Quotient rounded toward negative infinity, and the remainder with the divisor's sign, zeros signed as in Python.
+/// Quotient rounded toward negative infinity, and the remainder with the divisor's sign, zeros
+/// signed as in Python.
 fn floor_division(a: f64, b: f64) -> (f64, f64) {
     let mut remainder = a % b;
     let mut quotient = (a - remainder) / b;
@@ -218,7 +219,8 @@ fn percent_encode(text: &[u8], kept: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// The length of `text` with `old` replaced by `new`: known before the text is made, so that it can be refused.
+/// The length of `text` with `old` replaced by `new`: known before the text is made, so that it can
+/// be refused.
 pub fn replaced_length(text: &str, old: &str, new: &str) -> usize {
     let times = text.matches(old).count();
     (text.len() - times * old.len()).saturating_add(times.saturating_mul(new.len()))

@@ -1,6 +1,7 @@
 //! Devices: where stages run, and the executors that run programs on them.
 //!
-//! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance suite runs on all.
+//! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance
+//! suite runs on all.
 
 pub mod conformance;
 pub mod functions;
@@ -21,11 +22,13 @@ pub const ROWS_MAX: u32 = 4096;
 /// One stage of one cohort, to be run on a device.
 #[derive(Debug)]
 pub struct Work {
-    /// The service whose page it is: kept alive as long as the cohort is under way, also across a reload.
+    /// The service whose page it is: kept alive as long as the cohort is under way, also across a
+    /// reload.
     pub service: Arc<Service>,
     /// Index of the page in [`Service::pages`].
     pub page: usize,
-    /// The cohort. `cohort.stage` says which stage is to be run; the executor raises it past all that it has run.
+    /// The cohort. `cohort.stage` says which stage is to be run; the executor raises it past all
+    /// that it has run.
     pub cohort: Box<Cohort>,
     /// The submitter's own key.
     pub token: u64,
@@ -49,16 +52,19 @@ pub enum Refusal {
     Lost(Work, String),
 }
 
-/// Runs stages of cohorts. Submit and poll, so that the pipeline waits for a device as it waits for a backend.
+/// Runs stages of cohorts. Submit and poll, so that the pipeline waits for a device as it waits for
+/// a backend.
 ///
 /// Running stage s of a cohort means, for its active lanes: if s > 0, decode the answers in
-/// [`Cohort::requests`] into the fields of call s - 1 (a lane with an answer missing or unreadable fails with
-/// [`BadAnswer`](crate::cohort::LaneError::BadAnswer)) and clear the requests; run the stage's program; then, if the stage
-/// ends with a call, leave the new requests in [`Cohort::requests`] (lanes that asked nothing stay active), else finish
-/// the lanes that are still active; and raise [`Cohort::stage`].
+/// [`Cohort::requests`] into the fields of call s - 1 (a lane with an answer missing or unreadable
+/// fails with [`BadAnswer`](crate::cohort::LaneError::BadAnswer)) and clear the requests; run the
+/// stage's program; then, if the stage ends with a call, leave the new requests in
+/// [`Cohort::requests`] (lanes that asked nothing stay active), else finish the lanes that are
+/// still active; and raise [`Cohort::stage`].
 ///
-/// A device that has the page's backend, too, may answer the requests itself and run the stages that follow at once: then the
-/// stage rises by as many, and no requests are left of the calls answered.
+/// A device that has the page's backend, too, may answer the requests itself and run the stages
+/// that follow at once: then the stage rises by as many, and no requests are left of the calls
+/// answered.
 pub trait Executor {
     /// Its name, as in `--device` and in metrics.
     fn name(&self) -> &'static str;

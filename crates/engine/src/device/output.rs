@@ -1,10 +1,11 @@
 //! What a cohort's lanes answer: runs and fragments, stitched just before they are sent.
 //!
-//! The long static texts of a page (*fragments*) are the same for every lane, so an executor writes only what
-//! differs (*runs*, short static text folded in) and where the fragments go. `runs` holds a region a lane; `segments`
-//! says for each lane: after so many bytes of the run comes this fragment. The body's length, hence
-//! Content-Length, is known before a byte of it is assembled, which replaces the white space that the paper patches
-//! afterwards (section 4.3.2, *Whitespace Padding in HTML Headers*).
+//! The long static texts of a page (*fragments*) are the same for every lane, so an executor writes
+//! only what differs (*runs*, short static text folded in) and where the fragments go. `runs` holds
+//! a region a lane; `segments` says for each lane: after so many bytes of the run comes this
+//! fragment. The body's length, hence Content-Length, is known before a byte of it is assembled,
+//! which replaces the white space that the paper patches afterwards (section 4.3.2, *Whitespace
+//! Padding in HTML Headers*).
 
 use crate::cohort::View;
 
@@ -64,8 +65,8 @@ pub struct Output {
     pub runs_used: usize,
     /// How much of `segments` this cohort uses.
     pub segments_used: usize,
-    /// Headers of lanes: lane, index into the program's header names, value in the cohort's arena. In order of
-    /// lanes, and for one lane in the order set.
+    /// Headers of lanes: lane, index into the program's header names, value in the cohort's arena.
+    /// In order of lanes, and for one lane in the order set.
     pub headers: Vec<(u32, u16, View)>,
 }
 
@@ -78,8 +79,9 @@ impl Output {
         self.segments_used = 0;
     }
 
-    /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each starts. The
-    /// contents are what an earlier cohort left: clearing them would cost as much as rendering.
+    /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each
+    /// starts. The contents are what an earlier cohort left: clearing them would cost as much as
+    /// rendering.
     pub(crate) fn reserve(&mut self, run_bytes: usize, segments: usize) -> (usize, usize) {
         let at = (self.runs_used, self.segments_used);
         self.runs_used += run_bytes;

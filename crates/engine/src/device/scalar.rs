@@ -1,8 +1,9 @@
 //! The reference executor: one request at a time, in plain code.
 //!
-//! It runs a stage's whole program for the first lane, then for the second, and so on, as a server that does not know
-//! cohorts would. It is the baseline that the others are measured against and the reference whose bytes they must
-//! equal, so it is written to be evidently right: no batching, no SIMD, checked indexing.
+//! It runs a stage's whole program for the first lane, then for the second, and so on, as a server
+//! that does not know cohorts would. It is the baseline that the others are measured against and
+//! the reference whose bytes they must equal, so it is written to be evidently right: no batching,
+//! no SIMD, checked indexing.
 
 use super::functions::{self, LaneLimits, Made};
 use super::{Executor, LaneOutput, Output, ROWS_MAX, Refusal, Segment, SessionChange, Work};
@@ -12,7 +13,8 @@ use crate::page::program::{
     TextTest, Type,
 };
 
-/// Fragments of at most this many bytes are folded into the run: copying them costs less than a segment.
+/// Fragments of at most this many bytes are folded into the run: copying them costs less than a
+/// segment.
 pub const FOLD_BYTES_MAX: usize = 128;
 
 /// The scalar executor. A submitted stage is complete at the next poll.
@@ -227,8 +229,8 @@ fn decode_answers(program: &PageProgram, cohort: &mut Cohort) {
     cohort.requests.clear();
 }
 
-/// Reads an answer's body by the rules of BeSim (see `rhythm_protocol::besim`), but line by line: status and, if that is 0,
-/// the rows. `None` where it breaks a rule.
+/// Reads an answer's body by the rules of BeSim (see `rhythm_protocol::besim`), but line by line:
+/// status and, if that is 0, the rows. `None` where it breaks a rule.
 fn decode_answer(arena: &Arena, answer: View, kinds: &[Type]) -> Option<(i64, Vec<Vec<Value>>)> {
     let body = arena.get(answer);
     let view = |part: &[u8]| View {

@@ -397,7 +397,8 @@ impl<'a> Compiler<'_, 'a> {
             self.page.tables.push(table);
             self.page.tables.len() - 1
         });
-        // Tables are bounded by the number of nodes compiled, which is checked; past the bound the page is refused.
+        // Tables are bounded by the number of nodes compiled, which is checked; past the bound the
+        // page is refused.
         index.min(usize::from(u16::MAX)) as u16
     }
 

@@ -1,7 +1,8 @@
 //! Pages: from headers and templates to programs.
 //!
-//! Steps are compiled one after the other into the stage under way; a call ends it and begins the next. What a page
-//! knows grows with its steps: parameters and the session first, then the rows of each call.
+//! Steps are compiled one after the other into the stage under way; a call ends it and begins the
+//! next. What a page knows grows with its steps: parameters and the session first, then the rows of
+//! each call.
 
 use super::answer::{Answers, request};
 use super::build::{Fragments, PageParts, Stage};

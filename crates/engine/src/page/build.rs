@@ -1,7 +1,8 @@
 //! Building a stage's program: registers, constants, blocks, fragments.
 //!
-//! Static text is collected until something dynamic is written, so that neighboring texts become one fragment wherever
-//! they come from. What a block has computed once is not computed again in it or in blocks inside it.
+//! Static text is collected until something dynamic is written, so that neighboring texts become
+//! one fragment wherever they come from. What a block has computed once is not computed again in it
+//! or in blocks inside it.
 
 use super::program::{
     Arithmetic, Block, Comparison, Constant, Conversion, Escape, Field, FieldId, FieldType,
@@ -427,8 +428,8 @@ impl Stage {
         }
     }
 
-    /// To be called before statements that run on some paths or several times: what was captured so far is put into
-    /// one register, to which they append.
+    /// To be called before statements that run on some paths or several times: what was captured so
+    /// far is put into one register, to which they append.
     pub(crate) fn fork(&mut self, parts: &mut PageParts) {
         if let Some(Sink::Capture { joined: None, .. }) = self.sinks.last() {
             let empty = self.constant(&Literal::text(""), parts);

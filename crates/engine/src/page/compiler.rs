@@ -1,8 +1,8 @@
 //! The compiler's state while it walks a template.
 //!
-//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in place of values:
-//! what is known at load is done at load, so includes, blocks and macros are expanded where they are used, and a branch
-//! on a constant leaves nothing behind.
+//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in
+//! place of values: what is known at load is done at load, so includes, blocks and macros are
+//! expanded where they are used, and a branch on a constant leaves nothing behind.
 
 use super::build::{Fragments, PageParts, Stage};
 use super::diagnostic::{Place, Report, Reported};

@@ -38,7 +38,8 @@ pub struct SessionConfig {
 /// When a cohort is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CohortPolicy {
-    /// As soon as the device is free and no more input waits, at the latest when full or after the delay.
+    /// As soon as the device is free and no more input waits, at the latest when full or after the
+    /// delay.
     WorkConserving,
     /// When full or after the delay.
     Fixed,

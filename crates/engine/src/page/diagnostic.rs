@@ -1,7 +1,7 @@
 //! Mistakes in page files: where they are, what they are, and what to do about them.
 //!
-//! A [`Report`] collects the mistakes of all files, so that an author sees them at once. Positions are byte offsets
-//! into a file until they are shown.
+//! A [`Report`] collects the mistakes of all files, so that an author sees them at once. Positions
+//! are byte offsets into a file until they are shown.
 
 use std::fmt;
 
@@ -71,7 +71,8 @@ pub(crate) struct Place<'a> {
     pub(crate) offset: usize,
 }
 
-/// An error that has been reported already: whoever gets it goes on with what does not depend on it.
+/// An error that has been reported already: whoever gets it goes on with what does not depend on
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported;
 

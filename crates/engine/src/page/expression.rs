@@ -115,7 +115,8 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    /// A name or a chain of names, [`Operand::Undefined`] where it has no value; else any expression.
+    /// A name or a chain of names, [`Operand::Undefined`] where it has no value; else any
+    /// expression.
     pub(super) fn optional(&mut self, expression: &Expr<'_>) -> Result<Operand> {
         let operand = match expression {
             Expr::Var(name) => self.scope.lookup(name.id).unwrap_or(Operand::Undefined),
@@ -223,7 +224,8 @@ impl<'a> Compiler<'_, 'a> {
             .expect("only scalar operands are put into registers")
     }
 
-    /// `left and right`, `left or right`, of conditions; the right one is computed where it counts only.
+    /// `left and right`, `left or right`, of conditions; the right one is computed where it counts
+    /// only.
     pub(super) fn logical(
         &mut self,
         is_and: bool,

@@ -324,7 +324,8 @@ impl<'a> Compiler<'_, 'a> {
         } = definition;
         let result = self.nested(place, |this| {
             this.with_origin(origin, |this| {
-                // From the last to the first, as MiniJinja takes them: a default sees the parameters after it.
+                // From the last to the first, as MiniJinja takes them: a default sees the
+                // parameters after it.
                 let first_default = definition.args.len() - definition.defaults.len();
                 for (index, name) in definition.args.iter().enumerate().rev() {
                     let mut operand = arguments.pop().unwrap_or(Operand::Undefined);

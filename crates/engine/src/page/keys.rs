@@ -1,7 +1,7 @@
 //! TOML tables with known keys: `service.toml` and the headers of pages are read through these.
 //!
-//! Every value is taken by key and type; what is missing, of another type, out of bounds or unknown is reported
-//! where it stands.
+//! Every value is taken by key and type; what is missing, of another type, out of bounds or unknown
+//! is reported where it stands.
 
 use super::diagnostic::{Place, Report, did_you_mean};
 use std::ops::RangeInclusive;
@@ -48,7 +48,8 @@ pub(crate) struct Text<'a> {
     pub(crate) value: String,
     /// Where its first character stands.
     pub(crate) place: Place<'a>,
-    /// Whether the file has the string's characters as they are, so that offsets into it are offsets in the file.
+    /// Whether the file has the string's characters as they are, so that offsets into it are
+    /// offsets in the file.
     pub(crate) exact: bool,
 }
 

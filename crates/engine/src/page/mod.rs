@@ -1,12 +1,13 @@
 //! Pages: from page files to programs.
 //!
-//! `service.toml` and the page files of a folder become a [`Service`]: one [`program::PageProgram`] a page, the
-//! fragments they share and the configuration that comes with them. In the order of the work:
+//! `service.toml` and the page files of a folder become a [`Service`]: one [`program::PageProgram`]
+//! a page, the fragments they share and the configuration that comes with them. In the order of the
+//! work:
 //!
 //! - `keys`, `config`, `header`, `param`, `step`: TOML, with the place of each mistake;
 //! - `template`: MiniJinja's parser;
-//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`, `expression`, `operator`, `access`
-//!   and `filter` walk the syntax tree;
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`,
+//!   `expression`, `operator`, `access` and `filter` walk the syntax tree;
 //! - `build`: registers, blocks and fragments of a stage;
 //! - `assemble`, `answer`: stages, steps and pages;
 //! - [`mod@print`]: programs, to be read.

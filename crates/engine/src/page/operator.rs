@@ -245,7 +245,8 @@ impl<'a> Compiler<'_, 'a> {
                 "test with `is defined` or `is none`, compare values",
             ));
         };
-        // Integers above 2^53 have no float of their own; against a smaller constant that does not matter.
+        // Integers above 2^53 have no float of their own; against a smaller constant that does not
+        // matter.
         let small = |operand: &Operand| matches!(operand, Operand::Literal(Literal::Float(value)) if value.abs() < 9.0e15);
         let (left, right) = match (left_kind, right_kind) {
             (a, b) if a == b => (left.clone(), right.clone()),

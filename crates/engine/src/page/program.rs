@@ -1,18 +1,20 @@
 //! The program of a page: what a page file is compiled to and what every executor runs.
 //!
-//! A program is data. Its stages hold operations over typed *registers* (one value a lane) and over the
-//! cohort's *fields* (columns that live from stage to stage: parameters, the session, rows answered by
-//! backends). An operation means the same for every executor: `scalar` runs the whole block for one lane
-//! after the other, `host` runs one operation for all active lanes before the next, as vectorized databases do.
+//! A program is data. Its stages hold operations over typed *registers* (one value a lane) and over
+//! the cohort's *fields* (columns that live from stage to stage: parameters, the session, rows
+//! answered by backends). An operation means the same for every executor: `scalar` runs the whole
+//! block for one lane after the other, `host` runs one operation for all active lanes before the
+//! next, as vectorized databases do.
 //!
-//! A page with n calls has n + 1 stages (paper, section 3.2, *Process*). A stage ends by asking a backend
-//! ([`StageProgram::call`]) or, the last, by finishing its lanes.
+//! A page with n calls has n + 1 stages (paper, section 3.2, *Process*). A stage ends by asking a
+//! backend ([`StageProgram::call`]) or, the last, by finishing its lanes.
 //!
 //! Rules that executors rely on and the compiler keeps:
 //! - every register has one [`Type`]; operations find their operands well typed;
 //! - a register is written before it is read on every path that a lane can take;
-//! - [`Op::Request`] and output never both happen to a lane within one stage (a lane that writes, in an else
-//!   page, finishes), so a stage can be run again for a lane whose output buffer was too small;
+//! - [`Op::Request`] and output never both happen to a lane within one stage (a lane that writes,
+//!   in an else page, finishes), so a stage can be run again for a lane whose output buffer was too
+//!   small;
 //! - operations have no effect but on registers, the arena and the lane's output.
 
 use std::collections::BTreeMap;
@@ -40,7 +42,8 @@ pub enum Type {
 /// A constant of a stage, loaded into its register for every lane before the stage runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
-    /// A text, stored in the program's texts: `texts[offset..offset + length]` (see [`PageProgram::texts`]).
+    /// A text, stored in the program's texts: `texts[offset..offset + length]` (see
+    /// [`PageProgram::texts`]).
     Text {
         /// Where it starts in [`PageProgram::texts`].
         offset: u32,
@@ -72,8 +75,8 @@ impl Constant {
 pub enum FieldType {
     /// One value a lane. Only [`Type::Text`] and [`Type::Int`] occur.
     Scalar(Type),
-    /// A list of records a lane, their columns named and typed (Text or Int). A list of plain values has one
-    /// column, named `""`.
+    /// A list of records a lane, their columns named and typed (Text or Int). A list of plain
+    /// values has one column, named `""`.
     List(Vec<(String, Type)>),
 }
 
@@ -343,9 +346,9 @@ pub enum Op {
         /// For the others.
         otherwise: Block,
     },
-    /// Runs `body` for `position` = 0, 1, ... `count` - 1 of each lane, leaving out the positions that the filter
-    /// rejects, or `otherwise` for lanes where no position is left. Lanes leave the loop at their own count.
-    /// `count` of less than 1 is an empty loop.
+    /// Runs `body` for `position` = 0, 1, ... `count` - 1 of each lane, leaving out the positions
+    /// that the filter rejects, or `otherwise` for lanes where no position is left. Lanes leave the
+    /// loop at their own count. `count` of less than 1 is an empty loop.
     For {
         /// Number of positions, Int.
         count: Register,
@@ -374,7 +377,8 @@ pub enum Op {
         /// How its text is escaped. Numbers and truth values need none.
         escape: Escape,
     },
-    /// Asks the stage's backend, once more for this lane (paper, section 3.2, *backend request strings*).
+    /// Asks the stage's backend, once more for this lane (paper, section 3.2, *backend request
+    /// strings*).
     Request {
         /// The request, Text, escaped already.
         text: Register,
@@ -436,10 +440,11 @@ pub struct Call {
     pub backend: usize,
     /// Number of columns of an answered row.
     pub columns: u16,
-    /// The list field that takes the rows (`rows = ...`): rows of all of a lane's answers, in the order asked.
-    /// For `row = ...` the scalar fields that take the columns of the one row.
+    /// The list field that takes the rows (`rows = ...`): rows of all of a lane's answers, in the
+    /// order asked. For `row = ...` the scalar fields that take the columns of the one row.
     pub result: CallResult,
-    /// The scalar Int field that takes the status: the first that is not 0 among the lane's answers.
+    /// The scalar Int field that takes the status: the first that is not 0 among the lane's
+    /// answers.
     pub status: FieldId,
     /// May the request be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
@@ -468,7 +473,8 @@ pub enum Place {
 /// What a parameter's value must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamType {
-    /// Any UTF-8 text of a length within bounds, counted in characters; one of the given ones if any are given.
+    /// Any UTF-8 text of a length within bounds, counted in characters; one of the given ones if
+    /// any are given.
     Text {
         /// Fewest characters.
         min_length: u32,
@@ -538,7 +544,8 @@ pub enum SessionUse {
     None,
     /// The session is looked up; `session.present` tells whether there is one.
     Optional,
-    /// As `Optional`, and the program begins by answering the page of service.toml where there is none.
+    /// As `Optional`, and the program begins by answering the page of service.toml where there is
+    /// none.
     Required,
 }
 
@@ -608,8 +615,8 @@ pub struct PageProgram {
     pub calls: Vec<Call>,
     /// Its stages, one more than calls.
     pub stages: Vec<StageProgram>,
-    /// All text constants, one after the other, UTF-8. Every cohort of the page has them at the start of its arena,
-    /// so that a constant is a view like any other.
+    /// All text constants, one after the other, UTF-8. Every cohort of the page has them at the
+    /// start of its arena, so that a constant is a view like any other.
     pub texts: Vec<u8>,
     /// Tables of constants, each of one type (`for x in ["a", "b"]`).
     pub tables: Vec<Vec<Constant>>,

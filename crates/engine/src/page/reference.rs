@@ -1,7 +1,7 @@
 //! The page language as MiniJinja itself renders it.
 //!
-//! What executors write is compared with this. It shares nothing with the compiler but the sources: templates are
-//! rendered by MiniJinja, from values of its own.
+//! What executors write is compared with this. It shares nothing with the compiler but the sources:
+//! templates are rendered by MiniJinja, from values of its own.
 
 use super::diagnostic::Report;
 use super::header::{AnswerDecl, StepKind};
@@ -110,8 +110,8 @@ pub struct Answer {
     pub body: Option<String>,
 }
 
-/// Answers a request as the page file `pages/PAGE_FILE` says, by its steps and its template. The context has the
-/// results of all calls already: what a check does not know yet it cannot name.
+/// Answers a request as the page file `pages/PAGE_FILE` says, by its steps and its template. The
+/// context has the results of all calls already: what a check does not know yet it cannot name.
 ///
 /// # Errors
 /// What MiniJinja says.

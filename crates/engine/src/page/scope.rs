@@ -1,7 +1,7 @@
 //! Names: which value a name has where, as MiniJinja's frames and closures have it.
 //!
-//! Blocks, loops and `with` put a frame on the stack; `if` and `include` do not. A macro sees the page's names and
-//! what was visible where it was defined, nothing of where it is called.
+//! Blocks, loops and `with` put a frame on the stack; `if` and `include` do not. A macro sees the
+//! page's names and what was visible where it was defined, nothing of where it is called.
 
 use super::value::{LoopRegisters, Operand};
 use std::collections::BTreeMap;
@@ -147,7 +147,8 @@ impl Scope {
         now
     }
 
-    /// The names on which two branches that began here differ: each with its value at the end of both.
+    /// The names on which two branches that began here differ: each with its value at the end of
+    /// both.
     pub(crate) fn differences(
         &self,
         a: &Snapshot,
@@ -169,7 +170,8 @@ impl Scope {
             .collect()
     }
 
-    /// Adopts what two branches agree on: all that a branch has set, to be corrected where they differ.
+    /// Adopts what two branches agree on: all that a branch has set, to be corrected where they
+    /// differ.
     pub(crate) fn adopt(&mut self, a: &Snapshot, b: &Snapshot) {
         for (name, operand) in a.locals.iter().chain(&b.locals) {
             self.set(name, operand.clone());

@@ -1,6 +1,7 @@
 //! Statements of templates: from MiniJinja's syntax tree to operations.
 //!
-//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in place of values.
+//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in
+//! place of values.
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, MacroDefinition, Result};
@@ -111,7 +112,8 @@ impl<'a> Compiler<'_, 'a> {
                     "expressions have no effect here",
                 ));
             }
-            // Further statements exist where another crate of the build switches on further features of the parser.
+            // Further statements exist where another crate of the build switches on further
+            // features of the parser.
             #[allow(unreachable_patterns)]
             _ => return Err(self.unsupported(self.origin.place(0), "this statement", "")),
         }

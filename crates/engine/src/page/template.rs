@@ -1,6 +1,7 @@
 //! Parsing templates with MiniJinja's own parser.
 //!
-//! The parser and whoever walks its tree recurse, so how deep a template nests is bounded before it is parsed.
+//! The parser and whoever walks its tree recurse, so how deep a template nests is bounded before it
+//! is parsed.
 
 use super::diagnostic::{Place, Report, Reported};
 use super::keys::Text;
@@ -72,7 +73,8 @@ impl<'a> Library<'a> {
             .insert(name, template.map(|body| Template { origin, body }));
     }
 
-    /// A template: `None` where there is none of this name, `Some(None)` where it has been reported.
+    /// A template: `None` where there is none of this name, `Some(None)` where it has been
+    /// reported.
     pub(crate) fn get(&self, name: &str) -> Option<Option<&Template<'a>>> {
         self.templates.get(name).map(Option::as_ref)
     }

@@ -1,7 +1,8 @@
-//! What the compiler knows of a value while it compiles: its type, whether it is safe to print, and where it will be.
+//! What the compiler knows of a value while it compiles: its type, whether it is safe to print, and
+//! where it will be.
 //!
-//! Operands are lazy: a field is loaded where it is used first. All values of a stage are immutable, so an operand
-//! means the same wherever it is used within the block it was made in.
+//! Operands are lazy: a field is loaded where it is used first. All values of a stage are
+//! immutable, so an operand means the same wherever it is used within the block it was made in.
 
 use super::program::{FieldId, Register, Type};
 use std::collections::BTreeMap;

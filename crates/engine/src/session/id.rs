@@ -1,8 +1,9 @@
 //! The session id: the slot, which finds the session, and the secret, which proves it.
 //!
-//! As text it is 40 lowercase hexadecimal digits, 8 for the slot and 32 for the secret. Of the forms
-//! that need no escaping in a cookie this is not the shortest, but every id has exactly one spelling,
-//! and eight digits at a time fit one word: a digit to a byte, without a branch or a table.
+//! As text it is 40 lowercase hexadecimal digits, 8 for the slot and 32 for the secret. Of the
+//! forms that need no escaping in a cookie this is not the shortest, but every id has exactly one
+//! spelling, and eight digits at a time fit one word: a digit to a byte, without a branch or a
+//! table.
 
 use core::fmt;
 use core::hint::black_box;
@@ -32,8 +33,9 @@ impl SessionId {
     /// Length of an id as text, in bytes.
     pub const TEXT_LEN: usize = 40;
 
-    /// The id of the session in a slot with these random bits. For arrays that are kept elsewhere, such as on a device: what
-    /// [`SessionArray`](super::SessionArray) knows is only what it created.
+    /// The id of the session in a slot with these random bits. For arrays that are kept elsewhere,
+    /// such as on a device: what [`SessionArray`](super::SessionArray) knows is only what it
+    /// created.
     pub fn new(slot: u32, random: u128) -> SessionId {
         SessionId {
             slot,
@@ -46,8 +48,8 @@ impl SessionId {
         self.slot
     }
 
-    /// The random bits. Whoever has them has the session: they belong in no log, and are compared with [`PartialEq`], which takes the
-    /// same time wherever they differ.
+    /// The random bits. Whoever has them has the session: they belong in no log, and are compared
+    /// with [`PartialEq`], which takes the same time wherever they differ.
     pub fn secret(&self) -> u128 {
         u128::from(self.secret[0]) << 64 | u128::from(self.secret[1])
     }
@@ -60,7 +62,8 @@ impl SessionId {
         let mut wrong = 0;
         for (word, &digits) in words.iter_mut().zip(text.as_chunks().0) {
             let text = u64::from_be_bytes(digits);
-            // Letters, and only they among what is valid, have bit 6, and their low bits count from 1.
+            // Letters, and only they among what is valid, have bit 6, and their low bits count from
+            // 1.
             let letters = text >> 6 & EACH;
             let nibbles = (text & (EACH * 0xf)) + letters * 9;
             // What is valid is what would be written for the same value.

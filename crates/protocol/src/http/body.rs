@@ -1,8 +1,9 @@
 //! Content in chunks (RFC 9112 section 7.1), decoded as it arrives.
 //!
-//! A state machine over bytes that hands out data in spans: chunk data is never looked at, only the few
-//! bytes between are. Strict: sizes are plain hex digits with nothing around them, lines end in CR LF, extensions and
-//! trailers are bounded, checked and dropped: what a trailer says of framing or routing never counts.
+//! A state machine over bytes that hands out data in spans: chunk data is never looked at, only the
+//! few bytes between are. Strict: sizes are plain hex digits with nothing around them, lines end in
+//! CR LF, extensions and trailers are bounded, checked and dropped: what a trailer says of framing
+//! or routing never counts.
 
 use super::head::TOKEN;
 
@@ -92,7 +93,8 @@ enum State {
     Done,
 }
 
-/// Where in a chunk extension the decoder is: `; name = value`, the value a token or a quoted string.
+/// Where in a chunk extension the decoder is: `; name = value`, the value a token or a quoted
+/// string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
     /// After the semicolon.
@@ -323,7 +325,8 @@ mod tests {
         trailers_max: 32,
     };
 
-    /// The content and how many bytes were the body's; checked to be the same in place and at every split.
+    /// The content and how many bytes were the body's; checked to be the same in place and at every
+    /// split.
     fn decode(input: &[u8]) -> Result<(Vec<u8>, usize, bool), BodyError> {
         let mut out = Vec::new();
         let whole = ChunkedDecoder::new(&SMALL)

@@ -1,5 +1,5 @@
-//! The client's side of HTTP/1.1: writing requests and parsing response heads, for backends and for the
-//! load generator.
+//! The client's side of HTTP/1.1: writing requests and parsing response heads, for backends and for
+//! the load generator.
 
 use super::head::{
     ConnectionOptions, Cursor, HEADERS_CAPACITY, HeadFault, Header, Headers, Known, Lines,
@@ -50,8 +50,8 @@ pub enum ResponseFraming {
     UntilClose,
 }
 
-/// A response head: offsets into the bytes it was parsed from, and what follows from them. To be used again
-/// as a [`super::request::RequestHead`] is.
+/// A response head: offsets into the bytes it was parsed from, and what follows from them. To be
+/// used again as a [`super::request::RequestHead`] is.
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
     cursor: Cursor,
@@ -156,9 +156,10 @@ impl ResponseHead {
     }
 }
 
-/// Parses a response head. `bytes` is all of the connection's input from the start of this response: after
-/// [`Progress::Partial`] call again with the same bytes and more behind them. A head is at most `head_max`
-/// bytes. `to_head` says that the request was HEAD, so that no content follows.
+/// Parses a response head. `bytes` is all of the connection's input from the start of this
+/// response: after [`Progress::Partial`] call again with the same bytes and more behind them. A
+/// head is at most `head_max` bytes. `to_head` says that the request was HEAD, so that no content
+/// follows.
 ///
 /// # Errors
 /// As soon as the bytes cannot be the start of a response any more.
@@ -295,7 +296,8 @@ fn status_line(line: &[u8]) -> Option<(u8, u16)> {
     sound.then_some((minor - b'0', status as u16))
 }
 
-/// Writes a request into a buffer. What it is given cannot end a line; a target is to be encoded already.
+/// Writes a request into a buffer. What it is given cannot end a line; a target is to be encoded
+/// already.
 #[derive(Debug)]
 pub struct RequestWriter<'a> {
     out: &'a mut Vec<u8>,

@@ -34,8 +34,8 @@ pub struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// Those of a request. Lines of If-Match or of If-None-Match that follow one another are one list (RFC 9110
-    /// section 5.3); otherwise of repeated headers the first line counts.
+    /// Those of a request. Lines of If-Match or of If-None-Match that follow one another are one
+    /// list (RFC 9110 section 5.3); otherwise of repeated headers the first line counts.
     #[must_use]
     pub fn of(head: &RequestHead, bytes: &'a [u8]) -> Conditions<'a> {
         let value = |known| head.known(known).map(|span| span.of(bytes));
@@ -50,8 +50,9 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// The entity tags of a header, from the first line to the last of those that follow one another. In one piece,
-/// with the names of the later lines in it: these have no quotes, so [`matches_any`] finds no tag in them.
+/// The entity tags of a header, from the first line to the last of those that follow one another.
+/// In one piece, with the names of the later lines in it: these have no quotes, so [`matches_any`]
+/// finds no tag in them.
 fn list<'a>(head: &RequestHead, bytes: &'a [u8], known: Known) -> Option<&'a [u8]> {
     let mut lines = head
         .headers()
@@ -93,8 +94,8 @@ impl Ranges {
     }
 }
 
-/// Evaluates a request's conditions in the order of RFC 9110 section 13.2.2, for a file of `len` bytes.
-/// `now`, in seconds since the epoch, serves to read old dates.
+/// Evaluates a request's conditions in the order of RFC 9110 section 13.2.2, for a file of `len`
+/// bytes. `now`, in seconds since the epoch, serves to read old dates.
 #[must_use]
 pub fn evaluate(
     method: Method,
@@ -200,8 +201,8 @@ fn range_applies(validator: &[u8], current: &Validators<'_>, now: u64) -> bool {
     date.is_some() && date == current.last_modified && date.is_some_and(|date| date < now)
 }
 
-/// Reads a Range header for a file of `len` bytes (RFC 9110 section 14.1.2). What is malformed, of another
-/// unit, or asks for too many or overlapping parts is answered with the whole.
+/// Reads a Range header for a file of `len` bytes (RFC 9110 section 14.1.2). What is malformed, of
+/// another unit, or asks for too many or overlapping parts is answered with the whole.
 #[must_use]
 pub fn parse_ranges(value: &[u8], len: u64) -> Outcome {
     let Some(specs) = value

@@ -1,7 +1,8 @@
 //! HTTP dates (RFC 9110 section 5.6.7): seconds since 1970-01-01T00:00:00Z, to and from text.
 //!
-//! Written in the one current form (IMF-fixdate), read in all three. Days to dates and back by Howard
-//! Hinnant's civil calendar arithmetic: years start in March, so that the leap day is a year's last.
+//! Written in the one current form (IMF-fixdate), read in all three. Days to dates and back by
+//! Howard Hinnant's civil calendar arithmetic: years start in March, so that the leap day is a
+//! year's last.
 
 const DAYS: [&[u8]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
 const LONG_DAYS: [&[u8]; 7] = [
@@ -72,8 +73,9 @@ fn day_of(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + of_era - 719_468
 }
 
-/// Reads an HTTP date in any of its three forms: IMF-fixdate, RFC 850 and asctime. `now` (seconds since the
-/// epoch) decides the century of the two-digit years of the second form, which are at most 50 years ahead.
+/// Reads an HTTP date in any of its three forms: IMF-fixdate, RFC 850 and asctime. `now` (seconds
+/// since the epoch) decides the century of the two-digit years of the second form, which are at
+/// most 50 years ahead.
 ///
 /// Nothing for what is malformed, does not exist, names the wrong weekday or is before 1970.
 #[must_use]

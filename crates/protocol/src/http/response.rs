@@ -1,7 +1,7 @@
 //! Writing response heads (RFC 9112 section 4).
 //!
-//! [`ResponseWriter`] appends to the caller's buffer, header by header. Nothing a value holds can end a line:
-//! control characters become spaces, names are checked before.
+//! [`ResponseWriter`] appends to the caller's buffer, header by header. Nothing a value holds can
+//! end a line: control characters become spaces, names are checked before.
 
 use super::date::DateCache;
 use super::head::is_token;
@@ -56,7 +56,8 @@ pub const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Whether a response with this status never has content (RFC 9110 section 6.4.1); to HEAD none has.
+/// Whether a response with this status never has content (RFC 9110 section 6.4.1); to HEAD none
+/// has.
 #[must_use]
 pub const fn has_no_content(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
@@ -173,8 +174,8 @@ impl<'a> ResponseWriter<'a> {
         self.line("Content-Type: ", content_type.as_bytes())
     }
 
-    /// Connection: `close`, or `keep-alive` for an HTTP/1.0 client that asked for it. In HTTP/1.1 keeping alive
-    /// goes without saying.
+    /// Connection: `close`, or `keep-alive` for an HTTP/1.0 client that asked for it. In HTTP/1.1
+    /// keeping alive goes without saying.
     #[inline]
     pub fn connection(&mut self, keep_alive: bool, is_http10: bool) -> &mut Self {
         match (keep_alive, is_http10) {

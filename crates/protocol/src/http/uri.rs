@@ -1,7 +1,7 @@
 //! What targets, forms and cookies carry (RFC 3986, RFC 6265 section 4.2, HTML's form encoding).
 //!
-//! Parts are split before they are decoded, so an encoded separator is data: `%2F` in a path segment is a
-//! slash in a parameter's value, never a new segment.
+//! Parts are split before they are decoded, so an encoded separator is data: `%2F` in a path
+//! segment is a slash in a parameter's value, never a new segment.
 
 use super::head::trim;
 use crate::scan;
@@ -33,7 +33,8 @@ pub fn decode(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
     decode_with(encoded, out, false)
 }
 
-/// Appends `encoded` to `out` with percent-escapes decoded and `+` as a space. For queries and forms.
+/// Appends `encoded` to `out` with percent-escapes decoded and `+` as a space. For queries and
+/// forms.
 ///
 /// # Errors
 /// For bad escapes and NULs; `out` then ends in a part of the text.
@@ -77,8 +78,8 @@ fn hex(digit: u8) -> Option<u8> {
 /// Characters that are themselves everywhere in a URI (RFC 3986 section 2.3).
 const UNRESERVED: scan::ByteSet = scan::ALPHANUMERIC.or(scan::ByteSet::new(b"-._~"));
 
-/// Appends `text` to `out` with everything but unreserved characters percent-encoded, so that nothing in
-/// it can act as a separator.
+/// Appends `text` to `out` with everything but unreserved characters percent-encoded, so that
+/// nothing in it can act as a separator.
 pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {
@@ -109,11 +110,12 @@ pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .split(|byte| *byte == b'/')
 }
 
-/// Appends the relative name of the file that `path` asks for: segments decoded, `.` and empty ones left
-/// out, `..` resolved. It ends in a slash (or is empty) when the path names a folder.
+/// Appends the relative name of the file that `path` asks for: segments decoded, `.` and empty ones
+/// left out, `..` resolved. It ends in a slash (or is empty) when the path names a folder.
 ///
 /// # Errors
-/// For bad escapes, for `..` above the root, and for segments with an encoded slash, a backslash or a NUL.
+/// For bad escapes, for `..` above the root, and for segments with an encoded slash, a backslash or
+/// a NUL.
 pub fn file_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
     let base = out.len();
     let mut segments = segments(path).peekable();
@@ -141,8 +143,8 @@ pub fn file_path(path: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
     Ok(())
 }
 
-/// The name-value pairs of a query or form, not decoded. A pair without `=` has an empty value; empty pairs
-/// are left out.
+/// The name-value pairs of a query or form, not decoded. A pair without `=` has an empty value;
+/// empty pairs are left out.
 #[derive(Clone, Debug)]
 pub struct Pairs<'a> {
     rest: &'a [u8],
@@ -169,8 +171,8 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// The cookies of a Cookie header as name and value, without quotes around a value. What has no `=` is
-/// left out.
+/// The cookies of a Cookie header as name and value, without quotes around a value. What has no `=`
+/// is left out.
 #[derive(Clone, Debug)]
 pub struct Cookies<'a> {
     rest: &'a [u8],

@@ -55,8 +55,8 @@ pub struct Separators {
     pub non_ascii: u64,
 }
 
-/// Finds the separators of the 64 bytes from `at`, which must be below the length of `bytes`; bits past the
-/// end are zero.
+/// Finds the separators of the 64 bytes from `at`, which must be below the length of `bytes`; bits
+/// past the end are zero.
 #[inline(always)]
 pub fn separators<S: Simd>(s: S, bytes: &[u8], at: usize) -> Separators {
     let (block, skip) = block_at(s, bytes, at);
@@ -69,10 +69,10 @@ pub fn separators<S: Simd>(s: S, bytes: &[u8], at: usize) -> Separators {
     }
 }
 
-/// The block from `at`, which must be below the length of `bytes`, and 0; or, where fewer than 64 bytes are left,
-/// the last 64 bytes, with zeros before them where there are fewer, and how far to shift masks of the block to
-/// the right. After that bit 0 speaks of the byte at `at`, and bits past the end are zero: so the end of the
-/// bytes needs neither a copy nor a mask of its own.
+/// The block from `at`, which must be below the length of `bytes`, and 0; or, where fewer than 64
+/// bytes are left, the last 64 bytes, with zeros before them where there are fewer, and how far to
+/// shift masks of the block to the right. After that bit 0 speaks of the byte at `at`, and bits
+/// past the end are zero: so the end of the bytes needs neither a copy nor a mask of its own.
 #[inline(always)]
 pub(crate) fn block_at<S: Simd>(s: S, bytes: &[u8], at: usize) -> (S::Block, u32) {
     if let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<64>) {

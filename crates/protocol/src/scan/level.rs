@@ -1,5 +1,5 @@
-//! Which instruction set to use: detection, the override by environment variable, and the call into the
-//! copy of a task compiled for it.
+//! Which instruction set to use: detection, the override by environment variable, and the call into
+//! the copy of a task compiled for it.
 
 use super::Task;
 use super::portable::Portable;
@@ -112,10 +112,12 @@ impl Level {
             Kind::Portable => task.run(Portable),
             #[cfg(target_arch = "x86_64")]
             Kind::Sse2 => task.run(Sse2::new()),
-            // SAFETY: a level of this kind is only made where the CPU has AVX2, BMI1, BMI2 and POPCNT.
+            // SAFETY: a level of this kind is only made where the CPU has AVX2, BMI1, BMI2 and
+            // POPCNT.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { run_avx2(task) },
-            // SAFETY: a level of this kind is only made where the CPU has AVX-512F and BW, BMI1, BMI2 and POPCNT.
+            // SAFETY: a level of this kind is only made where the CPU has AVX-512F and BW, BMI1,
+            // BMI2 and POPCNT.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { run_avx512(task) },
             #[cfg(not(target_arch = "x86_64"))]

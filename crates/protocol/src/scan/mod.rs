@@ -1,16 +1,17 @@
 //! SIMD search over bytes behind a safe face.
 //!
-//! The idea: every search here is "which of the next 64 bytes are interesting?", answered as a 64-bit mask,
-//! and a walk over the mask's bits. [`Simd`] is the few operations that make such masks; each instruction
-//! set has one small type for it in its own file. An algorithm is a [`Task`], written once over [`Simd`] and
-//! compiled once per instruction set; [`Level::run`] picks the copy for this CPU.
+//! The idea: every search here is "which of the next 64 bytes are interesting?", answered as a
+//! 64-bit mask, and a walk over the mask's bits. [`Simd`] is the few operations that make such
+//! masks; each instruction set has one small type for it in its own file. An algorithm is a
+//! [`Task`], written once over [`Simd`] and compiled once per instruction set; [`Level::run`] picks
+//! the copy for this CPU.
 //!
-//! A [`Level`] other than portable can only be made on a CPU that has it, and a `Simd` value only inside
-//! [`Level::run`], so having the value proves the feature. That is the whole safety argument of this
-//! module: the intrinsics are reachable only through such a value.
+//! A [`Level`] other than portable can only be made on a CPU that has it, and a `Simd` value only
+//! inside [`Level::run`], so having the value proves the feature. That is the whole safety argument
+//! of this module: the intrinsics are reachable only through such a value.
 //!
-//! The environment variable `RHYTHM_SIMD` (portable, sse2, avx2, avx512) forces a level, so that one machine
-//! tests and times every path.
+//! The environment variable `RHYTHM_SIMD` (portable, sse2, avx2, avx512) forces a level, so that
+//! one machine tests and times every path.
 #![allow(unsafe_code)]
 
 mod find;
@@ -51,8 +52,9 @@ pub trait Simd: Copy + sealed::Sealed {
     /// The bytes that are members of `set`.
     fn in_set(self, block: Self::Block, set: &ByteSet) -> u64;
 
-    /// Where the run of members of `set` that starts at `start` ends: the first position in `start..end`
-    /// whose byte is not a member, or `end`. `end` must not be past the end of `bytes`.
+    /// Where the run of members of `set` that starts at `start` ends: the first position in
+    /// `start..end` whose byte is not a member, or `end`. `end` must not be past the end of
+    /// `bytes`.
     #[inline(always)]
     fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
         let mut at = start;

@@ -1,5 +1,6 @@
-//! The operations on eight 64-bit words at a time, for any CPU: each byte's answer is computed in its top
-//! bit without carries between bytes, then the eight top bits are gathered by one multiplication.
+//! The operations on eight 64-bit words at a time, for any CPU: each byte's answer is computed in
+//! its top bit without carries between bytes, then the eight top bits are gathered by one
+//! multiplication.
 
 use super::{ByteSet, Simd, sealed};
 

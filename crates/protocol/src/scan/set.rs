@@ -1,5 +1,6 @@
-//! Sets of ASCII characters in the form the shuffle instructions want: for each low nibble, a byte whose
-//! bit h says whether the character with high nibble h is a member. No set has members above 0x7f.
+//! Sets of ASCII characters in the form the shuffle instructions want: for each low nibble, a byte
+//! whose bit h says whether the character with high nibble h is a member. No set has members above
+//! 0x7f.
 
 /// A set of ASCII characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

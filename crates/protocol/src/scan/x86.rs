@@ -1,8 +1,9 @@
 //! The operations with SSE2, AVX2 and AVX-512BW.
 //!
-//! Membership in a set is two table look-ups by shuffle: the low nibble selects the byte that says which high
-//! nibbles are members, the high nibble selects that nibble's bit, and a byte is a member where the two
-//! meet. Bytes from 0x80 up select zero. SSE2 has no such shuffle and looks bytes up one at a time.
+//! Membership in a set is two table look-ups by shuffle: the low nibble selects the byte that says
+//! which high nibbles are members, the high nibble selects that nibble's bit, and a byte is a
+//! member where the two meet. Bytes from 0x80 up select zero. SSE2 has no such shuffle and looks
+//! bytes up one at a time.
 
 use super::{ByteSet, Simd, sealed};
 use core::arch::x86_64::*;
@@ -91,7 +92,8 @@ impl Simd for Sse2 {
             }
         };
         let (parts, _) = from.as_chunks::<16>();
-        // SAFETY: SSE2 is part of x86-64; each part is 16 readable bytes and the load needs no alignment.
+        // SAFETY: SSE2 is part of x86-64; each part is 16 readable bytes and the load needs no
+        // alignment.
         core::array::from_fn(|i| unsafe { _mm_loadu_si128(parts[i].as_ptr().cast()) })
     }
 
@@ -130,7 +132,8 @@ impl Simd for Sse2 {
         let mut mask = 0;
         for (i, part) in block.into_iter().enumerate() {
             let mut bytes = [0u8; 16];
-            // SAFETY: SSE2 is part of x86-64; `bytes` is 16 writable bytes and the store needs no alignment.
+            // SAFETY: SSE2 is part of x86-64; `bytes` is 16 writable bytes and the store needs no
+            // alignment.
             unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), part) };
             for (j, byte) in bytes.into_iter().enumerate() {
                 mask |= u64::from(set.contains(byte)) << (16 * i + j);
@@ -145,8 +148,8 @@ impl Simd for Sse2 {
     }
 }
 
-/// The top bits of both halves. Written out rather than with closures, which the compiler would not inline
-/// into the function that enables AVX2.
+/// The top bits of both halves. Written out rather than with closures, which the compiler would not
+/// inline into the function that enables AVX2.
 #[inline(always)]
 fn mask_avx2(_: Avx2, low: __m256i, high: __m256i) -> u64 {
     // SAFETY: the first argument proves AVX2.
@@ -240,7 +243,8 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn in_set(self, [low, high]: [__m256i; 2], set: &ByteSet) -> u64 {
-        // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no alignment.
+        // SAFETY: `self` proves AVX2; both tables are 16 readable bytes and the loads need no
+        // alignment.
         unsafe {
             let members =
                 _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
@@ -258,7 +262,8 @@ impl Simd for Avx2 {
     fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
         let mut at = start;
         while at < end {
-            // Near the end of `bytes` the last 32 are loaded, and what lies before `at` shifted out.
+            // Near the end of `bytes` the last 32 are loaded, and what lies before `at` shifted
+            // out.
             let (chunk, skip) = if let Some(chunk) = bytes[at..].first_chunk::<32>() {
                 (chunk, 0)
             } else if let Some(chunk) = bytes.last_chunk::<32>() {
@@ -266,8 +271,8 @@ impl Simd for Avx2 {
             } else {
                 return super::run_end_by_byte(bytes, at, end, set);
             };
-            // SAFETY: `self` proves AVX2; all are as many readable bytes as loaded, and the loads need no
-            // alignment.
+            // SAFETY: `self` proves AVX2; all are as many readable bytes as loaded, and the loads
+            // need no alignment.
             let others = unsafe {
                 let members =
                     _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
@@ -289,8 +294,8 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn load(self, bytes: &[u8]) -> __m512i {
-        // SAFETY: `self` proves AVX-512BW; the second load reads only the bytes its mask names, which are
-        // those of `bytes`; neither needs alignment.
+        // SAFETY: `self` proves AVX-512BW; the second load reads only the bytes its mask names,
+        // which are those of `bytes`; neither needs alignment.
         unsafe {
             if bytes.len() >= 64 {
                 _mm512_loadu_si512(bytes.as_ptr().cast())
@@ -330,7 +335,8 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn in_set(self, block: __m512i, set: &ByteSet) -> u64 {
-        // SAFETY: `self` proves AVX-512BW; both tables are 16 readable bytes and the loads need no alignment.
+        // SAFETY: `self` proves AVX-512BW; both tables are 16 readable bytes and the loads need no
+        // alignment.
         unsafe {
             let low = _mm512_broadcast_i32x4(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
             let high = _mm512_broadcast_i32x4(_mm_loadu_si128(HIGH_BITS.as_ptr().cast()));

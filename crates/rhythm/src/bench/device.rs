@@ -1,9 +1,11 @@
-//! `rhythm bench device`: what a GPU does that has the whole server, requests in its memory to answers in its memory (paper, section 5.3.2).
+//! `rhythm bench device`: what a GPU does that has the whole server, requests in its memory to
+//! answers in its memory (paper, section 5.3.2).
 //!
-//! In one run, one after the other: what the device's memory can do; what the host executor does on all cores of the machine; then for
-//! each layout, after its answers have been compared with the server's: which cohort size and how many in flight go
-//! best (one page), each page type in isolation with these, power and energy while that runs, latency of a cohort
-//! alone. Before the layouts parsing alone over a mixed trace, with and without the transpose.
+//! In one run, one after the other: what the device's memory can do; what the host executor does on
+//! all cores of the machine; then for each layout, after its answers have been compared with the
+//! server's: which cohort size and how many in flight go best (one page), each page type in
+//! isolation with these, power and energy while that runs, latency of a cohort alone. Before the
+//! layouts parsing alone over a mixed trace, with and without the transpose.
 //!
 //! The report is written after each layout: what was measured stays, whatever becomes of the rest.
 
@@ -191,7 +193,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     chosen.sort_unstable();
     chosen.dedup();
-    // Layout A last: it is the host's time that it takes, and if there is too little of it the others are known.
+    // Layout A last: it is the host's time that it takes, and if there is too little of it the
+    // others are known.
     chosen.reverse();
     let given = (
         args.cohort_size.map(|n| n as usize),

@@ -12,7 +12,8 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Memory kept between polls, in bytes, for bodies. What a burst needed beyond it is given back.
+    /// Memory kept between polls, in bytes, for bodies. What a burst needed beyond it is given
+    /// back.
     const BODIES_KEPT: usize = 4 << 20;
 
     /// Keeps an answer for the next poll.

@@ -9,7 +9,8 @@ use rhythm_net::{Port, Time};
 /// More than any answer of a [`Bank`] has, in bytes.
 const ANSWER_MAX: usize = 1 << 20;
 
-/// The Banking workload's backend, embedded. Its answers are those of the remote one, byte for byte.
+/// The Banking workload's backend, embedded. Its answers are those of the remote one, byte for
+/// byte.
 #[derive(Debug)]
 pub struct EmbeddedBesim {
     bank: Bank,

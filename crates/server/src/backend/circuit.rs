@@ -10,8 +10,9 @@
 //!                               the probe was answered
 //! ```
 //!
-//! While it is open, requests are refused at once, which costs neither them nor the backend time; half open, one
-//! request is let through to see. What counts as a failure is the caller's to say. The breaker reads no clock.
+//! While it is open, requests are refused at once, which costs neither them nor the backend time;
+//! half open, one request is let through to see. What counts as a failure is the caller's to say.
+//! The breaker reads no clock.
 
 use rhythm_net::Time;
 use std::time::Duration;
@@ -56,8 +57,9 @@ impl Circuit {
         }
     }
 
-    /// Whether a request may go. The one that is let through after the cool-down is the probe: whoever got this
-    /// `true` sees to it that [`Circuit::succeeded`] or [`Circuit::failed`] follows.
+    /// Whether a request may go. The one that is let through after the cool-down is the probe:
+    /// whoever got this `true` sees to it that [`Circuit::succeeded`] or [`Circuit::failed`]
+    /// follows.
     pub(super) fn admit(&mut self, now: Time) -> bool {
         match self.state {
             State::Closed { .. } => true,

@@ -1,12 +1,13 @@
 //! Backends: where pages get their data from.
 //!
-//! A backend is handed all requests of a cohort's stage as one batch (paper, section 3.2, *Process*) and tells later,
-//! by key, what was answered; the pipeline waits for it as it waits for a device. Like the pipeline it does no I/O and
-//! reads no clock: it acts through a [`Port`] and learns of its connections by events that the pipeline passes on.
+//! A backend is handed all requests of a cohort's stage as one batch (paper, section 3.2,
+//! *Process*) and tells later, by key, what was answered; the pipeline waits for it as it waits for
+//! a device. Like the pipeline it does no I/O and reads no clock: it acts through a [`Port`] and
+//! learns of its connections by events that the pipeline passes on.
 //!
-//! What the pipeline keeps, so that a backend need not: the place in a cohort that a key stands for, and the
-//! deadline towards the client. A key whose answer nobody waits for any more is simply not found; answering it late is
-//! no error.
+//! What the pipeline keeps, so that a backend need not: the place in a cohort that a key stands
+//! for, and the deadline towards the client. A key whose answer nobody waits for any more is simply
+//! not found; answering it late is no error.
 
 mod answers;
 mod besim;
@@ -67,8 +68,9 @@ pub type Tell<'a> = dyn FnMut(u64, Result<&[u8], LaneError>) + 'a;
 
 /// A source of data. See the module's text.
 pub trait Backend {
-    /// Answers the requests at once, their answers appended to the arena, and returns true; or, where answering takes
-    /// I/O, does nothing and returns false: the default. A request left without an answer fails its lane.
+    /// Answers the requests at once, their answers appended to the arena, and returns true; or,
+    /// where answering takes I/O, does nothing and returns false: the default. A request left
+    /// without an answer fails its lane.
     ///
     /// This is the way of an embedded backend, without a key, a copy or an allocation per request.
     fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
@@ -76,8 +78,8 @@ pub trait Backend {
         false
     }
 
-    /// Takes a batch over. Each of its requests is told of by [`Backend::poll`] exactly once, at the latest soon after
-    /// the batch's deadline, also where it is refused.
+    /// Takes a batch over. Each of its requests is told of by [`Backend::poll`] exactly once, at
+    /// the latest soon after the batch's deadline, also where it is refused.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
 
     /// Tells what was answered since the last poll.

@@ -1,8 +1,9 @@
-//! One connection to a remote backend: requests go in at one end, and come out at the other with their answers, in
-//! the same order (RFC 9112, section 9.3.2, *Pipelining*).
+//! One connection to a remote backend: requests go in at one end, and come out at the other with
+//! their answers, in the same order (RFC 9112, section 9.3.2, *Pipelining*).
 //!
-//! All requests put in between two flushes leave in one send, so that a cohort's batch costs a system call and not
-//! one a request. A pipe is the owner of the requests in it: when it ends, whoever takes it apart has them all back.
+//! All requests put in between two flushes leave in one send, so that a cohort's batch costs a
+//! system call and not one a request. A pipe is the owner of the requests in it: when it ends,
+//! whoever takes it apart has them all back.
 
 use super::reader::Reader;
 use rhythm_net::{ConnectionId, Port, Sent, Time};
@@ -49,8 +50,8 @@ pub(super) struct Pipe {
     pub(super) phase: Phase,
     pub(super) requests: Requests,
     pub(super) reader: Reader,
-    /// An answer came over it that did not end it. Before, it is not known that the other side keeps connections, so
-    /// that only one request is risked.
+    /// An answer came over it that did not end it. Before, it is not known that the other side
+    /// keeps connections, so that only one request is risked.
     pub(super) proven: bool,
 }
 
@@ -155,7 +156,8 @@ impl Requests {
         self.blocked = false;
     }
 
-    /// The call that the next answer is for. `None` where none was sent to its last byte: nobody can have answered it.
+    /// The call that the next answer is for. `None` where none was sent to its last byte: nobody
+    /// can have answered it.
     pub(super) fn take_answered(&mut self) -> Option<Call> {
         let first = self.in_flight.front()?;
         if first.end > self.sent_total {
@@ -164,8 +166,8 @@ impl Requests {
         self.in_flight.pop_front().map(|first| first.call)
     }
 
-    /// Takes the last call back, and says whether the other side may have all of it: without its last byte it cannot
-    /// have begun with it.
+    /// Takes the last call back, and says whether the other side may have all of it: without its
+    /// last byte it cannot have begun with it.
     pub(super) fn take_back(&mut self) -> Option<(Call, bool)> {
         let last = self.in_flight.pop_back()?;
         Some((last.call, last.end <= self.sent_total))

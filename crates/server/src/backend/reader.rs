@@ -1,6 +1,7 @@
 //! Takes HTTP answers out of a connection's bytes, however those were split.
 //!
-//! A body that came whole and at once is given out where it lies in the input; anything else is gathered first.
+//! A body that came whole and at once is given out where it lies in the input; anything else is
+//! gathered first.
 
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_response};
@@ -61,8 +62,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads on and gives how many bytes of `input` are done with, and an answer if that completed one. Without one
-    /// all of the input is done with. The connection's bytes are to be given in order and each once.
+    /// Reads on and gives how many bytes of `input` are done with, and an answer if that completed
+    /// one. Without one all of the input is done with. The connection's bytes are to be given in
+    /// order and each once.
     pub(super) fn next<'a>(
         &'a mut self,
         input: &'a [u8],

@@ -8,27 +8,28 @@
 //!                                  not safe to repeat, too late, or sent twice
 //! ```
 //!
-//! A request `1&3&17` is `GET /path?1&3&17`. Waiting requests fill the open pipes, the emptiest first, each up to a
-//! depth; all that one pipe gets leaves in one send. Connections are opened when requests wait that no pipe has room
-//! for, and closed after a time without any. A request moves along the arrows as a value with one owner, which is why
-//! each is told of exactly once.
+//! A request `1&3&17` is `GET /path?1&3&17`. Waiting requests fill the open pipes, the emptiest
+//! first, each up to a depth; all that one pipe gets leaves in one send. Connections are opened
+//! when requests wait that no pipe has room for, and closed after a time without any. A request
+//! moves along the arrows as a value with one owner, which is why each is told of exactly once.
 //!
 //! What happens when things go wrong:
 //!
-//! - *No answer in time*: `BackendTimeout`. Answers come in order, so the one that is late holds up those behind it,
-//!   and its connection is dropped.
-//! - *The connection is lost*: the requests in it are sent again, once, where that is safe: where they are idempotent,
-//!   or were not sent to their last byte, so that the other side cannot have begun with them (RFC 9110, section
-//!   9.2.2). The others fail with `BackendFailed`.
-//! - *The other side said `Connection: close`*: it carries out nothing that came after the request it answered so
-//!   (RFC 9112, section 9.6); those are sent again.
-//! - *No connection can be opened*: every address is tried, and at least two attempts made; then all that wait fail.
+//! - *No answer in time*: `BackendTimeout`. Answers come in order, so the one that is late holds up
+//!   those behind it, and its connection is dropped.
+//! - *The connection is lost*: the requests in it are sent again, once, where that is safe: where
+//!   they are idempotent, or were not sent to their last byte, so that the other side cannot have
+//!   begun with them (RFC 9110, section 9.2.2). The others fail with `BackendFailed`.
+//! - *The other side said `Connection: close`*: it carries out nothing that came after the request
+//!   it answered so (RFC 9112, section 9.6); those are sent again.
+//! - *No connection can be opened*: every address is tried, and at least two attempts made; then
+//!   all that wait fail.
 //! - *A status other than 2xx*: `BackendFailed`, and not repeated: the other side has decided.
 //! - *An answer that is malformed or too long*: `BadAnswer`; the connection is dropped.
 //!
-//! Lost connections, time-outs, malformed answers and statuses from 500 on count as failures with the circuit
-//! breaker, each once however many requests it meets. While the circuit is open, requests are refused, and so are
-//! those beyond the bound of requests under way.
+//! Lost connections, time-outs, malformed answers and statuses from 500 on count as failures with
+//! the circuit breaker, each once however many requests it meets. While the circuit is open,
+//! requests are refused, and so are those beyond the bound of requests under way.
 
 use super::answers::Answers;
 use super::circuit::{Circuit, CircuitOptions};
@@ -57,8 +58,8 @@ pub struct RemoteOptions {
     pub timeout: Duration,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
-    /// How long a connection is kept without requests. Less than the other side keeps it, so that no request meets
-    /// a connection that is just being closed.
+    /// How long a connection is kept without requests. Less than the other side keeps it, so that
+    /// no request meets a connection that is just being closed.
     pub idle_max: Duration,
     /// What an answer may have.
     pub limits: AnswerLimits,
@@ -162,8 +163,8 @@ impl Done {
 }
 
 impl RemoteBesim {
-    /// A backend at these addresses, which are what `url`'s host was resolved to and are used in turn. Without an
-    /// address every request fails.
+    /// A backend at these addresses, which are what `url`'s host was resolved to and are used in
+    /// turn. Without an address every request fails.
     pub fn new(
         url: &BackendUrl,
         addresses: Vec<SocketAddr>,
@@ -248,7 +249,8 @@ impl RemoteBesim {
         }
     }
 
-    /// A connection could not be opened. While others stand, there is only to wait; else it is the backend's failure.
+    /// A connection could not be opened. While others stand, there is only to wait; else it is the
+    /// backend's failure.
     fn connect_failed(&mut self, now: Time) {
         if self.pipes.iter().any(Pipe::is_open) {
             self.connect_pause = Some(now + CONNECT_PAUSE);

@@ -1,4 +1,5 @@
-//! Where a remote backend is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section 4.2.1).
+//! Where a remote backend is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section
+//! 4.2.1).
 
 use std::str::FromStr;
 
@@ -14,7 +15,8 @@ pub enum UrlError {
     /// The port is not a number from 1 to 65535.
     #[error("no valid port")]
     Port,
-    /// The path holds what no path can, or there is a query or fragment: the query is the request's.
+    /// The path holds what no path can, or there is a query or fragment: the query is the
+    /// request's.
     #[error("no valid path: letters, digits and punctuation, without ? and #")]
     Path,
 }

@@ -137,7 +137,8 @@ impl Clients {
         }
     }
 
-    /// Whether the answer with this number is to say that the connection ends with it: `None` where its client is gone.
+    /// Whether the answer with this number is to say that the connection ends with it: `None` where
+    /// its client is gone.
     #[inline]
     pub(crate) fn ends_with(&mut self, id: ConnectionId, sequence: u32) -> Option<bool> {
         let draining = self.draining;
@@ -228,7 +229,8 @@ impl Clients {
         self.follow_up(port, to);
     }
 
-    /// What follows when a connection's next answer has been written: those that were too early, `100 Continue`.
+    /// What follows when a connection's next answer has been written: those that were too early,
+    /// `100 Continue`.
     #[inline]
     fn answered(&mut self, port: &mut dyn Port, id: ConnectionId) {
         let Some(connection) = self.get(id) else {
@@ -333,8 +335,8 @@ impl Clients {
         }
     }
 
-    /// After anything that happened to a connection: closes it when it is done, takes note of what it waits for, and
-    /// lets it go on where its stall is over.
+    /// After anything that happened to a connection: closes it when it is done, takes note of what
+    /// it waits for, and lets it go on where its stall is over.
     pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId) {
         let (now, limits, draining) = (self.now, self.limits, self.draining);
         let in_outbox = self.outbox_to == Some(id);
@@ -417,7 +419,8 @@ impl Clients {
         self.timers.wake_at()
     }
 
-    /// Deals with the timers that are due, but for requests that are to be answered 408, which it appends.
+    /// Deals with the timers that are due, but for requests that are to be answered 408, which it
+    /// appends.
     pub(crate) fn expire(&mut self, port: &mut dyn Port, requests: &mut Vec<ConnectionId>) {
         let mut due = std::mem::take(&mut self.due);
         self.timers.expire(self.now, |slot| due.push(slot));
@@ -478,8 +481,8 @@ impl Clients {
     }
 }
 
-/// From when on a client is waited for that took so many bytes. They win it the time they take at the least rate, so
-/// that a client that reads by the byte does not keep its slot.
+/// From when on a client is waited for that took so many bytes. They win it the time they take at
+/// the least rate, so that a client that reads by the byte does not keep its slot.
 fn credited(since: Time, taken: usize, now: Time) -> Time {
     let won = Duration::from_nanos((taken as u64).saturating_mul(1_000_000_000) / SEND_RATE_MIN);
     (since + won).min(now)

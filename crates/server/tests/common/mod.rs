@@ -112,7 +112,8 @@ pub fn site_of(service: Service) -> Arc<Site> {
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 
-/// A backend that answers with what follows the last `&`, but keeps `never` for itself and answers `late` after a while.
+/// A backend that answers with what follows the last `&`, but keeps `never` for itself and answers
+/// `late` after a while.
 #[derive(Default)]
 pub struct Echo {
     answers: Vec<(u64, Vec<u8>)>,

@@ -1,7 +1,8 @@
-//! BeSim's server at the far end of the server's own connections: the other half of the remote backend.
+//! BeSim's server at the far end of the server's own connections: the other half of the remote
+//! backend.
 //!
-//! It answers the queries of a connection in their order, in all the ways HTTP/1.1 has to frame an answer, and
-//! sometimes badly, late, or not at all.
+//! It answers the queries of a connection in their order, in all the ways HTTP/1.1 has to frame an
+//! answer, and sometimes badly, late, or not at all.
 
 use crate::reference::{BANK, REFUSED};
 use crate::world::{ActorId, FarEvent, LinkId, World};

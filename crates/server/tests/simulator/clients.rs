@@ -1,9 +1,10 @@
-//! Clients: they walk through Banking, each with its own manners, and know what each answer must be.
+//! Clients: they walk through Banking, each with its own manners, and know what each answer must
+//! be.
 //!
-//! A client keeps what it asked on its connection, in order, and takes each answer for the first of these. What may
-//! come follows from what was asked and from the faults of the run: the page as the reference makes it, or an error
-//! that a fault explains. An answer that is missing when the connection ends is an error, too, if the server had been
-//! handed the whole request.
+//! A client keeps what it asked on its connection, in order, and takes each answer for the first of
+//! these. What may come follows from what was asked and from the faults of the run: the page as the
+//! reference makes it, or an error that a fault explains. An answer that is missing when the
+//! connection ends is an error, too, if the server had been handed the whole request.
 
 use crate::answers::{self, Response};
 use crate::manners::{Manners, Pending, Session, Shared};
@@ -221,7 +222,8 @@ impl Client {
         }
     }
 
-    /// Has nothing more to ask: ends the connection in one way or another, or leaves that to the server.
+    /// Has nothing more to ask: ends the connection in one way or another, or leaves that to the
+    /// server.
     fn leave(&mut self, link: LinkId, world: &mut World) {
         self.last_sent = true;
         match self.dice.below(3) {

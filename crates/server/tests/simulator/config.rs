@@ -50,7 +50,8 @@ fn some(dice: &mut Dice, in_runs: usize, from: &[usize]) -> usize {
 impl Config {
     /// The configuration of a seed.
     pub(crate) fn of(dice: &mut Dice) -> Config {
-        // A third of the runs have no fault at all: everything must be right then, and nothing may be refused.
+        // A third of the runs have no fault at all: everything must be right then, and nothing may
+        // be refused.
         let calm = dice.once_in(3);
         let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
             true => 0,

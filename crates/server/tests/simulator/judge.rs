@@ -1,4 +1,5 @@
-//! Whether an answer is right: the page as the reference makes it, or an error that a fault of the run explains.
+//! Whether an answer is right: the page as the reference makes it, or an error that a fault of the
+//! run explains.
 
 use crate::answers::{self, Response};
 use crate::backends::{Met, who};

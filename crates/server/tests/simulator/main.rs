@@ -1,15 +1,18 @@
 //! The simulator: the whole pipeline, driven from one seed.
 //!
-//! The pipeline does no I/O and reads no clock, so here it gets virtual sockets and virtual time: clients with good and
-//! bad manners, a network that splits, delays and resets, backends and devices that are slow or fail. Every answer is
-//! compared with the reference's; what is not answered needs a reason; and in the end nothing may be left.
+//! The pipeline does no I/O and reads no clock, so here it gets virtual sockets and virtual time:
+//! clients with good and bad manners, a network that splits, delays and resets, backends and
+//! devices that are slow or fail. Every answer is compared with the reference's; what is not
+//! answered needs a reason; and in the end nothing may be left.
 //!
 //! - `SIMULATOR_SEEDS=10000 cargo test --release --test simulator` runs that many seeds;
-//! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what happens.
+//! - `SIMULATOR_SEED=7 cargo test --test simulator -- seeds --nocapture` runs one and prints what
+//!   happens.
 //!
-//! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask, [`reference`] what the answers
-//! must be, [`judge`] whether they are, [`backends`], [`besim_server`] and [`devices`] the faults, [`config`] how much of
-//! each, and [`run`] puts them together.
+//! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask,
+//! [`reference`] what the answers must be, [`judge`] whether they are, [`backends`],
+//! [`besim_server`] and [`devices`] the faults, [`config`] how much of each, and [`run`] puts them
+//! together.
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -1,8 +1,9 @@
 //! The reference: what a request must be answered with.
 //!
-//! A request's page is run alone, as a cohort of one, by the scalar executor, with BeSim's own answers. Nothing of the
-//! server takes part: parameters are put into their fields from the values the client meant, not from what it sent.
-//! Answers are kept for the whole process, since they depend on nothing but their key.
+//! A request's page is run alone, as a cohort of one, by the scalar executor, with BeSim's own
+//! answers. Nothing of the server takes part: parameters are put into their fields from the values
+//! the client meant, not from what it sent. Answers are kept for the whole process, since they
+//! depend on nothing but their key.
 
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
@@ -123,8 +124,8 @@ impl Reference {
     }
 }
 
-/// Makes version 1: every page has another title, one is new, so that all have other numbers, one has another call,
-/// and one is gone.
+/// Makes version 1: every page has another title, one is new, so that all have other numbers, one
+/// has another call, and one is gone.
 fn change(sources: &mut Sources) {
     let mut edit = |file: &str, old: &str, new: &str| {
         let text = sources.files.get_mut(file).expect("Banking has the file");

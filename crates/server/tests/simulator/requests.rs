@@ -1,5 +1,5 @@
-//! What clients ask for: Banking's pages with values that are few, so that the reference need not compute them
-//! anew, and awkward; static files; and requests that must be refused.
+//! What clients ask for: Banking's pages with values that are few, so that the reference need not
+//! compute them anew, and awkward; static files; and requests that must be refused.
 
 use crate::reference::{BANK, Reference, Values};
 use rhythm_engine::device::conformance::Dice;

@@ -1,4 +1,5 @@
-//! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and checked.
+//! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and
+//! checked.
 
 use crate::backends::{BackendSabotage, Blame, FaultyBackend};
 use crate::besim_server::BesimServer;
@@ -303,8 +304,8 @@ impl Run<'_> {
         self.pipeline.drain(&mut self.world, now, limit);
     }
 
-    /// One turn of the event loop, at the next time at which something happens, and not beyond `limit`. Whether there
-    /// was anything to wait for.
+    /// One turn of the event loop, at the next time at which something happens, and not beyond
+    /// `limit`. Whether there was anything to wait for.
     fn turn(&mut self, limit: u64, other: u64) -> bool {
         let ended = self.pipeline.finished();
         let wake_at = self.pipeline.wake_at().map(|time| time.as_nanos());
@@ -364,7 +365,8 @@ impl Run<'_> {
         if let Err(why) = self.pipeline.check() {
             self.world.fail(why);
         }
-        // Where no lanes wait for a backend or the device's slots, those of a forming cohort wait for its launch: in time.
+        // Where no lanes wait for a backend or the device's slots, those of a forming cohort wait
+        // for its launch: in time.
         let forming = self.pipeline.contexts()[1] > 0;
         let waits = !self.config.backend.embedded || self.config.device.slots != 0;
         if forming && self.config.remote.is_none() && !waits {

@@ -1,9 +1,11 @@
-//! The world: virtual time, sockets with bounded buffers, and a network that splits, delays and resets.
+//! The world: virtual time, sockets with bounded buffers, and a network that splits, delays and
+//! resets.
 //!
-//! A *link* is one simulated TCP connection. Its near end is the server's and is named by a [`ConnectionId`]; its far end
-//! belongs to an *actor* (a client, or a backend's server), which is told what happens by [`FarEvent`]s. The world is the
-//! server's [`Port`] and calls its [`Handler`] as the epoll driver would: what is ready is told in any order, level
-//! triggered, an id is never told of after it was closed, and input not before `resume`.
+//! A *link* is one simulated TCP connection. Its near end is the server's and is named by a
+//! [`ConnectionId`]; its far end belongs to an *actor* (a client, or a backend's server), which is
+//! told what happens by [`FarEvent`]s. The world is the server's [`Port`] and calls its [`Handler`]
+//! as the epoll driver would: what is ready is told in any order, level triggered, an id is never
+//! told of after it was closed, and input not before `resume`.
 //!
 //! Actors use what is here; what the server sees is in [`driver`].
 //!
@@ -362,8 +364,8 @@ impl World {
         self.links[link].handed
     }
 
-    /// When the server closed the connection: how long bytes had been waiting to be read, and how long nothing had
-    /// happened.
+    /// When the server closed the connection: how long bytes had been waiting to be read, and how
+    /// long nothing had happened.
     pub(crate) fn at_close(&self, link: LinkId) -> (u64, u64) {
         self.links[link].at_close
     }

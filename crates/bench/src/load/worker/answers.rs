@@ -84,7 +84,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The server closes the connection after the answer to the first request; others in the pipeline are asked again.
+    /// The server closes the connection after the answer to the first request; others in the
+    /// pipeline are asked again.
     fn close_after(&mut self, port: &mut dyn Port, index: usize) {
         let client = &mut self.clients[index];
         if let Some(connection) = client.disconnected() {

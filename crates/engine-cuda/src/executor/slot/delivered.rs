@@ -96,7 +96,8 @@ impl<'a> Delivered<'a> {
         read(self.back, self.delivery.offsets, index)
     }
 
-    /// Whether everything found its place. Otherwise it says how much room is needed, as lane averages of (bodies, texts).
+    /// Whether everything found its place. Otherwise it says how much room is needed, as lane
+    /// averages of (bodies, texts).
     pub(crate) fn fits(&self, layout: Layout) -> Result<(), [u32; 2]> {
         let sums = self.offsets(self.lanes());
         let delivery = self.delivery;

@@ -130,7 +130,8 @@ impl Slot {
         Some(error.take().map_or(Ok(()), Err))
     }
 
-    /// Waits for whatever the stream has been given: before memory that a failed launch may still use is touched.
+    /// Waits for whatever the stream has been given: before memory that a failed launch may still
+    /// use is touched.
     pub(crate) fn drain(&self) {
         // An error means that nothing runs any more.
         let _ = self.gpu.synchronize(self.stream);
@@ -204,7 +205,8 @@ impl Slot {
             0
         };
         self.tiles.grow(tile_bytes)?;
-        // Columns that were decoded come back where a stage on the host's side of the next call needs them.
+        // Columns that were decoded come back where a stage on the host's side of the next call
+        // needs them.
         let decoded_back = job.first > 0 && !job.is_last();
         self.plan_delivery(
             job,
@@ -238,8 +240,9 @@ impl Slot {
         };
         let gpu = &*self.gpu;
         let stream = self.stream;
-        // SAFETY: all addresses are of this slot's buffers, grown above to what the kernels use, or of the service's and the executor's,
-        // which outlive the job. None of them is touched again before the completion has been taken.
+        // SAFETY: all addresses are of this slot's buffers, grown above to what the kernels use, or
+        // of the service's and the executor's, which outlive the job. None of them is touched again
+        // before the completion has been taken.
         unsafe {
             gpu.copy(
                 stream,

@@ -32,7 +32,8 @@ pub struct DeviceDescription {
     pub clock_khz: u32,
     /// The newest CUDA version that the driver knows, such as "13.0".
     pub driver_version: String,
-    /// Where it is on the PCI bus, as `nvidia-smi` says it: what [`PowerMeter`](crate::gpu::power::PowerMeter) is started with.
+    /// Where it is on the PCI bus, as `nvidia-smi` says it: what
+    /// [`PowerMeter`](crate::gpu::power::PowerMeter) is started with.
     pub pci_bus: String,
 }
 
@@ -98,9 +99,9 @@ impl Context {
                 description.name
             )));
         }
-        // Whoever waits for a stream sleeps instead of spinning: with layout A as many threads wait as cohorts are in flight, beside
-        // the backend that works for them. A driver that will not have it spins.
-        // SAFETY: the device was given by the driver.
+        // Whoever waits for a stream sleeps instead of spinning: with layout A as many threads wait
+        // as cohorts are in flight, beside the backend that works for them. A driver that will not
+        // have it spins. SAFETY: the device was given by the driver.
         let _ = unsafe {
             (cuda.cuDevicePrimaryCtxSetFlags_v2)(
                 device,
@@ -152,7 +153,8 @@ fn describe(cuda: &Cuda, device: CUdevice, version: c_int) -> Result<DeviceDescr
     };
     let text = |ask: unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> c_int, doing| {
         let mut bytes = [0u8; 256];
-        // SAFETY: the driver writes at most so many bytes, and a zero at the end; the last byte stays zero.
+        // SAFETY: the driver writes at most so many bytes, and a zero at the end; the last byte
+        // stays zero.
         let code = unsafe { ask(bytes.as_mut_ptr().cast(), bytes.len() as c_int - 1, device) };
         cuda.check_present(code, doing)?;
         let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();

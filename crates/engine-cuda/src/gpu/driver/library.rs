@@ -1,8 +1,10 @@
-//! The libraries of CUDA, found when the program runs: functions by name, and what their errors mean.
+//! The libraries of CUDA, found when the program runs: functions by name, and what their errors
+//! mean.
 //!
-//! cudarc finds the libraries and knows their types. Its own functions look a symbol up when they are first called and panic
-//! where it is missing; here all that are needed are looked up once, and one that is missing is an answer.
-//! A result is a plain number here, because a newer driver may give one that no enumeration of ours has.
+//! cudarc finds the libraries and knows their types. Its own functions look a symbol up when they
+//! are first called and panic where it is missing; here all that are needed are looked up once, and
+//! one that is missing is an answer. A result is a plain number here, because a newer driver may
+//! give one that no enumeration of ours has.
 
 use super::GpuError;
 use cudarc::driver::sys::{
@@ -29,12 +31,15 @@ macro_rules! library {
         pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($argument: $kind),*) -> Code,)* }
 
         impl $table {
-            /// Looks all functions up; the name of the first that is missing otherwise. The library must be there.
+            /// Looks all functions up; the name of the first that is missing otherwise. The library
+            /// must be there.
             fn find() -> Result<$table, &'static str> {
-                // SAFETY: the caller has seen that the library can be loaded; its initialization is CUDA's own.
+                // SAFETY: the caller has seen that the library can be loaded; its initialization is
+                // CUDA's own.
                 let library = unsafe { $library() };
                 Ok($table {
-                    // SAFETY: these are the C declarations of CUDA's headers, which never change for a name.
+                    // SAFETY: these are the C declarations of CUDA's headers, which never change
+                    // for a name.
                     $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(|_| stringify!($name))?,)*
                 })
             }
@@ -155,7 +160,8 @@ impl Cuda {
     pub(super) fn check(&self, code: Code, doing: &str) -> Result<(), GpuError> {
         match code {
             0 => Ok(()),
-            // Nothing is lost: streams need memory, too, and so do kernels when they are launched first.
+            // Nothing is lost: streams need memory, too, and so do kernels when they are launched
+            // first.
             OUT_OF_MEMORY => Err(GpuError::OutOfMemory(0)),
             _ => Err(GpuError::Failed(self.explain(code, doing))),
         }
@@ -194,7 +200,8 @@ impl Cuda {
         format!("{name}: {text}, in {doing}{then}{cure}")
     }
 
-    /// The newest CUDA version that the driver knows, as 1000 times the major and 10 times the minor.
+    /// The newest CUDA version that the driver knows, as 1000 times the major and 10 times the
+    /// minor.
     pub(super) fn version(&self) -> c_int {
         let mut version = 0;
         // SAFETY: `version` is written to; the call works before the driver is initialized.

@@ -1,7 +1,8 @@
 //! The kernels on a device: one module for each file of `kernels/`.
 //!
-//! The binary has each module as machine code for compute capability 9.0 and as PTX, which the driver translates for newer devices.
-//! Where neither can be used (an older device, or a driver older than the PTX) the source is compiled here, by NVRTC, if it is there.
+//! The binary has each module as machine code for compute capability 9.0 and as PTX, which the
+//! driver translates for newer devices. Where neither can be used (an older device, or a driver
+//! older than the PTX) the source is compiled here, by NVRTC, if it is there.
 
 use super::context::Context;
 use super::library::Code;
@@ -118,8 +119,8 @@ struct Refused {
 impl Refused {
     /// Whether the image is sound, but not for this device or this driver.
     fn is_for_other_devices(&self) -> bool {
-        // Invalid image (a newer format), no binary for the GPU, invalid PTX, unsupported PTX version, no JIT compiler, compilation
-        // disabled, invalid source, not supported.
+        // Invalid image (a newer format), no binary for the GPU, invalid PTX, unsupported PTX
+        // version, no JIT compiler, compilation disabled, invalid source, not supported.
         matches!(self.code, 200 | 209 | 218 | 221 | 222 | 223 | 300 | 801)
     }
 }
@@ -138,7 +139,8 @@ fn load_image(context: &Context, image: &[u8]) -> Result<CUmodule, Refused> {
         // The driver reads this value as a number.
         std::ptr::without_provenance_mut(LOG_BYTES),
     ];
-    // SAFETY: the image is whole; the arrays have as many entries as said, and the log as many bytes.
+    // SAFETY: the image is whole; the arrays have as many entries as said, and the log as many
+    // bytes.
     let code = unsafe {
         (cuda.cuModuleLoadDataEx)(
             &mut module,
@@ -186,7 +188,8 @@ fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<CUfun
     if code != 0 {
         return Err(absent(code, "cuFuncGetAttribute"));
     }
-    // Without this a launch may ask for 48 KiB only. What the kernel declares itself is part of the device's limit.
+    // Without this a launch may ask for 48 KiB only. What the kernel declares itself is part of the
+    // device's limit.
     let dynamic = i32::try_from(context.description.shared_bytes).unwrap_or(i32::MAX) - own;
     let which = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     // SAFETY: the function is of this context.

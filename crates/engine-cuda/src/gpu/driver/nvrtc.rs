@@ -1,4 +1,5 @@
-//! Kernels compiled when the program runs, by NVRTC: for devices and drivers that the binary's images are not for.
+//! Kernels compiled when the program runs, by NVRTC: for devices and drivers that the binary's
+//! images are not for.
 
 use super::library::{Code, Nvrtc, nvrtc};
 use crate::gpu::images;
@@ -14,7 +15,8 @@ pub(super) enum CompileError {
     Failed(String),
 }
 
-/// Compiles a module for a device's compute capability: machine code, or PTX where NVRTC is older than the device.
+/// Compiles a module for a device's compute capability: machine code, or PTX where NVRTC is older
+/// than the device.
 pub(super) fn compile(module: &str, capability: (u32, u32)) -> Result<Vec<u8>, CompileError> {
     let nvrtc = nvrtc().map_err(CompileError::NoCompiler)?;
     let text = |text: &str| CString::new(text).map_err(|error| failed(error.to_string()));
@@ -34,7 +36,8 @@ pub(super) fn compile(module: &str, capability: (u32, u32)) -> Result<Vec<u8>, C
     let (source, file) = (text(source.1)?, text(&file)?);
     let (name_pointers, text_pointers) = (pointers(&names), pointers(&texts));
     let mut program = Program(nvrtc, std::ptr::null_mut());
-    // SAFETY: all texts end with a zero and are alive until the program is gone; there are as many names as headers.
+    // SAFETY: all texts end with a zero and are alive until the program is gone; there are as many
+    // names as headers.
     let code = unsafe {
         (nvrtc.nvrtcCreateProgram)(
             &mut program.1,
@@ -57,7 +60,8 @@ pub(super) fn compile(module: &str, capability: (u32, u32)) -> Result<Vec<u8>, C
         text("--fmad=false")?,
     ];
     let option_pointers = pointers(&options);
-    // SAFETY: the program was made above; there are as many options as said, each ending with a zero.
+    // SAFETY: the program was made above; there are as many options as said, each ending with a
+    // zero.
     let code = unsafe {
         (nvrtc.nvrtcCompileProgram)(program.1, options.len() as c_int, option_pointers.as_ptr())
     };
@@ -111,7 +115,8 @@ impl Drop for Program {
     }
 }
 
-/// The highest compute capability that NVRTC knows and that is not above `wanted`, as 10 times the major and the minor.
+/// The highest compute capability that NVRTC knows and that is not above `wanted`, as 10 times the
+/// major and the minor.
 fn highest_known(nvrtc: &Nvrtc, wanted: u32) -> Result<u32, CompileError> {
     let mut count = 0;
     // SAFETY: `count` is written to.

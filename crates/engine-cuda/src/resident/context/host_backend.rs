@@ -12,7 +12,8 @@ use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
 
 impl Context {
-    /// The backend on the host (the paper's Titan A): requests come across PCIe one behind the other, and answers go back likewise.
+    /// The backend on the host (the paper's Titan A): requests come across PCIe one behind the
+    /// other, and answers go back likewise.
     ///
     /// # Safety
     /// As [`Context::process`].
@@ -123,7 +124,8 @@ impl Context {
         }
         let to = cohort.arena.plus(self.places.answer_base);
         let at = |place: usize| self.pinned.address().plus(place);
-        // SAFETY: the regions are as large as the pinned ones, which are left alone until the stream is waited for again.
+        // SAFETY: the regions are as large as the pinned ones, which are left alone until the
+        // stream is waited for again.
         unsafe {
             gpu.copy(
                 stream,

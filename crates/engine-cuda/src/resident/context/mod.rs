@@ -183,8 +183,8 @@ impl Context {
         self.arena.grow_to(arena)?;
 
         let base = self.memory.address();
-        // Tiles beyond the lanes that there are have no rows: nobody renders them, but the transpose looks.
-        // SAFETY: it is this context's own memory, of which nothing is in flight.
+        // Tiles beyond the lanes that there are have no rows: nobody renders them, but the
+        // transpose looks. SAFETY: it is this context's own memory, of which nothing is in flight.
         unsafe {
             let tile_rows = base.plus(at.tile_rows);
             self.gpu
@@ -249,10 +249,12 @@ impl Context {
         }
     }
 
-    /// Launches everything from the parsed lanes to the answers. With the backend on the host it waits for the device at each call.
+    /// Launches everything from the parsed lanes to the answers. With the backend on the host it
+    /// waits for the device at each call.
     ///
     /// # Safety
-    /// The context is prepared, its lanes are parsed in its stream or before it came here, and what it shares outlives its stream.
+    /// The context is prepared, its lanes are parsed in its stream or before it came here, and what
+    /// it shares outlives its stream.
     pub(super) unsafe fn process(
         &mut self,
         shared: &Shared<'_>,
@@ -276,8 +278,8 @@ impl Context {
             unused: 0,
         };
         let last = page.stages.len() - 1;
-        // SAFETY: all addresses are of this context's memory, as large as `prepare` made it for this page, or of what is shared; the rest
-        // is the caller's promise.
+        // SAFETY: all addresses are of this context's memory, as large as `prepare` made it for
+        // this page, or of what is shared; the rest is the caller's promise.
         unsafe {
             gpu.fill(stream, at(places.counters), 0, 16)?;
             launch(

@@ -1,4 +1,5 @@
-//! What a cohort came to, brought to the host: to size memory, to look at answers, to count bytes. Not for speed.
+//! What a cohort came to, brought to the host: to size memory, to look at answers, to count bytes.
+//! Not for speed.
 #![allow(unsafe_code)]
 
 use super::Context;
@@ -25,8 +26,8 @@ impl Context {
         Ok((results, [0, 1, 2, 3].map(|index| read(&counters, 0, index))))
     }
 
-    /// The answers of the cohort just run, as they would be sent: stitched by the host where only runs left the device, gathered
-    /// where they are columns. For looking at them, not for speed.
+    /// The answers of the cohort just run, as they would be sent: stitched by the host where only
+    /// runs left the device, gathered where they are columns. For looking at them, not for speed.
     pub(in crate::resident) fn answers(
         &mut self,
         layout: Layout,

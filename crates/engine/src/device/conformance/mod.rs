@@ -1,9 +1,10 @@
 //! The conformance suite: what every executor must do as the reference does.
 //!
-//! [`check`] runs a page's stages on an executor and on [`Scalar`] side by side, over the same cohort of
-//! made-up lanes, and compares after every stage what can be seen of it: the lanes' states, the requests they ask,
-//! and for finished lanes status, headers, session change, file and every byte of the body. Backends are played by the
-//! suite: they answer rows of random texts, other statuses, and now and then something unreadable or nothing.
+//! [`check`] runs a page's stages on an executor and on [`Scalar`] side by side, over the same
+//! cohort of made-up lanes, and compares after every stage what can be seen of it: the lanes'
+//! states, the requests they ask, and for finished lanes status, headers, session change, file and
+//! every byte of the body. Backends are played by the suite: they answer rows of random texts,
+//! other statuses, and now and then something unreadable or nothing.
 
 mod programs;
 
@@ -16,7 +17,8 @@ use crate::page::Service;
 use crate::page::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use std::sync::Arc;
 
-/// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the paper's.
+/// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the
+/// paper's.
 pub const LANES: [usize; 4] = [1, 2, 7, 4096];
 
 /// Pseudo-random numbers from a seed (splitmix64): enough for data, and the same on every machine.
@@ -53,8 +55,9 @@ impl Dice {
         &from[self.below(from.len())]
     }
 
-    /// A text as the world may send it: mostly short and plain, sometimes long, empty, not ASCII, or full of what must be
-    /// escaped. Never with `&` or control characters where `in_answer`, since an answer's cells have none.
+    /// A text as the world may send it: mostly short and plain, sometimes long, empty, not ASCII,
+    /// or full of what must be escaped. Never with `&` or control characters where `in_answer`,
+    /// since an answer's cells have none.
     pub fn text(&mut self, in_answer: bool) -> String {
         const PLAIN: &[&str] = &[
             "1234.56",
@@ -137,8 +140,9 @@ pub fn check(
     Ok(())
 }
 
-/// Runs a page on `executor` and on the reference from the first stage to the last, with a backend that is a function of
-/// the request: for executors that have the backend on their device, too, and go through several stages at once.
+/// Runs a page on `executor` and on the reference from the first stage to the last, with a backend
+/// that is a function of the request: for executors that have the backend on their device, too, and
+/// go through several stages at once.
 ///
 /// # Errors
 /// The first difference, in words.
@@ -172,7 +176,8 @@ pub fn check_with_backend(
     compare(service, program, &theirs, &ours).map_err(what)
 }
 
-/// Runs a page from its first stage to its last on an executor alone, and gives where each lane ended.
+/// Runs a page from its first stage to its last on an executor alone, and gives where each lane
+/// ended.
 ///
 /// # Panics
 /// Where the executor refuses the work.

@@ -1,14 +1,16 @@
 //! Programs made at random, to run executors on.
 //!
-//! The compiler makes well-behaved programs; this makes any that the rules of `page::program` allow, so that each
-//! operation meets each operand type, nesting, failing lanes and small output regions.
+//! The compiler makes well-behaved programs; this makes any that the rules of `page::program`
+//! allow, so that each operation meets each operand type, nesting, failing lanes and small output
+//! regions.
 
 use super::Dice;
 use crate::page::Service;
 use crate::page::program::*;
 use std::sync::Arc;
 
-/// Registers of each type that operations read and write; loops and constants have more of their own.
+/// Registers of each type that operations read and write; loops and constants have more of their
+/// own.
 const REGISTERS: u16 = 5;
 
 const TYPES: [Type; 4] = [Type::Text, Type::Int, Type::Float, Type::Bool];

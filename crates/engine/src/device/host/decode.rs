@@ -1,16 +1,17 @@
 //! Backend answers to columns, for the whole cohort in one pass.
 //!
-//! The bodies lie in the cohort's arena, so decoding makes views into them and moves no text. First the cells of all
-//! lanes' rows are found, one after the other as they stand in the answers; then they are dealt out to the columns, a column
-//! at a time. A lane whose answer breaks a rule leaves no cells and fails.
+//! The bodies lie in the cohort's arena, so decoding makes views into them and moves no text. First
+//! the cells of all lanes' rows are found, one after the other as they stand in the answers; then
+//! they are dealt out to the columns, a column at a time. A lane whose answer breaks a rule leaves
+//! no cells and fails.
 
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
 use crate::device::ROWS_MAX;
 use crate::page::program::{Call, CallResult, PageProgram};
 use rhythm_protocol::besim;
 
-/// Puts the answers of the previous stage's call into their fields and clears the requests. `cells` is memory to
-/// work in.
+/// Puts the answers of the previous stage's call into their fields and clears the requests. `cells`
+/// is memory to work in.
 pub(super) fn decode_answers(program: &PageProgram, cohort: &mut Cohort, cells: &mut Vec<View>) {
     let Cohort {
         stage,
@@ -102,7 +103,8 @@ pub(super) fn decode_answers(program: &PageProgram, cohort: &mut Cohort, cells: 
     requests.clear();
 }
 
-/// Appends the cells of all of a lane's answers, row by row, and gives the first status that is not 0.
+/// Appends the cells of all of a lane's answers, row by row, and gives the first status that is not
+/// 0.
 fn decode_lane(
     call: &Call,
     requests: &[BackendRequest],

@@ -1,9 +1,10 @@
 //! MD5 (RFC 1321) of many short texts at once: the digests of a login cohort's passwords.
 //!
-//! Idea: a lane of a vector is a message. MD5 is a chain of 64 dependent steps that leaves a core mostly waiting; sixteen
-//! independent chains fill it. The steps are written over `[u32; 16]`, which the compiler turns into one 512-bit,
-//! two 256-bit or four 128-bit vectors according to the instructions the function is compiled for. Texts of more than one
-//! block (55 bytes) are rare and go one by one.
+//! Idea: a lane of a vector is a message. MD5 is a chain of 64 dependent steps that leaves a core
+//! mostly waiting; sixteen independent chains fill it. The steps are written over `[u32; 16]`,
+//! which the compiler turns into one 512-bit, two 256-bit or four 128-bit vectors according to the
+//! instructions the function is compiled for. Texts of more than one block (55 bytes) are rare and
+//! go one by one.
 
 use md5::{Digest, Md5};
 use rhythm_protocol::scan::{Level, Simd, Task};

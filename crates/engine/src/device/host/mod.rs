@@ -1,9 +1,10 @@
 //! The host executor: one operation at a time, over all lanes of a strip.
 //!
-//! It walks a stage's program once for each strip of 256 lanes and runs every operation for all the strip's lanes
-//! before the next, so that interpreting costs next to nothing a lane and the loops over lanes are tight enough for
-//! SIMD. A branch runs once, over the lanes that took it; a loop runs as often as the lane with the most turns needs, each time
-//! for the lanes that still turn (as the lanes of a GPU's warp do; paper, section 2.1).
+//! It walks a stage's program once for each strip of 256 lanes and runs every operation for all the
+//! strip's lanes before the next, so that interpreting costs next to nothing a lane and the loops
+//! over lanes are tight enough for SIMD. A branch runs once, over the lanes that took it; a loop
+//! runs as often as the lane with the most turns needs, each time for the lanes that still turn (as
+//! the lanes of a GPU's warp do; paper, section 2.1).
 //!
 //! - `strip`: the registers and lanes of a strip;
 //! - `run`: the operations;
@@ -11,7 +12,8 @@
 //! - `decode`: backend answers to columns;
 //! - `md5`: many digests at once.
 //!
-//! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test every path.
+//! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
+//! every path.
 
 mod decode;
 mod md5;
@@ -30,7 +32,8 @@ use std::collections::HashMap;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
 use write::{Regions, SLACK};
 
-/// A strip's output regions take no more than this; where lanes need large ones, fewer run together.
+/// A strip's output regions take no more than this; where lanes need large ones, fewer run
+/// together.
 const STRIP_BYTES_MAX: usize = 64 << 20;
 
 /// Room for output that a lane is run with.
@@ -52,7 +55,8 @@ impl Room {
         segments: 1024,
     };
 
-    /// What a lane can need at most: its body is limited, and a segment stands for more than [`FOLD_BYTES_MAX`] bytes.
+    /// What a lane can need at most: its body is limited, and a segment stands for more than
+    /// [`FOLD_BYTES_MAX`] bytes.
     fn most(limits: LaneLimits) -> Room {
         Room {
             run_bytes: limits.body_bytes,
@@ -85,8 +89,8 @@ pub struct Host {
     limits: LaneLimits,
     level: Level,
     done: Vec<Work>,
-    /// The room that lanes of a page's stage were seen to need, by page and stage. Only a hint, so pages of a
-    /// reloaded service may find their predecessors'.
+    /// The room that lanes of a page's stage were seen to need, by page and stage. Only a hint, so
+    /// pages of a reloaded service may find their predecessors'.
     expected: HashMap<(usize, usize), Room>,
     scratch: Scratch,
 }
@@ -165,8 +169,8 @@ impl Host {
         cohort.stage += 1;
     }
 
-    /// Runs the stage for the lanes `indexes`, each with so much room, and gives the most room that one used. Lanes
-    /// that needed more go to `overflowed`, as if they had not been run.
+    /// Runs the stage for the lanes `indexes`, each with so much room, and gives the most room that
+    /// one used. Lanes that needed more go to `overflowed`, as if they had not been run.
     fn run_strip(
         &mut self,
         program: &PageProgram,

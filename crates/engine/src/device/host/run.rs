@@ -330,7 +330,8 @@ impl Run<'_> {
         }
     }
 
-    /// Makes a text for each selected lane: `make` gives a view that exists already, or appends to its buffer.
+    /// Makes a text for each selected lane: `make` gives a view that exists already, or appends to
+    /// its buffer.
     fn each_made(
         &mut self,
         selection: &Selection,
@@ -574,8 +575,8 @@ impl Run<'_> {
             return Positions::All;
         };
         let mut kept = vec![Vec::new(); STRIP];
-        // The filter's block may not change `count`, but `length` may be the same register as nothing else, so it
-        // serves to remember the counts.
+        // The filter's block may not change `count`, but `length` may be the same register as
+        // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
         turning.extend(selection.iter().filter(|lane| self.lanes.runs(**lane)));
         for at in 0.. {
@@ -601,7 +602,8 @@ impl Run<'_> {
         Positions::Kept(kept)
     }
 
-    /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else for those that had none.
+    /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
+    /// for those that had none.
     fn turns(
         &mut self,
         selection: &Selection,

@@ -1,8 +1,9 @@
 //! A strip: up to 256 lanes that an operation is run for before the next operation is.
 //!
-//! Strips bound the working set: the registers, run regions and views of 256 lanes stay in the second-level cache
-//! whatever the cohort's size (as the vectors of vectorized databases do). Within a strip a lane is a byte, so indexing
-//! an array of 256 needs no check; a *selection* is the list of lanes an operation runs for.
+//! Strips bound the working set: the registers, run regions and views of 256 lanes stay in the
+//! second-level cache whatever the cohort's size (as the vectors of vectorized databases do).
+//! Within a strip a lane is a byte, so indexing an array of 256 needs no check; a *selection* is
+//! the list of lanes an operation runs for.
 
 use crate::cohort::{LaneError, View};
 use crate::device::{LaneOutput, SessionChange};
@@ -14,7 +15,8 @@ pub(super) const STRIP: usize = 256;
 /// The lanes of a strip that an operation runs for, ascending.
 pub(super) type Selection = Vec<u8>;
 
-/// The registers of a strip: a column of 64-bit cells each. What a cell holds follows from the register's type.
+/// The registers of a strip: a column of 64-bit cells each. What a cell holds follows from the
+/// register's type.
 #[derive(Default)]
 pub(super) struct Registers {
     cells: Vec<[u64; STRIP]>,
@@ -37,7 +39,8 @@ impl Registers {
         &mut self.cells[usize::from(register)]
     }
 
-    /// Calls `each` with the column written and one that is read, so that a loop over lanes keeps both at hand.
+    /// Calls `each` with the column written and one that is read, so that a loop over lanes keeps
+    /// both at hand.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -151,7 +154,8 @@ pub(super) struct Lanes {
     /// The lane's index in the cohort.
     pub(super) index: [u32; STRIP],
     pub(super) fate: [Fate; STRIP],
-    /// How many lanes are no longer running: tells whether a selection has to be looked through again.
+    /// How many lanes are no longer running: tells whether a selection has to be looked through
+    /// again.
     pub(super) ended: usize,
     /// Text the lane may still make.
     pub(super) text_left: [usize; STRIP],

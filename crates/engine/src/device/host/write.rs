@@ -1,11 +1,13 @@
 //! Writing runs: the kernels that put text into the lanes' output regions.
 //!
 //! Idea: for each lane, copy the text to the lane's cursor and advance it. What makes it fast:
-//! - texts are short, so a copy is one unconditional move of 64 bytes (several for longer texts) and the cursor advances
-//!   by the text's length; what the move wrote beyond it is overwritten by what comes next. Every region therefore ends
-//!   with [`SLACK`] bytes that no text may reach into;
-//! - whether a text needs escaping is found by looking at the very 64 bytes being moved; it seldom does;
-//! - the loop over lanes is inside, so the operation and the instructions for it are chosen once a strip.
+//! - texts are short, so a copy is one unconditional move of 64 bytes (several for longer texts)
+//!   and the cursor advances by the text's length; what the move wrote beyond it is overwritten by
+//!   what comes next. Every region therefore ends with [`SLACK`] bytes that no text may reach into;
+//! - whether a text needs escaping is found by looking at the very 64 bytes being moved; it seldom
+//!   does;
+//! - the loop over lanes is inside, so the operation and the instructions for it are chosen once a
+//!   strip.
 
 use super::strip::{Fate, Lanes, STRIP, unpack};
 use crate::cohort::{Arena, View};
@@ -163,8 +165,8 @@ impl Regions<'_> {
     }
 }
 
-/// Moves 64 bytes. The target is in bounds by the region's slack; the compiler keeps the check, which always holds,
-/// and makes the copy one to four moves.
+/// Moves 64 bytes. The target is in bounds by the region's slack; the compiler keeps the check,
+/// which always holds, and makes the copy one to four moves.
 #[inline(always)]
 fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
     if let Some(Ok(to)) = to.get_mut(at..at + MOVE).map(<&mut [u8; MOVE]>::try_from) {
@@ -252,7 +254,8 @@ impl Task for PutTexts<'_, '_> {
                     continue;
                 }
             }
-            // Long, at the arena's end, or with something to escape: plain stretches are copied, others byte by byte.
+            // Long, at the arena's end, or with something to escape: plain stretches are copied,
+            // others byte by byte.
             for stretch in texts[offset..offset + length].chunks(MOVE) {
                 // Bytes that `load` adds to a short stretch are zero, hence not special.
                 match special {

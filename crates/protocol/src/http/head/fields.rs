@@ -52,8 +52,8 @@ pub(crate) struct TransferCodings {
 }
 
 impl TransferCodings {
-    /// Adds a line's codings; false where they are malformed, name `chunked` twice or something after it
-    /// (RFC 9112 section 6.1).
+    /// Adds a line's codings; false where they are malformed, name `chunked` twice or something
+    /// after it (RFC 9112 section 6.1).
     #[must_use]
     pub(crate) fn add(&mut self, value: &[u8]) -> bool {
         elements(value).all(|coding| {

@@ -1,4 +1,5 @@
-//! The header table: lines as spans, with the headers the protocol cares about recognized on the way.
+//! The header table: lines as spans, with the headers the protocol cares about recognized on the
+//! way.
 
 use super::fields::{TOKEN, is_space};
 use super::{HeadFault, Span};
@@ -58,8 +59,8 @@ known! {
 }
 
 impl Known {
-    /// The known header of this name. `name` must be a token: then only letters and `-` can come out of
-    /// setting the bit that makes letters lower case as what the names are made of.
+    /// The known header of this name. `name` must be a token: then only letters and `-` can come
+    /// out of setting the bit that makes letters lower case as what the names are made of.
     #[inline(always)]
     fn recognize(name: &[u8]) -> Option<Known> {
         /// Compares words, which may overlap, instead of bytes.
@@ -171,9 +172,9 @@ impl Headers {
             .map(move |header| header.value.of(bytes))
     }
 
-    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known header
-    /// it is; [`Headers::last`] says more, since a longer answer would be put together in memory from stores too
-    /// narrow for the load after them.
+    /// Parses the line `start..end` of `window` (RFC 9112 section 5) and adds it. Gives the known
+    /// header it is; [`Headers::last`] says more, since a longer answer would be put together in
+    /// memory from stores too narrow for the load after them.
     #[inline(always)]
     pub(crate) fn push<S: Simd>(
         &mut self,

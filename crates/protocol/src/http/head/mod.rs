@@ -1,10 +1,11 @@
 //! What request and response heads have in common: the scan that finds lines, and the header table.
 //!
-//! The idea: for each 64 bytes, masks of CR, LF and the other forbidden control characters. In a sound head
-//! every LF follows a CR and every CR is followed by an LF, so `LF == CR shifted by one` and nothing else forbidden
-//! checks 64 bytes at once; each LF then ends a line, which is parsed while it is hot. Errors come in
-//! the order of their position: lines before a bad byte are parsed before it is reported. Together with
-//! parsing from left to right this makes the result independent of how the bytes arrived.
+//! The idea: for each 64 bytes, masks of CR, LF and the other forbidden control characters. In a
+//! sound head every LF follows a CR and every CR is followed by an LF, so `LF == CR shifted by one`
+//! and nothing else forbidden checks 64 bytes at once; each LF then ends a line, which is parsed
+//! while it is hot. Errors come in the order of their position: lines before a bad byte are parsed
+//! before it is reported. Together with parsing from left to right this makes the result
+//! independent of how the bytes arrived.
 //!
 //! The scan remembers how far it came, so a head that arrives byte by byte is still scanned once.
 
@@ -127,8 +128,8 @@ pub(crate) trait Lines {
         end: usize,
     ) -> Result<bool, Self::Error>;
 
-    /// Looks at a line of which only `start..end` is there, to refuse garbage early. What it refuses, `line` must
-    /// refuse in the same way however the line goes on.
+    /// Looks at a line of which only `start..end` is there, to refuse garbage early. What it
+    /// refuses, `line` must refuse in the same way however the line goes on.
     fn partial<S: Simd>(
         &mut self,
         s: S,
@@ -162,7 +163,8 @@ pub(crate) fn scan_head<S: Simd, L: Lines>(
         let lf_due = cr << 1 | after_cr;
         let mut controls = s.unprintable(block) & !(cr | lf);
         if controls != 0 {
-            // Most heads are all ASCII and have no tabs, so what may be there is only looked at now.
+            // Most heads are all ASCII and have no tabs, so what may be there is only looked at
+            // now.
             controls &= !(s.non_ascii(block) | s.eq(block, b'\t'));
         }
         let bad = (controls | (lf ^ lf_due)) >> skip;

@@ -1,5 +1,5 @@
-//! The request line (RFC 9112 section 3): method, target in its four forms, version; and hosts, which targets
-//! and Host headers share.
+//! The request line (RFC 9112 section 3): method, target in its four forms, version; and hosts,
+//! which targets and Host headers share.
 
 use super::RequestError;
 use crate::http::head::{Span, TOKEN, decimal};
@@ -77,8 +77,8 @@ pub(super) struct RequestLine {
     pub(super) complete: bool,
     pub(super) minor: u8,
     pub(super) method: Method,
-    /// Offset of the space after the method, or 0. Narrow, like all of this, so that clearing it all with
-    /// a few wide stores delays no load after them.
+    /// Offset of the space after the method, or 0. Narrow, like all of this, so that clearing it
+    /// all with a few wide stores delays no load after them.
     method_end: u16,
     /// The target's characters are checked up to here.
     target_checked: u16,
@@ -89,8 +89,9 @@ pub(super) struct RequestLine {
 }
 
 impl RequestLine {
-    /// Parses the request line `start..end` (RFC 9112 section 3) from left to right, going on where an earlier
-    /// call stopped. If it is not `complete`, more may follow `end` (a CR at `end` is not yet a line's end).
+    /// Parses the request line `start..end` (RFC 9112 section 3) from left to right, going on where
+    /// an earlier call stopped. If it is not `complete`, more may follow `end` (a CR at `end` is
+    /// not yet a line's end).
     #[inline(always)]
     pub(super) fn parse<S: Simd>(
         &mut self,

@@ -1,13 +1,14 @@
 //! The head of a request (RFC 9112 sections 2 to 6, RFC 9110 sections 4 to 10).
 //!
-//! One pass over the bytes (see [`super::head`]): each line is parsed as it is found, and headers that decide
-//! framing are judged on the way, so that a complete head already says where its body ends. Strict
-//! on purpose: whatever two servers could read differently is refused, and the connection must
-//! close after any error, since the end of the message is not known.
+//! One pass over the bytes (see [`super::head`]): each line is parsed as it is found, and headers
+//! that decide framing are judged on the way, so that a complete head already says where its body
+//! ends. Strict on purpose: whatever two servers could read differently is refused, and the
+//! connection must close after any error, since the end of the message is not known.
 //!
-//! Stricter than the RFCs allow: a bare LF never ends a line; Host is a name of letters, digits and `-._~`
-//! or an address in brackets; equal duplicates of Content-Length are refused; so is a second Content-Type.
-//! More lenient: targets may hold `[ ] { } | ^` and the backtick, which browsers send unescaped in queries.
+//! Stricter than the RFCs allow: a bare LF never ends a line; Host is a name of letters, digits and
+//! `-._~` or an address in brackets; equal duplicates of Content-Length are refused; so is a second
+//! Content-Type. More lenient: targets may hold `[ ] { } | ^` and the backtick, which browsers send
+//! unescaped in queries.
 
 mod error;
 mod line;
@@ -146,7 +147,8 @@ impl RequestHead {
         self.line.target
     }
 
-    /// The path, not decoded: `/` where an absolute target has none, `*` for OPTIONS of the server itself.
+    /// The path, not decoded: `/` where an absolute target has none, `*` for OPTIONS of the server
+    /// itself.
     #[inline]
     #[must_use]
     pub fn path<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
@@ -164,8 +166,8 @@ impl RequestHead {
         self.line.query.unwrap_or_default()
     }
 
-    /// The host, and the port where one was given: of an absolute target if there is one, else of the Host
-    /// header (RFC 9112 section 3.2.2). Empty only in HTTP/1.0.
+    /// The host, and the port where one was given: of an absolute target if there is one, else of
+    /// the Host header (RFC 9112 section 3.2.2). Empty only in HTTP/1.0.
     #[inline]
     #[must_use]
     pub fn host(&self) -> Span {
@@ -213,12 +215,12 @@ impl RequestHead {
     }
 }
 
-/// Parses a request head. `bytes` is all of the connection's input from the start of this request: after
-/// [`Progress::Partial`] call again with the same bytes and more behind them.
+/// Parses a request head. `bytes` is all of the connection's input from the start of this request:
+/// after [`Progress::Partial`] call again with the same bytes and more behind them.
 ///
 /// # Errors
-/// As soon as the bytes cannot be the start of a request any more, or exceed `limits`; the same error
-/// however the bytes were split.
+/// As soon as the bytes cannot be the start of a request any more, or exceed `limits`; the same
+/// error however the bytes were split.
 #[inline]
 pub fn parse_head(
     head: &mut RequestHead,

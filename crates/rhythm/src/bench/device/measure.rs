@@ -28,7 +28,8 @@ const LOTS: usize = 4;
 const COMPARED: usize = 256;
 /// Runs of which the median counts.
 const RUNS: usize = 3;
-/// Most sessions there is room for while logins are measured: each one stays, and some hundred milliseconds of them are wanted.
+/// Most sessions there is room for while logins are measured: each one stays, and some hundred
+/// milliseconds of them are wanted.
 const SESSIONS_MAX: u64 = 1 << 26;
 /// The page whose parameters are read while parsing is measured.
 const PARSED_PAGE: Page = Page::BillPayStatusOutput;
@@ -246,7 +247,8 @@ impl Bench {
                 }
             }
         }
-        // The page tried may have fitted where a longer one does not: then what went second best, and so on.
+        // The page tried may have fitted where a longer one does not: then what went second best,
+        // and so on.
         let mut order = tried.clone();
         order.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
         let mut order = order.into_iter();
@@ -303,7 +305,8 @@ impl Bench {
         Ok(timed.requests_per_s)
     }
 
-    /// Runs cohorts of this size, so many in flight, for about so long, no more than `cohorts_max` at once.
+    /// Runs cohorts of this size, so many in flight, for about so long, no more than `cohorts_max`
+    /// at once.
     fn timed(
         &self,
         resident: &mut Resident,

@@ -7,7 +7,8 @@ use rhythm_engine_cuda::gpu::driver::DeviceDescription;
 use serde::Serialize;
 use std::fmt;
 
-/// Weighted harmonic means over the pages measured, by the paper's mix and by the whole workload's (check images left out).
+/// Weighted harmonic means over the pages measured, by the paper's mix and by the whole workload's
+/// (check images left out).
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Mean {
     pub(super) mix14: f64,
@@ -69,7 +70,8 @@ pub(super) struct PageResult {
     pub(super) fastest_per_s: f64,
     /// Bytes of an answer, head included (layout runs: of the head and the run).
     pub(super) answer_bytes: f64,
-    /// Bytes that the layouts' kernels write for it, padding and the transpose's second writing included.
+    /// Bytes that the layouts' kernels write for it, padding and the transpose's second writing
+    /// included.
     pub(super) written_bytes: f64,
     pub(super) written_gb_per_s: f64,
     /// Its share of what kernels that only write reach.

@@ -83,7 +83,8 @@ impl Handler for Client {
     }
 }
 
-/// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is carried out.
+/// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is
+/// carried out.
 fn serve(mut stream: TcpStream, bank: &Bank) -> std::io::Result<()> {
     let mut input = Vec::new();
     let mut piece = [0; 4096];

@@ -1,4 +1,5 @@
-//! The remote backend, case by case: what it sends, and what becomes of requests when things go wrong.
+//! The remote backend, case by case: what it sends, and what becomes of requests when things go
+//! wrong.
 
 use super::super::*;
 use super::world::*;

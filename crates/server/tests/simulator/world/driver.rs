@@ -1,4 +1,5 @@
-//! The world as the server sees it: a driver that tells a [`Handler`] what is ready, and its [`Port`].
+//! The world as the server sees it: a driver that tells a [`Handler`] what is ready, and its
+//! [`Port`].
 
 use super::*;
 use rhythm_net::{Accepted, Ended, Handler, ListenerId, Port, Sent, WallClock};
@@ -168,7 +169,8 @@ impl World {
         link.filter(|link| self.links[*link].id == Some(id))
     }
 
-    /// The link with this name. The server has been told when a name is over, so using it then is its mistake.
+    /// The link with this name. The server has been told when a name is over, so using it then is
+    /// its mistake.
     fn named(&mut self, id: ConnectionId, what: &str) -> Option<LinkId> {
         let link = self.link_of(id);
         if link.is_none() {
