@@ -6,7 +6,7 @@
 
 use crate::routes::Captures;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
-use rhythm_engine::page::program::{PageProgram, Param, ParamType, Place};
+use rhythm_engine::program::{PageProgram, Param, ParamType, Place};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::uri;

@@ -11,7 +11,7 @@ use crate::pipeline::Pipeline;
 use crate::request::{AnswerForm, KeptConditions, Request};
 use crate::routes::{Found, PatternId, Target};
 use rhythm_engine::cohort::Place;
-use rhythm_engine::page::program::SessionUse;
+use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::conditional::Conditions;

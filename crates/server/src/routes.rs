@@ -4,7 +4,7 @@
 //! are looked up first, in a table made for that. What is left, paths with escapes in them and
 //! routes with parameters, is decoded segment by segment and compared.
 
-use rhythm_engine::page::program::{Route, Segment};
+use rhythm_engine::program::{Route, Segment};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::uri;
 use std::collections::HashMap;

@@ -12,8 +12,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
-use rhythm_engine::page::{CohortPolicy, Service, ServiceConfig};
+use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
+use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
 use rhythm_net::{
     Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
 };

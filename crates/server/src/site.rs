@@ -5,8 +5,9 @@
 
 use crate::routes::{Routes, Target};
 use crate::statics::Statics;
-use rhythm_engine::page::program::{Op, PageProgram, Place, Segment, SessionUse};
-use rhythm_engine::page::{BackendConfig, Service, ServiceConfig};
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{Op, PageProgram, Place, Segment, SessionUse};
+use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
 use std::time::Duration;

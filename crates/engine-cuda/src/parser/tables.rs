@@ -13,10 +13,8 @@ use super::arguments::{
 };
 use crate::abi::{NO_TEXT, column_slots};
 use crate::gpu::{Address, DeviceBuffer, GpuError, PinnedBuffer, SharedGpu, Stream};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{
-    FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse,
-};
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse};
 use rhythm_protocol::http::request::HeadLimits;
 
 /// Most pages: so many counts fit a block's shared memory.

@@ -8,14 +8,15 @@
 
 mod column;
 mod formation;
+mod output;
 mod pool;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
 pub use formation::{Circumstances, Formation, LaunchReason, Policy};
+pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use pool::{ContextId, ContextState, Place, Pool};
 
-use crate::device::Output;
-use crate::page::program::{FieldType, PageProgram, Type};
+use crate::program::{FieldType, PageProgram, Type};
 
 /// Why a lane's request could not be answered as its page says. Small and flat, so that it fits a
 /// column and crosses to a GPU.

@@ -16,7 +16,7 @@
 //! stops taking input.
 
 use super::Cohort;
-use crate::page::program::PageProgram;
+use crate::program::PageProgram;
 
 /// Index of a context in its pool.
 pub type ContextId = u32;
@@ -316,7 +316,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::program::{Field, FieldType, SessionUse, StageProgram, Type};
+    use crate::program::{Field, FieldType, SessionUse, StageProgram, Type};
     use proptest::prelude::*;
 
     fn program() -> PageProgram {

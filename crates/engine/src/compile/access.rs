@@ -1,9 +1,9 @@
 //! Attributes, items, calls of functions, and lists of constants.
 
 use super::compiler::{Compiler, MacroDefinition, Result};
-use super::diagnostic::{Place, Reported, did_you_mean};
-use super::program::{Arithmetic, Comparison, Constant, Type};
 use super::value::{Items, List, Literal, Operand};
+use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::program::{Arithmetic, Comparison, Constant, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
 

@@ -7,7 +7,7 @@
 //! which replaces the white space that the paper patches afterwards (section 4.3.2, *Whitespace
 //! Padding in HTML Headers*).
 
-use crate::cohort::View;
+use super::column::View;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
-use super::diagnostic::{Place, did_you_mean};
-use super::program::{
+use super::value::{List, Literal, Operand};
+use crate::diagnostic::{Place, did_you_mean};
+use crate::program::{
     Arithmetic, Comparison, Conversion, Escape, Op, TextFunction, TextTest, Type,
 };
-use super::value::{List, Literal, Operand};
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 

@@ -4,11 +4,11 @@
 //! one fragment wherever they come from. What a block has computed once is not computed again in it
 //! or in blocks inside it.
 
-use super::program::{
+use super::value::{Items, Literal, Operand};
+use crate::program::{
     Arithmetic, Block, Comparison, Constant, Conversion, Escape, Field, FieldId, FieldType,
     FragmentId, Op, Register, StageProgram, TextFunction, TextPool, Type,
 };
-use super::value::{Items, Literal, Operand};
 use std::collections::HashMap;
 
 /// The static texts of a service, each once.

@@ -1,16 +1,11 @@
-//! Pages: from page files to programs.
+//! From sources to programs.
 //!
-//! `service.toml` and the page files of a folder become a [`Service`]: one [`program::PageProgram`]
-//! a page, the fragments they share and the configuration that comes with them. In the order of the
-//! work:
+//! In the order of the work:
 //!
-//! - `keys`, `config`, `header`, `param`, `step`: TOML, with the place of each mistake;
-//! - `template`: MiniJinja's parser;
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`,
 //!   `expression`, `operator`, `access` and `filter` walk the syntax tree;
 //! - `build`: registers, blocks and fragments of a stage;
-//! - `assemble`, `answer`: stages, steps and pages;
-//! - [`mod@print`]: programs, to be read.
+//! - `assemble`, `answer`: stages, steps and pages.
 
 mod access;
 mod answer;
@@ -18,60 +13,21 @@ mod assemble;
 mod branch;
 mod build;
 mod compiler;
-mod config;
-mod diagnostic;
 mod expression;
 mod filter;
-mod header;
 mod inherit;
-mod keys;
 mod operator;
-mod param;
-pub mod print;
-pub mod program;
-#[cfg(any(test, feature = "reference"))]
-pub mod reference;
 mod scope;
 mod statement;
-mod step;
-mod template;
 mod value;
 
-pub use config::{
-    BackendConfig, BackendKind, CohortConfig, CohortPolicy, Limits, ServiceConfig, SessionConfig,
-};
-pub use diagnostic::{Diagnostic, Severity};
-
-use assemble::{Assembly, PageFile};
+use crate::diagnostic::{Diagnostic, Place, Report};
+use crate::program::{PageProgram, Route, Segment, Service};
+use crate::source::template::Library;
+use crate::source::{PageFile, Sources, config, header};
+use assemble::Assembly;
 use build::Fragments;
-use diagnostic::{Place, Report};
-use program::{PageProgram, Route, Segment};
 use std::collections::{BTreeMap, BTreeSet};
-use template::Library;
-
-/// The files of a service, by their paths within its folder.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// Texts: `service.toml`, `pages/*.html`, `templates/*.html`.
-    pub files: BTreeMap<String, String>,
-    /// Paths of static files, relative to `static/`.
-    pub static_files: BTreeSet<String>,
-}
-
-/// A compiled service.
-#[derive(Debug, Default)]
-pub struct Service {
-    /// Its pages. Else pages are not here: they are part of the pages that show them.
-    pub pages: Vec<PageProgram>,
-    /// Static texts, the same bytes for all lanes; equal ones are stored once.
-    pub fragments: Vec<Box<[u8]>>,
-    /// What service.toml says.
-    pub config: ServiceConfig,
-    /// The backends that calls name by index.
-    pub backends: Vec<BackendConfig>,
-    /// What is probably not meant, but does no harm.
-    pub warnings: Vec<Diagnostic>,
-}
 
 /// Compiles a service.
 ///

@@ -1,14 +1,14 @@
 //! Steps: requests, checks and the pages they show, sessions, headers, redirects and files.
 
-use super::assemble::PageFile;
 use super::build::Sink;
 use super::compiler::{Compiler, Result};
-use super::diagnostic::{Reported, did_you_mean};
-use super::header::{AnswerDecl, CallDecl, Step, StepKind};
-use super::keys::Text;
-use super::program::{Comparison, Escape, Op, SessionFields, Type};
-use super::template::{Origin, parse_expression, parse_template};
 use super::value::{Literal, Operand};
+use crate::diagnostic::{Reported, did_you_mean};
+use crate::program::{Comparison, Escape, Op, SessionFields, Type};
+use crate::source::PageFile;
+use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
+use crate::source::keys::Text;
+use crate::source::template::{Origin, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
 use std::collections::{BTreeMap, BTreeSet};
 

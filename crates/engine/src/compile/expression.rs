@@ -2,9 +2,9 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
-use super::diagnostic::{Place, Reported, did_you_mean};
-use super::program::{Comparison, Op, Register, Type};
 use super::value::{Literal, Operand};
+use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::program::{Comparison, Op, Register, Type};
 use minijinja::machinery::ast::{self, BinOpKind, Expr};
 use minijinja::value::ValueKind;
 

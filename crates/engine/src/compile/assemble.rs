@@ -7,28 +7,19 @@
 use super::answer::{Answers, request};
 use super::build::{Fragments, PageParts, Stage};
 use super::compiler::Compiler;
-use super::config::{BackendConfig, find_backend};
-use super::diagnostic::{Place, Report};
-use super::header::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
-use super::program::{
+use super::value::{Items, List, Operand};
+use crate::diagnostic::{Place, Report};
+use crate::program::{
     Call, CallResult, FieldType, ListParam, PageProgram, Param, ParamType, SessionFields,
     SessionUse, StageProgram, Type,
 };
-use super::template::{Library, Origin};
-use super::value::{Items, List, Operand};
+use crate::settings::BackendConfig;
+use crate::source::PageFile;
+use crate::source::config::find_backend;
+use crate::source::declaration::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
+use crate::source::template::{Library, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-
-/// A page file, split and read.
-pub(crate) struct PageFile<'a> {
-    /// `pages/NAME.html`.
-    pub(crate) path: &'a str,
-    /// `NAME.html`, as `else` gives it.
-    pub(crate) file_name: &'a str,
-    pub(crate) header: Header<'a>,
-    /// Where its template begins.
-    pub(crate) template: Place<'a>,
-}
 
 /// What pages are compiled with.
 pub(crate) struct Assembly<'r, 'a> {

@@ -2,10 +2,10 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
-use super::diagnostic::Reported;
-use super::program::{Op, Register, Type};
 use super::scope::Snapshot;
 use super::value::Operand;
+use crate::diagnostic::Reported;
+use crate::program::{Op, Register, Type};
 
 impl<'a> Compiler<'_, 'a> {
     /// Compiles two branches, of which each lane takes one, and joins what they set.

@@ -1,10 +1,9 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
-use super::config::is_token;
-use super::diagnostic::Report;
-use super::header::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
-use super::keys::{Keys, Text, TomlText, text_of};
-use super::program::Type;
+use super::declaration::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
+use super::keys::{Keys, Text, TomlText, is_token, text_of};
+use crate::diagnostic::Report;
+use crate::program::Type;
 use toml::de::DeTable;
 
 /// Reads who answers: the page under `page_key`, and `status` and `with`.

@@ -4,10 +4,10 @@
 
 use super::build::Sink;
 use super::compiler::{Compiler, MacroDefinition, Result};
-use super::diagnostic::{Place, Reported, did_you_mean};
 use super::scope::Frame;
-use super::template::{Origin, Template};
 use super::value::{Literal, Operand};
+use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::source::template::{Origin, Template};
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 
 impl<'a> Compiler<'_, 'a> {

@@ -3,7 +3,7 @@
 //! Every value is taken by key and type; what is missing, of another type, out of bounds or unknown
 //! is reported where it stands.
 
-use super::diagnostic::{Place, Report, did_you_mean};
+use crate::diagnostic::{Place, Report, did_you_mean};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -272,6 +272,11 @@ fn nanoseconds(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.checked_mul(unit)
+}
+
+/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+pub(crate) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
-use super::diagnostic::Place;
-use super::program::{Arithmetic, Comparison, Conversion, Op, Register, TextTest, Type};
 use super::value::{Literal, Operand};
+use crate::diagnostic::Place;
+use crate::program::{Arithmetic, Comparison, Conversion, Op, Register, TextTest, Type};
 use minijinja::machinery::ast::{self, BinOpKind, CompareOpKind, Expr};
 use std::cmp::Ordering;
 

@@ -5,10 +5,10 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, MacroDefinition, Result};
-use super::diagnostic::{Place, Reported};
-use super::program::{Escape, LoopFilter, Op, Register, Type};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
+use crate::diagnostic::{Place, Reported};
+use crate::program::{Escape, LoopFilter, Op, Register, Type};
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 use std::rc::Rc;
@@ -397,7 +397,7 @@ impl<'a> Compiler<'_, 'a> {
                     position
                 } else {
                     self.integer_arithmetic(
-                        super::program::Arithmetic::Multiply,
+                        crate::program::Arithmetic::Multiply,
                         &position,
                         &Operand::int(*step),
                     )?
@@ -405,7 +405,7 @@ impl<'a> Compiler<'_, 'a> {
                 match &**start {
                     Operand::Literal(Literal::Int(0)) => offset,
                     start => {
-                        self.integer_arithmetic(super::program::Arithmetic::Add, start, &offset)?
+                        self.integer_arithmetic(crate::program::Arithmetic::Add, start, &offset)?
                     }
                 }
             }

@@ -9,8 +9,7 @@
 //!     request r3
 //! ```
 
-use super::Service;
-use super::program::*;
+use super::*;
 use std::fmt::{self, Write};
 
 /// A page's program as text.

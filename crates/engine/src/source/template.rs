@@ -3,8 +3,8 @@
 //! The parser and whoever walks its tree recurse, so how deep a template nests is bounded before it
 //! is parsed.
 
-use super::diagnostic::{Place, Report, Reported};
 use super::keys::Text;
+use crate::diagnostic::{Place, Report, Reported};
 use minijinja::machinery::{Span, Token, ast, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use std::collections::BTreeMap;

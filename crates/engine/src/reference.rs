@@ -3,11 +3,11 @@
 //! What executors write is compared with this. It shares nothing with the compiler but the sources:
 //! templates are rendered by MiniJinja, from values of its own.
 
-use super::diagnostic::Report;
-use super::header::{AnswerDecl, StepKind};
-use super::program::{FieldType, PageProgram, SessionUse};
-use super::{Sources, config, header};
 use crate::cohort::{Cohort, Column};
+use crate::diagnostic::Report;
+use crate::program::{FieldType, PageProgram, SessionUse};
+use crate::source::declaration::{AnswerDecl, StepKind};
+use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
 use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
 use minijinja::{AutoEscape, Environment};

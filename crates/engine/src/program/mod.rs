@@ -17,13 +17,19 @@
 //!   small;
 //! - operations have no effect but on registers, the arena and the lane's output.
 
+mod print;
+mod service;
+
+pub use print::Listing;
+pub use service::Service;
+
 use std::collections::BTreeMap;
 
 /// Index of a register of a stage.
 pub type Register = u16;
 /// Index of a field of a page ([`PageProgram::fields`]).
 pub type FieldId = u16;
-/// Index of a fragment of the service ([`crate::page::Service::fragments`]).
+/// Index of a fragment of the service ([`Service::fragments`]).
 pub type FragmentId = u32;
 
 /// The type of a register's or a scalar field's value.
@@ -436,7 +442,7 @@ pub struct StageProgram {
 /// One call to a backend, between two stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Index into [`crate::page::Service::backends`].
+    /// Index into [`Service::backends`].
     pub backend: usize,
     /// Number of columns of an answered row.
     pub columns: u16,

@@ -4,7 +4,7 @@
 //! Operands are lazy: a field is loaded where it is used first. All values of a stage are
 //! immutable, so an operand means the same wherever it is used within the block it was made in.
 
-use super::program::{FieldId, Register, Type};
+use crate::program::{FieldId, Register, Type};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -5,10 +5,10 @@
 //! expanded where they are used, and a branch on a constant leaves nothing behind.
 
 use super::build::{Fragments, PageParts, Stage};
-use super::diagnostic::{Place, Report, Reported};
 use super::scope::Scope;
-use super::template::{Library, Origin};
 use super::value::Operand;
+use crate::diagnostic::{Place, Report, Reported};
+use crate::source::template::{Library, Origin};
 use minijinja::machinery::ast::{self, Spanned};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Parameters as a page's header declares them.
 
-use super::diagnostic::Report;
-use super::header::{ParamDecl, ParamKind, check_name};
+use super::declaration::{ParamDecl, ParamKind, check_name};
 use super::keys::{Keys, Text, TomlText};
-use super::program::{self, ParamType};
+use crate::diagnostic::Report;
+use crate::program::{self, ParamType};
 use toml::Spanned;
 use toml::de::DeValue;
 
