@@ -123,7 +123,7 @@ pub struct PageMetrics {
     pub service_time: TimeHistogram,
     /// Lanes of the cohorts launched.
     pub cohort_size: SizeHistogram,
-    /// Launches by [`LaunchReason`](rhythm_engine::cohort::LaunchReason).
+    /// Launches by [`LaunchReason`](rhythm_cohort::LaunchReason).
     pub launches: [Count; 4],
     /// Lanes that left their cohort because a backend kept them waiting.
     pub stragglers: Count,

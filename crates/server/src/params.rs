@@ -6,7 +6,7 @@
 
 use crate::routes::Captures;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
-use rhythm_engine::program::{PageProgram, Param, ParamType, Place};
+use rhythm_engine::program::{Carrier, PageProgram, Param, ParamType};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::uri;
@@ -54,7 +54,7 @@ struct Item {
 /// Memory kept from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct ParamReader {
-    /// For each scalar, one more than the place of the value stored, in the order of its places; 0:
+    /// For each scalar, one more than the carrier of the value stored, in the order of its carriers; 0:
     /// none yet.
     found: Vec<u8>,
     /// The pair at hand, decoded.
@@ -86,9 +86,9 @@ impl ParamReader {
         self.items.clear();
         self.values.clear();
         let query = sources.head.query().of(sources.bytes);
-        for (place, encoded) in [(Place::Query, query), (Place::Form, sources.form)] {
+        for (carrier, encoded) in [(Carrier::Query, query), (Carrier::Form, sources.form)] {
             for (name, value) in uri::pairs(encoded) {
-                self.pair(page, place, name, value, cohort, lane)?;
+                self.pair(page, carrier, name, value, cohort, lane)?;
             }
         }
         if has_others {
@@ -109,7 +109,7 @@ impl ParamReader {
     fn pair(
         &mut self,
         page: &PageProgram,
-        place: Place,
+        carrier: Carrier,
         raw_name: &[u8],
         raw_value: &[u8],
         cohort: &mut Cohort,
@@ -122,7 +122,7 @@ impl ParamReader {
             if param.wire_name.as_bytes() != self.name {
                 continue;
             }
-            let Some(rank) = rank(param, place) else {
+            let Some(rank) = rank(param, carrier) else {
                 continue;
             };
             self.value.clear();
@@ -145,7 +145,7 @@ impl ParamReader {
                 .columns
                 .iter()
                 .position(|(name, _)| name.as_bytes() == base);
-            let Some(column) = column.filter(|_| list.places.contains(&place)) else {
+            let Some(column) = column.filter(|_| list.carriers.contains(&carrier)) else {
                 continue;
             };
             let bad = |problem| BadParameter::new(&list.columns[column].0, problem);
@@ -177,15 +177,15 @@ impl ParamReader {
     ) -> Result<(), BadParameter> {
         for (index, param) in page.params.iter().enumerate() {
             let name = param.wire_name.as_str();
-            for (rank, place) in param.places.iter().enumerate() {
-                let value = match place {
-                    Place::Query | Place::Form => None,
-                    Place::Path => (sources.path_names.iter().position(|known| known == name))
+            for (rank, carrier) in param.carriers.iter().enumerate() {
+                let value = match carrier {
+                    Carrier::Query | Carrier::Form => None,
+                    Carrier::Path => (sources.path_names.iter().position(|known| known == name))
                         .and_then(|index| sources.captures.get(index)),
-                    Place::Cookie => (sources.head.known(Known::Cookie)).and_then(|cookies| {
+                    Carrier::Cookie => (sources.head.known(Known::Cookie)).and_then(|cookies| {
                         uri::cookie(cookies.of(sources.bytes), name.as_bytes())
                     }),
-                    Place::Header => sources.head.values(sources.bytes, name).next(),
+                    Carrier::Header => sources.head.values(sources.bytes, name).next(),
                 };
                 if let Some(value) = value {
                     let rank = rank as u8 + 1;
@@ -257,13 +257,13 @@ impl ParamReader {
     }
 }
 
-/// One more than the place's position among those of the parameter.
-fn rank(param: &Param, place: Place) -> Option<u8> {
-    let position = param.places.iter().position(|known| *known == place)?;
+/// One more than the carrier's position among those of the parameter.
+fn rank(param: &Param, carrier: Carrier) -> Option<u8> {
+    let position = param.carriers.iter().position(|known| *known == carrier)?;
     Some(position as u8 + 1)
 }
 
-/// Stores a value that was met, unless a better place had one.
+/// Stores a value that was met, unless a better carrier had one.
 fn found(
     known: &mut u8,
     rank: u8,

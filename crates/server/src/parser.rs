@@ -7,10 +7,11 @@
 use crate::access_log::LogEntry;
 use crate::dispatch::Reply;
 use crate::params::{BadParameter, Sources};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, since_origin};
+use crate::process::CohortKey;
 use crate::request::{AnswerForm, KeptConditions, Request};
 use crate::routes::{Found, PatternId, Target};
-use rhythm_engine::cohort::Place;
+use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
 use rhythm_net::{ConnectionId, Port};
@@ -78,12 +79,17 @@ impl Pipeline {
         let program = &site.service.pages[page as usize];
         let info = &site.pages[page as usize];
         let now = self.clients.now;
-        let place = Place {
+        let key = CohortKey {
             epoch: self.epoch.number,
             page,
             stage: 0,
         };
-        let Some(context) = self.pool.open(place, program, now.as_nanos()) else {
+        let Some(context) = self
+            .pool
+            .open(key, since_origin(now), |cohort: &mut Cohort| {
+                cohort.reset(program);
+            })
+        else {
             return Ok(Taken::Later);
         };
         let run = &mut self.runs[context as usize];
@@ -151,7 +157,8 @@ impl Pipeline {
             line: line.map(Box::new),
         });
         self.epoch.pages[page as usize].requests.add(1);
-        self.pool.filled(context);
+        let lanes = self.pool.cohort(context).len();
+        self.pool.filled(context, lanes);
         Ok(Taken::Taken)
     }
 

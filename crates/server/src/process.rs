@@ -16,14 +16,26 @@
 //! time, and a context is freed when all its lanes are answered or have moved.
 
 use crate::backend::{Ask, Batch};
-use crate::pipeline::{Epoch, Pipeline};
+use crate::pipeline::{Epoch, Pipeline, since_origin};
 use crate::request::NO_TICKET;
 use crate::response::{Responder, milliseconds};
-use rhythm_engine::cohort::{ContextId, ContextState, LaneError, LaneState, LaunchReason};
+use rhythm_cohort::{ContextId, ContextState, LaunchReason};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{Refusal, Work};
 use rhythm_engine::session::SessionId;
 use rhythm_net::{Port, Time};
 use std::sync::Arc;
+
+/// What the lanes of a cohort have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CohortKey {
+    /// Which of the services loaded one after the other.
+    pub(crate) epoch: u32,
+    /// Index of the page.
+    pub(crate) page: u32,
+    /// The stage to be run next.
+    pub(crate) stage: u32,
+}
 
 /// Where a cohort is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +144,7 @@ impl Pipeline {
     pub(crate) fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason) {
         self.pool.launch(id);
         let now = self.clients.now;
-        let place = self.pool.place(id);
+        let key = self.pool.key(id);
         let cohort = self.pool.cohort_mut(id);
         let run = &mut self.runs[id as usize];
         run.launched = now;
@@ -140,10 +152,10 @@ impl Pipeline {
             .epoch
             .as_ref()
             .expect("a cohort that is formed has its service");
-        let metrics = &epoch.pages[place.page as usize];
+        let metrics = &epoch.pages[key.page as usize];
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
-        let program = &epoch.site.service.pages[place.page as usize];
+        let program = &epoch.site.service.pages[key.page as usize];
         if let Some(fields) = program.session_fields {
             self.users.clear();
             self.users.resize(run.sessions.len(), None);
@@ -164,7 +176,7 @@ impl Pipeline {
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
         let work = Work {
             service: epoch.site.service.clone(),
-            page: self.pool.place(id).page as usize,
+            page: self.pool.key(id).page as usize,
             cohort: self.pool.take(id),
             token: u64::from(id),
         };
@@ -172,18 +184,27 @@ impl Pipeline {
             Ok(()) => run.phase = Phase::Device,
             Err(Refusal::Busy(work)) => {
                 run.phase = Phase::Ready;
-                self.pool.put_back(id, work.cohort);
+                self.take_back(id, work.cohort);
                 self.ready.push_back(id);
             }
             Err(Refusal::Lost(work, reason)) => {
                 tracing::error!(device = self.executor.name(), reason, "the device is lost");
-                self.pool.put_back(id, work.cohort);
+                self.take_back(id, work.cohort);
                 self.fail_all(port, id, LaneError::DeviceFailed);
             }
         }
     }
 
     /// Fails the lanes that are left, answers them and frees the context.
+    /// A device gives a cohort back, its stage run or not.
+    fn take_back(&mut self, id: ContextId, cohort: Box<Cohort>) {
+        let key = CohortKey {
+            stage: cohort.stage as u32,
+            ..self.pool.key(id)
+        };
+        self.pool.put_back(id, cohort, key);
+    }
+
     fn fail_all(&mut self, port: &mut dyn Port, id: ContextId, error: LaneError) {
         let cohort = self.pool.cohort_mut(id);
         for lane in 0..cohort.len() {
@@ -209,7 +230,7 @@ impl Pipeline {
     fn respond(&mut self, port: &mut dyn Port, id: ContextId) -> bool {
         let run = &self.runs[id as usize];
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
-        let page = self.pool.place(id).page as usize;
+        let page = self.pool.key(id).page as usize;
         let mut responder = Responder {
             clients: &mut self.clients,
             requests: &mut self.requests,
@@ -238,7 +259,7 @@ impl Pipeline {
         let any = !done.is_empty();
         for work in done.drain(..) {
             let id = work.token as ContextId;
-            self.pool.put_back(id, work.cohort);
+            self.take_back(id, work.cohort);
             self.stage_done(port, id);
         }
         self.done = done;
@@ -251,11 +272,11 @@ impl Pipeline {
         if !self.respond(port, id) {
             return self.free(id);
         }
-        let place = self.pool.place(id);
+        let key = self.pool.key(id);
         let run = &self.runs[id as usize];
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
-        let program = &epoch.site.service.pages[place.page as usize];
-        let stage = (place.stage as usize)
+        let program = &epoch.site.service.pages[key.page as usize];
+        let stage = (key.stage as usize)
             .checked_sub(1)
             .and_then(|done| program.stages.get(done));
         match stage.and_then(|stage| stage.call) {
@@ -268,10 +289,10 @@ impl Pipeline {
     /// Hands the requests of a cohort over to its backend.
     fn ask(&mut self, port: &mut dyn Port, id: ContextId, call: usize) {
         let now = self.clients.now;
-        let place = self.pool.place(id);
+        let key = self.pool.key(id);
         let run = &mut self.runs[id as usize];
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
-        let call = &epoch.site.service.pages[place.page as usize].calls[call];
+        let call = &epoch.site.service.pages[key.page as usize].calls[call];
         let slot_index = epoch.backends[call.backend];
         let slot = &mut self.backends[slot_index];
         let cohort = self.pool.cohort_mut(id);
@@ -400,12 +421,12 @@ impl Pipeline {
     /// How long the lanes of a cohort wait for each other.
     fn straggler_delay(&self, id: ContextId) -> std::time::Duration {
         let run = &self.runs[id as usize];
-        let place = self.pool.place(id);
+        let key = self.pool.key(id);
         let delay = run.epoch.as_ref().and_then(|epoch| {
-            let program = epoch.site.service.pages.get(place.page as usize)?;
+            let program = epoch.site.service.pages.get(key.page as usize)?;
             let call = program
                 .stages
-                .get((place.stage as usize).checked_sub(1)?)?
+                .get((key.stage as usize).checked_sub(1)?)?
                 .call?;
             let backend = program.calls.get(call)?.backend;
             Some(epoch.site.settings.backends.get(backend)?.straggler_delay)
@@ -447,7 +468,7 @@ impl Pipeline {
     /// Moves the lanes that miss answers to another context, if one can take them and lanes are
     /// left to go on.
     fn move_stragglers(&mut self, id: ContextId) -> bool {
-        let place = self.pool.place(id);
+        let key = self.pool.key(id);
         let cohort = self.pool.cohort(id);
         let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
         let mut stragglers: Vec<usize> = (cohort.requests.iter())
@@ -460,19 +481,23 @@ impl Pipeline {
             return false;
         }
         if self.pool.state(id) == ContextState::PartiallyFull {
-            // It takes no more itself, so that another can be opened at its place.
+            // It takes no more itself, so that another can be opened at its key.
             self.pool.launch(id);
         }
-        if let Some(other) = self.pool.forming_at(place)
+        if let Some(other) = self.pool.forming_of(key)
             && self.pool.cohort(other).len() + stragglers.len() > self.pool.lanes_max()
         {
             self.pool.launch(other);
         }
         let epoch = self.runs[id as usize].epoch.clone();
         let epoch = epoch.expect("a busy context has its service");
-        let program = &epoch.site.service.pages[place.page as usize];
+        let program = &epoch.site.service.pages[key.page as usize];
         let now = self.clients.now;
-        let Some(into) = self.pool.open(place, program, now.as_nanos()) else {
+        let prepare = |cohort: &mut Cohort| {
+            cohort.reset(program);
+            cohort.stage = key.stage as usize;
+        };
+        let Some(into) = self.pool.open(key, since_origin(now), prepare) else {
             return false;
         };
         let [run, other] = (self.runs.get_disjoint_mut([id as usize, into as usize]))
@@ -511,10 +536,11 @@ impl Pipeline {
         }
         run.keys.clear();
         run.unanswered = 0;
-        epoch.pages[place.page as usize]
+        epoch.pages[key.page as usize]
             .stragglers
             .add(stragglers.len() as u64);
-        self.pool.filled(into);
+        let lanes = self.pool.cohort(into).len();
+        self.pool.filled(into, lanes);
         true
     }
 

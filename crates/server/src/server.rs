@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::cohort::{Formation, Policy};
+use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;

@@ -6,7 +6,7 @@
 use crate::routes::{Routes, Target};
 use crate::statics::Statics;
 use rhythm_engine::program::Service;
-use rhythm_engine::program::{Op, PageProgram, Place, Segment, SessionUse};
+use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
@@ -127,14 +127,15 @@ impl PageInfo {
             fields.extend_from_slice(NO_STORE);
         }
         let kinds: Vec<HeaderKind> = page.header_names.iter().map(|name| kind_of(name)).collect();
-        let places = || {
-            let scalars = page.params.iter().flat_map(|param| &param.places);
-            scalars.chain(page.list_params.iter().flat_map(|list| &list.places))
+        let carriers = || {
+            let scalars = page.params.iter().flat_map(|param| &param.carriers);
+            scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
         PageInfo {
             fields: fields.into(),
-            has_form: places().any(|place| *place == Place::Form),
-            has_others: places().any(|place| !matches!(place, Place::Form | Place::Query)),
+            has_form: carriers().any(|carrier| *carrier == Carrier::Form),
+            has_others: carriers()
+                .any(|carrier| !matches!(carrier, Carrier::Form | Carrier::Query)),
             has_files: page.stages.iter().any(|stage| has_file(&stage.body)),
             replaces_fields: (kinds.iter())
                 .any(|kind| matches!(kind, HeaderKind::ContentType | HeaderKind::CacheControl)),
@@ -270,7 +271,7 @@ fn check_path_params(page: &PageProgram, segments: &[Segment]) -> Result<(), Str
         let in_route = segments
             .iter()
             .any(|segment| matches!(segment, Segment::Param(name) if *name == param.wire_name));
-        if param.places == [Place::Path] && param.default.is_none() && !in_route {
+        if param.carriers == [Carrier::Path] && param.default.is_none() && !in_route {
             return Err(format!(
                 "page {}: a route lacks its path parameter {}",
                 page.name, param.wire_name

@@ -7,14 +7,10 @@
 //! no further part; the others go on (paper, section 4.4).
 
 mod column;
-mod formation;
 mod output;
-mod pool;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
-pub use formation::{Circumstances, Formation, LaunchReason, Policy};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
-pub use pool::{ContextId, ContextState, Place, Pool};
 
 use crate::program::{FieldType, PageProgram, Type};
 

@@ -249,7 +249,7 @@ fn declare_params(
     let (mut params, mut list_params) = (Vec::new(), Vec::new());
     for param in &header.params {
         let name = &param.name.value;
-        let places = param.places.clone();
+        let carriers = param.carriers.clone();
         match &param.kind {
             ParamKind::Scalar {
                 wire_name,
@@ -269,7 +269,7 @@ fn declare_params(
                 );
                 params.push(Param {
                     wire_name: wire_name.clone(),
-                    places,
+                    carriers,
                     kind: kind.clone(),
                     default: default.clone(),
                     field,
@@ -297,7 +297,7 @@ fn declare_params(
                     (wire_name.clone(), kind.clone())
                 };
                 list_params.push(ListParam {
-                    places,
+                    carriers,
                     columns: columns.iter().map(on_wire).collect(),
                     min_items: *min_items,
                     max_items: *max_items,

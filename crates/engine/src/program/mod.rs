@@ -468,7 +468,7 @@ pub enum CallResult {
 /// Where a parameter is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Place {
+pub enum Carrier {
     Query,
     Form,
     Path,
@@ -518,7 +518,7 @@ pub struct Param {
     /// Its name on the wire.
     pub wire_name: String,
     /// Where it may stand, tried in this order.
-    pub places: Vec<Place>,
+    pub carriers: Vec<Carrier>,
     /// What it must be.
     pub kind: ParamType,
     /// Its value where it is absent, as it would stand on the wire; `None`: it is required.
@@ -531,7 +531,7 @@ pub struct Param {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListParam {
     /// Where its items may stand: query or form.
-    pub places: Vec<Place>,
+    pub carriers: Vec<Carrier>,
     /// Wire name (without `[i]`) and type of each column, in the order of the field's columns.
     pub columns: Vec<(String, ParamType)>,
     /// Fewest items.

@@ -60,7 +60,7 @@ impl fmt::Display for Listing<'_> {
                 f,
                 "  parameter `{}` in {}",
                 param.wire_name,
-                places(&param.places)
+                carriers(&param.carriers)
             )?;
             write!(
                 f,
@@ -79,7 +79,7 @@ impl fmt::Display for Listing<'_> {
                 "  list of {} to {} in {}",
                 list.min_items,
                 list.max_items,
-                places(&list.places)
+                carriers(&list.carriers)
             )?;
             for (wire_name, kind) in &list.columns {
                 write!(f, ", `{wire_name}[i]` {}", bounds(kind))?;
@@ -358,8 +358,8 @@ fn name(kind: Type) -> &'static str {
     }
 }
 
-fn places(places: &[Place]) -> String {
-    let names = places
+fn carriers(carriers: &[Carrier]) -> String {
+    let names = carriers
         .iter()
         .map(|place| format!("{place:?}").to_lowercase());
     names.collect::<Vec<_>>().join(" or ")

@@ -21,7 +21,7 @@ pub(crate) struct Header<'a> {
 pub(crate) struct ParamDecl<'a> {
     /// The name in the page.
     pub(crate) name: Text<'a>,
-    pub(crate) places: Vec<program::Place>,
+    pub(crate) carriers: Vec<program::Carrier>,
     pub(crate) kind: ParamKind,
 }
 

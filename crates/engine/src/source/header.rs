@@ -165,7 +165,7 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
 /// Each path parameter stands in each route, and each `{name}` is a path parameter.
 fn check_path_params(header: &Header<'_>, report: &mut Report) {
     let from_path: Vec<(&str, Place<'_>)> = (header.params.iter())
-        .filter(|param| param.places.contains(&program::Place::Path))
+        .filter(|param| param.carriers.contains(&program::Carrier::Path))
         .filter_map(|param| match &param.kind {
             ParamKind::Scalar { wire_name, .. } => Some((wire_name.as_str(), param.name.place)),
             ParamKind::List { .. } => None,

@@ -34,7 +34,7 @@ pub(crate) fn read_param<'a>(
         "fields",
     ];
     let keys = Keys::new(*toml, table, value.span().start, &known, report);
-    let mut places = Vec::new();
+    let mut carriers = Vec::new();
     if !keys.has("in") {
         let hint = "in = \"query\", \"form\", \"path\", \"cookie\" or \"header\"";
         report.error(
@@ -44,12 +44,12 @@ pub(crate) fn read_param<'a>(
         );
     }
     for text in keys.texts("in", report) {
-        places.push(match text.value.as_str() {
-            "query" => program::Place::Query,
-            "form" => program::Place::Form,
-            "path" => program::Place::Path,
-            "cookie" => program::Place::Cookie,
-            "header" => program::Place::Header,
+        carriers.push(match text.value.as_str() {
+            "query" => program::Carrier::Query,
+            "form" => program::Carrier::Form,
+            "path" => program::Carrier::Path,
+            "cookie" => program::Carrier::Cookie,
+            "header" => program::Carrier::Header,
             other => {
                 let hint = "query, form, path, cookie or header";
                 report.error(
@@ -64,7 +64,7 @@ pub(crate) fn read_param<'a>(
     let wire_name = keys.text("name", report);
     let wire_name = wire_name.map_or_else(|| name.value.clone(), |wire_name| wire_name.value);
     let kind = if keys.has("list") {
-        read_list(&keys, &name, wire_name, &places, report)?
+        read_list(&keys, &name, wire_name, &carriers, report)?
     } else {
         for key in ["min_items", "fields"] {
             if keys.has(key) {
@@ -74,7 +74,7 @@ pub(crate) fn read_param<'a>(
         }
         let kind = read_type(&keys, &name, report)?;
         let default = read_default(&keys, &kind, report);
-        if places.contains(&program::Place::Path) && default.is_some() {
+        if carriers.contains(&program::Carrier::Path) && default.is_some() {
             report.error(
                 keys.place_of("default"),
                 "a path parameter is never absent",
@@ -87,22 +87,27 @@ pub(crate) fn read_param<'a>(
             default,
         }
     };
-    Some(ParamDecl { name, places, kind })
+    Some(ParamDecl {
+        name,
+        carriers,
+        kind,
+    })
 }
 
 fn read_list(
     keys: &Keys<'_, '_>,
     name: &Text<'_>,
     wire_name: String,
-    places: &[program::Place],
+    carriers: &[program::Carrier],
     report: &mut Report,
 ) -> Option<ParamKind> {
     let max_items = keys.int("list", 1..=4096, report)? as u32;
     let min_items = keys
         .int("min_items", 0..=max_items.into(), report)
         .unwrap_or(0) as u32;
-    let unfit = |p: &program::Place| !matches!(p, program::Place::Query | program::Place::Form);
-    if places.iter().any(unfit) {
+    let unfit =
+        |p: &program::Carrier| !matches!(p, program::Carrier::Query | program::Carrier::Form);
+    if carriers.iter().any(unfit) {
         report.error(
             keys.place_of("in"),
             "a list comes from the query or a form",

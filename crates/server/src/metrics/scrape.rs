@@ -4,7 +4,7 @@ use super::{Count, Histogram, HistogramSum, LANE_ERROR_NAMES, Metrics, WorkerMet
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use rhythm_engine::cohort::LaunchReason;
+use rhythm_cohort::LaunchReason;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::Ordering;

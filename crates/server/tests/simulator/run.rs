@@ -9,7 +9,7 @@ use crate::devices::{DeviceSabotage, FaultyDevice};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
-use rhythm_engine::cohort::Formation;
+use rhythm_cohort::Formation;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;

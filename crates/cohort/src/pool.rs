@@ -10,13 +10,12 @@
 //!     +------------------------ Busy <----------------------+
 //! ```
 //!
-//! For each place (a page at a stage, of one epoch of the service) at most one context is partially
-//! full, and it takes the lanes that come. A busy context's cohort is either here, waiting for a
-//! backend, or away on a device. The pool never grows: when no context is free, the stage before it
+//! For each key (what the lanes of a cohort have in common) at most one context is partially full,
+//! and it takes the lanes that come. A busy context's cohort is either here, waiting for a backend,
+//! or away on a device. The pool never grows: when no context is free, the stage before it
 //! stops taking input.
 
-use super::Cohort;
-use crate::program::PageProgram;
+use std::time::Duration;
 
 /// Index of a context in its pool.
 pub type ContextId = u32;
@@ -35,54 +34,44 @@ pub enum ContextState {
     Busy,
 }
 
-/// What the lanes of a cohort have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Which of the services loaded one after the other.
-    pub epoch: u32,
-    /// Index of the page.
-    pub page: u32,
-    /// The stage to be run next.
-    pub stage: u32,
-}
-
 /// A cohort context.
 #[derive(Debug)]
-struct Context {
+struct Context<K, C> {
     state: ContextState,
-    place: Place,
+    /// Of no meaning while it is free.
+    key: Option<K>,
     /// `None` while a device has it.
-    cohort: Option<Box<Cohort>>,
-    /// When the first lane came in, in the caller's time.
-    since_ns: u64,
+    cohort: Option<Box<C>>,
+    /// When the first lane came in, since an origin of the caller's choice.
+    since: Duration,
 }
 
-/// The contexts. All methods that take a [`ContextId`] panic on one that this pool did not give:
+/// The contexts, each for a cohort `C` of lanes that have the key `K` in common. All methods that take a [`ContextId`] panic on one that this pool did not give:
 /// the caller's mistake.
 #[derive(Debug)]
-pub struct Pool {
-    contexts: Vec<Context>,
+pub struct Pool<K, C> {
+    contexts: Vec<Context<K, C>>,
     lanes_max: usize,
     /// Free contexts; the one freed last, whose memory is hot, is used first.
     free: Vec<ContextId>,
-    /// Partially full ones, oldest first, with their places beside them: short, and searched for
+    /// Partially full ones, oldest first, with their keys beside them: short, and searched for
     /// every request.
-    forming: Vec<(Place, ContextId)>,
+    forming: Vec<(K, ContextId)>,
     /// Full ones, oldest first.
     full: Vec<ContextId>,
 }
 
-impl Pool {
+impl<K: Copy + Eq + std::fmt::Debug, C: Default> Pool<K, C> {
     /// A pool of `contexts` contexts for cohorts of at most `lanes_max` lanes, both at least 1.
-    pub fn new(contexts: usize, lanes_max: usize) -> Pool {
+    pub fn new(contexts: usize, lanes_max: usize) -> Self {
         let contexts = contexts.max(1);
         Pool {
             contexts: (0..contexts)
                 .map(|_| Context {
                     state: ContextState::Free,
-                    place: Place::default(),
+                    key: None,
                     cohort: Some(Box::default()),
-                    since_ns: 0,
+                    since: Duration::ZERO,
                 })
                 .collect(),
             lanes_max: lanes_max.max(1),
@@ -112,30 +101,33 @@ impl Pool {
         self.contexts[id as usize].state
     }
 
-    /// What its lanes have in common; of no meaning while it is free.
-    pub fn place(&self, id: ContextId) -> Place {
-        self.contexts[id as usize].place
+    /// What its lanes have in common. Panics for a free one.
+    pub fn key(&self, id: ContextId) -> K {
+        self.contexts[id as usize].key.expect("it is in use")
     }
 
-    /// When its first lane came in.
-    pub fn since_ns(&self, id: ContextId) -> u64 {
-        self.contexts[id as usize].since_ns
+    /// When its first lane came in, since the caller's origin.
+    pub fn since(&self, id: ContextId) -> Duration {
+        self.contexts[id as usize].since
     }
 
-    /// The context that takes lanes for a place.
+    /// The context that takes lanes of a key.
     #[inline]
-    pub fn forming_at(&self, place: Place) -> Option<ContextId> {
-        self.forming
-            .iter()
-            .find(|(at, _)| *at == place)
-            .map(|&(_, id)| id)
+    pub fn forming_of(&self, key: K) -> Option<ContextId> {
+        let mut forming = self.forming.iter();
+        forming.find(|(of, _)| *of == key).map(|&(_, id)| id)
     }
 
-    /// The context that takes lanes for a place: the one that does already, or a free one from now
-    /// on. `None`: no context is free, so the request has to wait.
+    /// The context that takes lanes of a key: the one that does already, or a free one from now
+    /// on, whose cohort, as its last use left it, `prepare` makes ready. `None`: no context is free, so the lane has to wait.
     #[inline]
-    pub fn open(&mut self, place: Place, program: &PageProgram, now_ns: u64) -> Option<ContextId> {
-        if let Some(id) = self.forming_at(place) {
+    pub fn open(
+        &mut self,
+        key: K,
+        now: Duration,
+        prepare: impl FnOnce(&mut C),
+    ) -> Option<ContextId> {
+        if let Some(id) = self.forming_of(key) {
             return Some(id);
         }
         let id = self.free.pop()?;
@@ -144,12 +136,11 @@ impl Pool {
             .cohort
             .as_mut()
             .expect("a free context has its cohort");
-        cohort.reset(program);
-        cohort.stage = place.stage as usize;
+        prepare(cohort);
         context.state = ContextState::PartiallyFull;
-        context.place = place;
-        context.since_ns = now_ns;
-        self.forming.push((place, id));
+        context.key = Some(key);
+        context.since = now;
+        self.forming.push((key, id));
         Some(id)
     }
 
@@ -160,7 +151,7 @@ impl Pool {
 
     /// The cohort of a context. Panics while a device has it.
     #[inline]
-    pub fn cohort(&self, id: ContextId) -> &Cohort {
+    pub fn cohort(&self, id: ContextId) -> &C {
         self.contexts[id as usize]
             .cohort
             .as_ref()
@@ -169,7 +160,7 @@ impl Pool {
 
     /// [`Pool::cohort`], to change.
     #[inline]
-    pub fn cohort_mut(&mut self, id: ContextId) -> &mut Cohort {
+    pub fn cohort_mut(&mut self, id: ContextId) -> &mut C {
         self.contexts[id as usize]
             .cohort
             .as_mut()
@@ -177,7 +168,7 @@ impl Pool {
     }
 
     /// The cohorts of two contexts. Panics if they are the same, or a device has one.
-    pub fn two_cohorts_mut(&mut self, a: ContextId, b: ContextId) -> (&mut Cohort, &mut Cohort) {
+    pub fn two_cohorts_mut(&mut self, a: ContextId, b: ContextId) -> (&mut C, &mut C) {
         let [a, b] = self
             .contexts
             .get_disjoint_mut([a as usize, b as usize])
@@ -189,10 +180,11 @@ impl Pool {
         )
     }
 
-    /// After lanes were added to a partially full context: makes it full if it is, and says so.
+    /// After lanes were added to a partially full context, which now has so many: makes it full if
+    /// it is, and says so.
     #[inline]
-    pub fn filled(&mut self, id: ContextId) -> bool {
-        let full = self.cohort(id).len() >= self.lanes_max;
+    pub fn filled(&mut self, id: ContextId, lanes: usize) -> bool {
+        let full = lanes >= self.lanes_max;
         if full && self.state(id) == ContextState::PartiallyFull {
             self.close(id);
         }
@@ -229,17 +221,17 @@ impl Pool {
     }
 
     /// Takes a busy context's cohort, to give it to a device.
-    pub fn take(&mut self, id: ContextId) -> Box<Cohort> {
+    pub fn take(&mut self, id: ContextId) -> Box<C> {
         let context = &mut self.contexts[id as usize];
         debug_assert_eq!(context.state, ContextState::Busy);
         context.cohort.take().expect("taken once")
     }
 
-    /// Puts it back when the device is done with it.
-    pub fn put_back(&mut self, id: ContextId, cohort: Box<Cohort>) {
+    /// Puts it back when the device is done with it; `key` is what its lanes have in common now.
+    pub fn put_back(&mut self, id: ContextId, cohort: Box<C>, key: K) {
         let context = &mut self.contexts[id as usize];
         debug_assert!(context.state == ContextState::Busy && context.cohort.is_none());
-        context.place.stage = cohort.stage as u32;
+        context.key = Some(key);
         context.cohort = Some(cohort);
     }
 
@@ -251,13 +243,12 @@ impl Pool {
             state => unreachable!("a context that is {state:?} cannot be freed"),
         }
         let context = &mut self.contexts[id as usize];
-        let cohort = context
-            .cohort
-            .as_mut()
-            .expect("a context is freed with its cohort");
-        cohort.lanes.clear();
-        cohort.tickets.clear();
+        assert!(
+            context.cohort.is_some(),
+            "a context is freed with its cohort"
+        );
         context.state = ContextState::Free;
+        context.key = None;
         self.free.push(id);
     }
 
@@ -273,7 +264,7 @@ impl Pool {
     }
 
     /// What must always hold, for tests and the simulator: every context is in exactly the list of
-    /// its state, no two partially full ones have the same place, and only busy ones are away.
+    /// its state, no two partially full ones have the same key, and only busy ones are away.
     ///
     /// # Errors
     /// What does not hold.
@@ -304,9 +295,9 @@ impl Pool {
                 ));
             }
         }
-        for (index, (place, _)) in self.forming.iter().enumerate() {
-            if self.forming[..index].iter().any(|(at, _)| at == place) {
-                return Err(format!("two contexts are partially full at {place:?}"));
+        for (index, (key, _)) in self.forming.iter().enumerate() {
+            if self.forming[..index].iter().any(|(of, _)| of == key) {
+                return Err(format!("two contexts are partially full for {key:?}"));
             }
         }
         Ok(())
@@ -316,59 +307,30 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Field, FieldType, SessionUse, StageProgram, Type};
     use proptest::prelude::*;
 
-    fn program() -> PageProgram {
-        PageProgram {
-            name: "page".into(),
-            routes: Vec::new(),
-            session: SessionUse::None,
-            session_fields: None,
-            content_type: "text/html".into(),
-            params: Vec::new(),
-            list_params: Vec::new(),
-            fields: vec![Field {
-                name: "x".into(),
-                kind: FieldType::Scalar(Type::Int),
-            }],
-            calls: Vec::new(),
-            stages: vec![StageProgram::default()],
-            texts: b"abc".to_vec(),
-            tables: Vec::new(),
-            header_names: Vec::new(),
-        }
-    }
+    const NOW: Duration = Duration::from_nanos(7);
 
     #[test]
     fn goes_through_the_states_of_the_paper() {
-        let (program, place) = (program(), Place::default());
-        let mut pool = Pool::new(1, 2);
-        let id = pool.open(place, &program, 7).unwrap();
+        let mut pool: Pool<u32, Vec<u8>> = Pool::new(1, 2);
+        let id = pool
+            .open(5, NOW, |lanes: &mut Vec<u8>| lanes.push(1))
+            .unwrap();
         assert_eq!(pool.state(id), ContextState::PartiallyFull);
-        pool.cohort_mut(id).push_lane(1);
-        assert!(!pool.filled(id));
-        assert_eq!(
-            pool.open(place, &program, 8),
-            Some(id),
-            "the same place, the same context"
-        );
-        let elsewhere = Place { page: 1, ..place };
-        assert_eq!(pool.open(elsewhere, &program, 8), None, "there is no other");
-        pool.cohort_mut(id).push_lane(2);
-        assert!(pool.filled(id));
-        assert_eq!((pool.state(id), pool.since_ns(id)), (ContextState::Full, 7));
-        assert_eq!(
-            pool.open(place, &program, 9),
-            None,
-            "a full one takes no lanes"
-        );
+        assert!(!pool.filled(id, 1));
+        let again = pool.open(5, NOW * 2, |_| unreachable!("it is open"));
+        assert_eq!(again, Some(id), "the same key, the same context");
+        assert_eq!(pool.open(6, NOW, |_| ()), None, "there is no other");
+        pool.cohort_mut(id).push(2);
+        assert!(pool.filled(id, 2));
+        assert_eq!((pool.state(id), pool.since(id)), (ContextState::Full, NOW));
+        assert_eq!(pool.open(5, NOW, |_| ()), None, "a full one takes no lanes");
         pool.launch(id);
-        let mut cohort = pool.take(id);
-        cohort.stage = 1;
+        let cohort = pool.take(id);
         pool.check().unwrap();
-        pool.put_back(id, cohort);
-        assert_eq!(pool.place(id).stage, 1);
+        pool.put_back(id, cohort, 9);
+        assert_eq!(pool.key(id), 9);
         pool.release(id);
         assert_eq!(pool.counts(), [1, 0, 0, 0]);
         pool.check().unwrap();
@@ -378,16 +340,15 @@ mod tests {
         /// Whatever is done, contexts are neither lost nor doubled.
         #[test]
         fn keeps_its_books(steps in prop::collection::vec((0u8..4, 0u32..3), 0..200)) {
-            let program = program();
-            let mut pool = Pool::new(3, 2);
+            let mut pool: Pool<u32, Vec<u8>> = Pool::new(3, 2);
             let mut busy = Vec::new();
-            for (step, page) in steps {
+            for (step, key) in steps {
                 match step {
                     0 | 1 => {
-                        let place = Place { page, ..Place::default() };
-                        if let Some(id) = pool.open(place, &program, 0) {
-                            pool.cohort_mut(id).push_lane(0);
-                            pool.filled(id);
+                        if let Some(id) = pool.open(key, NOW, Vec::clear) {
+                            pool.cohort_mut(id).push(0);
+                            let lanes = pool.cohort(id).len();
+                            pool.filled(id, lanes);
                         }
                     }
                     2 => {
@@ -398,7 +359,7 @@ mod tests {
                         }
                     }
                     _ => if let Some((id, cohort)) = busy.pop() {
-                        pool.put_back(id, cohort);
+                        pool.put_back(id, cohort, key);
                         pool.release(id);
                     },
                 }
