@@ -26,15 +26,15 @@
 //! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes,
 //! input by the stalls of its connections, which reach back to the sockets.
 
-use crate::access_log::LogSink;
+use crate::answer::response::Random;
 use crate::backend::{Ask, Backend};
-use crate::connection::{ClientLimits, Clients};
-use crate::metrics::{BackendMetrics, PageMetrics, WorkerMetrics};
-use crate::params::ParamReader;
-use crate::process::{Asked, CohortKey, Run};
-use crate::request::Requests;
-use crate::response::Random;
-use crate::routes::Captures;
+use crate::client::{ClientLimits, Clients};
+use crate::flight::process::{Asked, CohortKey, Run};
+use crate::flight::request::Requests;
+use crate::intake::params::ParamReader;
+use crate::observe::access_log::LogSink;
+use crate::observe::metrics::{BackendMetrics, PageMetrics, WorkerMetrics};
+use crate::site::routes::Captures;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason, Pool};
 use rhythm_engine::cohort::Cohort;
@@ -403,7 +403,7 @@ impl Pipeline {
                 .set(u64::from(counts.circuit_open));
         }
         self.sessions
-            .sweep(crate::response::milliseconds(now), SWEEP_SLOTS);
+            .sweep(crate::answer::response::milliseconds(now), SWEEP_SLOTS);
         if let Some(log) = &mut self.log {
             log.flush();
         }

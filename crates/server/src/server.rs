@@ -1,10 +1,10 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
-use crate::access_log::{LogFormat, LogWriter};
-use crate::admin::{self, Admin};
 use crate::backend::Backend;
-use crate::connection::ClientLimits;
-use crate::metrics::{Metrics, SessionGauge};
+use crate::client::ClientLimits;
+use crate::host::admin::{self, Admin};
+use crate::observe::access_log::{LogFormat, LogWriter};
+use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
@@ -428,7 +428,7 @@ impl Server {
 }
 
 /// Random bits from a generator that the system's entropy seeds.
-fn system_random() -> crate::response::Random {
+fn system_random() -> crate::answer::response::Random {
     let mut generator = ChaCha20Rng::from_os_rng();
     Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
 }

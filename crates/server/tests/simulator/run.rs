@@ -18,7 +18,7 @@ use rhythm_engine::session::SessionArray;
 use rhythm_net::{Handler, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{Backend, BackendUrl, RemoteBesim};
-use rhythm_server::metrics::WorkerMetrics;
+use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile,
     Statics,

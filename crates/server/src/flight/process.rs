@@ -15,10 +15,10 @@
 //! deadline a request has failed, and its lane with it. So every lane is answered within bounded
 //! time, and a context is freed when all its lanes are answered or have moved.
 
+use crate::answer::response::{Responder, milliseconds};
 use crate::backend::{Ask, Batch};
+use crate::flight::request::NO_TICKET;
 use crate::pipeline::{Epoch, Pipeline, since_origin};
-use crate::request::NO_TICKET;
-use crate::response::{Responder, milliseconds};
 use rhythm_cohort::{ContextId, ContextState, LaunchReason};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{Refusal, Work};

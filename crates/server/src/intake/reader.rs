@@ -3,8 +3,8 @@
 //! Requests are parsed where the driver received them. Only what is left at the end, part of a
 //! request, or one that has to wait, is copied into the connection.
 
-use crate::connection::{Body, Stall, Tail};
-use crate::parser::Taken;
+use crate::client::{Body, Stall, Tail};
+use crate::intake::parser::Taken;
 use crate::pipeline::Pipeline;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
@@ -82,7 +82,7 @@ impl Pipeline {
         if let Some(tail) = connection.tail.take() {
             self.read_tail(port, id, tail);
         }
-        let resumes = |connection: &mut crate::connection::Connection| {
+        let resumes = |connection: &mut crate::client::Connection| {
             connection.stall.is_none() && !connection.last_taken
         };
         if self.clients.get(id).is_some_and(resumes) {

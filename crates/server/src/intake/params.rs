@@ -4,7 +4,7 @@
 //! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
 //! lists are remembered where they lie and stored when all are known to be there.
 
-use crate::routes::Captures;
+use crate::site::routes::Captures;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
 use rhythm_engine::program::{Carrier, PageProgram, Param, ParamType};
 use rhythm_protocol::http::head::Known;

@@ -3,8 +3,10 @@
 //! Beside the compiled service these are its static files, its routes and what can be computed
 //! ahead for each page.
 
-use crate::routes::{Routes, Target};
-use crate::statics::Statics;
+pub(crate) mod routes;
+
+use crate::host::statics::Statics;
+use crate::site::routes::{Routes, Target};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};

@@ -4,13 +4,13 @@
 //! request itself is kept nowhere. Where no context can take the lane, the request stays with its
 //! connection, which reads no further.
 
-use crate::access_log::LogEntry;
-use crate::dispatch::Reply;
-use crate::params::{BadParameter, Sources};
+use crate::flight::process::CohortKey;
+use crate::flight::request::{AnswerForm, KeptConditions, Request};
+use crate::intake::dispatch::Reply;
+use crate::intake::params::{BadParameter, Sources};
+use crate::observe::access_log::LogEntry;
 use crate::pipeline::{Pipeline, since_origin};
-use crate::process::CohortKey;
-use crate::request::{AnswerForm, KeptConditions, Request};
-use crate::routes::{Found, PatternId, Target};
+use crate::site::routes::{Found, PatternId, Target};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
@@ -193,7 +193,7 @@ pub(crate) fn form_fits(head: &RequestHead, bytes: &[u8]) -> bool {
     value[..end].trim_ascii().eq_ignore_ascii_case(FORM)
 }
 
-impl crate::connection::Clients {
+impl crate::client::Clients {
     /// How the answer to a request is to look.
     #[inline]
     pub(crate) fn form(&mut self, id: ConnectionId, head: &RequestHead) -> AnswerForm {

@@ -3,12 +3,12 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
-use crate::access_log::LogSink;
-use crate::connection::{Clients, Turn};
-use crate::metrics::PageMetrics;
-use crate::request::{AnswerForm, NO_TICKET, Request, Requests};
+use crate::client::{Clients, Turn};
+use crate::flight::request::{AnswerForm, NO_TICKET, Request, Requests};
+use crate::host::statics::Wanted;
+use crate::observe::access_log::LogSink;
+use crate::observe::metrics::PageMetrics;
 use crate::site::{HeaderKind, Site, SiteSettings};
-use crate::statics::Wanted;
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::cohort::{LaneOutput, SessionChange};
 use rhythm_engine::program::SessionUse;

@@ -1,14 +1,14 @@
 //! Dispatch: what is not data-parallel is answered at once, on the host path (paper, section 3.2,
 //! *Dispatch*): static files, redirects and errors. Lanes of cohorts go the other way, in
-//! [`crate::process`].
+//! [`crate::flight::process`].
 
-use crate::access_log::LogEntry;
-use crate::connection::Turn;
-use crate::params::BadParameter;
+use crate::answer::response::{Answered, write_error};
+use crate::client::Turn;
+use crate::flight::request::AnswerForm;
+use crate::host::statics::Wanted;
+use crate::intake::params::BadParameter;
+use crate::observe::access_log::LogEntry;
 use crate::pipeline::Pipeline;
-use crate::request::AnswerForm;
-use crate::response::{Answered, write_error};
-use crate::statics::Wanted;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};

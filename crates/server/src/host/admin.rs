@@ -3,7 +3,7 @@
 //! A thread of its own drives it, so that it answers whatever the workers do. One request a
 //! connection.
 
-use crate::metrics::Metrics;
+use crate::observe::metrics::Metrics;
 use crate::server::{Control, ServerOptions, StartError};
 use rhythm_net::{
     Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, ListenOptions, Listener, Port,

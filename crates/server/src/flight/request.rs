@@ -4,7 +4,7 @@
 //! A ticket is answered exactly once: answering takes the entry away, and a ticket that is shown
 //! again, or whose place was given to another request since, finds nothing.
 
-use crate::access_log::LogEntry;
+use crate::observe::access_log::LogEntry;
 use rhythm_engine::session::SessionId;
 use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
