@@ -18,7 +18,7 @@
 
 use crate::clock::{monotonic, timespec_until};
 use crate::listener::Listener;
-use crate::port::{Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Time, Token};
+use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
 use crate::sockets::{Sockets, State, kind, retry};
 use crate::waker::Waker;
 use rustix::buffer::spare_capacity;
@@ -76,7 +76,7 @@ const WAKER: u64 = 1 << 62;
 pub struct Driver {
     sockets: Sockets,
     /// `None` once closed.
-    listeners: Vec<Option<Listener>>,
+    listeners: Vec<Option<(Listener, Role)>>,
     /// Whether epoll tells of clients.
     accepting: bool,
     /// Not before this is a client accepted.
@@ -104,12 +104,12 @@ impl Driver {
         })
     }
 
-    /// Takes clients from `listener` from now on.
+    /// Takes clients from `listener` from now on; [`Accepted`] says for which `role`.
     ///
     /// # Errors
     ///
     /// When the system has no memory for it.
-    pub fn add_listener(&mut self, listener: Listener) -> io::Result<ListenerId> {
+    pub fn add_listener(&mut self, listener: Listener, role: Role) -> io::Result<()> {
         let index = self.listeners.len() as u32;
         let interest = if self.accepting {
             EventFlags::IN
@@ -122,8 +122,8 @@ impl Driver {
             EventData::new_u64(NOT_A_CONNECTION | u64::from(index)),
             interest,
         )?;
-        self.listeners.push(Some(listener));
-        Ok(ListenerId(index))
+        self.listeners.push(Some((listener, role)));
+        Ok(())
     }
 
     /// A waker which makes this driver call [`Handler::notified`] with `token`.
@@ -133,15 +133,32 @@ impl Driver {
     /// When there are too many open files.
     pub fn waker(&mut self, token: Token) -> io::Result<Waker> {
         let waker = Waker::new()?;
+        self.add_waker(token, &waker)?;
+        Ok(waker)
+    }
+
+    /// Has a waker made elsewhere wake this driver.
+    pub(crate) fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<()> {
         let data = NOT_A_CONNECTION | WAKER | self.wakers.len() as u64;
         epoll::add(
             &self.sockets.epoll,
-            &waker,
+            waker,
             EventData::new_u64(data),
             EventFlags::IN,
         )?;
         self.wakers.push((token, waker.clone()));
-        Ok(waker)
+        Ok(())
+    }
+
+    /// Makes the driver ready for another handler: resets every connection and forgets the wakers;
+    /// the listeners stay.
+    pub(crate) fn begin_anew(&mut self) {
+        self.sockets.abort_all();
+        for (_, waker) in self.wakers.drain(..) {
+            // Others may hold it, which keeps its file open: closing ours would not take it out.
+            let removed = epoll::delete(&self.sockets.epoll, &waker);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
     }
 
     /// The port, for what a handler does before the first event (such as connecting to backends).
@@ -306,7 +323,7 @@ impl Driver {
     /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
     fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
         let now = self.sockets.now;
-        let Some(Some(listener)) = self.listeners.get(index as usize) else {
+        let Some(Some((listener, role))) = self.listeners.get(index as usize) else {
             return true;
         };
         for _ in 0..bound {
@@ -338,7 +355,7 @@ impl Driver {
             let peer = peer.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
             let accepted = Accepted {
                 connection,
-                listener: ListenerId(index),
+                role: *role,
                 peer,
             };
             handler.opened(&mut self.sockets, accepted, now);
@@ -359,7 +376,7 @@ impl Driver {
             EventFlags::empty()
         };
         for (index, listener) in self.listeners.iter().enumerate() {
-            if let Some(listener) = listener {
+            if let Some((listener, _)) = listener {
                 let data = EventData::new_u64(NOT_A_CONNECTION | index as u64);
                 epoll::modify(&self.sockets.epoll, listener, data, interest)?;
             }

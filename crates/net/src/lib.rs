@@ -22,17 +22,26 @@ pub mod affinity;
 pub mod clock;
 pub mod epoll;
 pub mod listener;
+pub mod outgoing;
 pub mod port;
 pub mod resource;
 pub mod signal;
+pub mod slab;
 mod sockets;
+pub mod table;
 pub mod timer;
 pub mod waker;
+pub mod workers;
 
 pub use epoll::{Driver, DriverOptions};
 pub use listener::{ListenError, ListenOptions, Listener};
+pub use outgoing::{Flushed, Outgoing};
 pub use port::{
-    Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Sent, Time, Token, WallClock,
+    Accepted, ConnectionId, Ended, Handler, Peer, PeerAddress, Port, Role, Sent, Time, Token,
+    WallClock,
 };
+pub use slab::{Key, Slab};
+pub use table::ConnectionTable;
 pub use timer::TimerWheel;
 pub use waker::Waker;
+pub use workers::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions, Workers};

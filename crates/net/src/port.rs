@@ -10,10 +10,12 @@
 //! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
 //! handler back from inside one of its own.
 
+use crate::slab::Key;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::{Add, AddAssign};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A moment on a monotonic clock, in nanoseconds since a fixed but unspecified origin.
@@ -68,39 +70,48 @@ pub struct WallClock {
     pub unix_seconds: u64,
 }
 
-/// Names one connection for as long as it lives.
+/// Names one connection for as long as it lives: the [`Key`] of its place in the driver's [`Slab`].
 ///
-/// A slot, which is used again, and a generation, which changes each time it is: an id kept too
-/// long names nothing rather than somebody else's connection (until its slot has been used 2^31
-/// times since).
+/// [`Slab`]: crate::Slab
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(Key);
 
 impl ConnectionId {
     /// The id of the connection in `slot` at its `generation`, of which 31 bits count.
     pub const fn new(slot: u32, generation: u32) -> ConnectionId {
-        ConnectionId(((generation & 0x7fff_ffff) as u64) << 32 | slot as u64)
+        ConnectionId(Key::new(slot, generation))
     }
 
     /// The slot: small and dense, at most as many as there were connections at one time, so it can
     /// index an array of the handler's.
     pub const fn slot(self) -> u32 {
-        self.0 as u32
+        self.0.slot()
     }
 
     /// Which of the slot's connections this is.
     pub const fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0.generation()
     }
 
     /// Both parts in one number whose highest bit is 0.
     pub const fn as_u64(self) -> u64 {
-        self.0
+        self.0.as_u64()
     }
 
     /// The inverse of [`ConnectionId::as_u64`]; the highest bit is ignored.
     pub const fn from_u64(bits: u64) -> ConnectionId {
-        ConnectionId(bits & (u64::MAX >> 1))
+        ConnectionId(Key::from_u64(bits))
+    }
+
+    /// The key in the driver's table.
+    pub(crate) const fn key(self) -> Key {
+        self.0
+    }
+}
+
+impl From<Key> for ConnectionId {
+    fn from(key: Key) -> ConnectionId {
+        ConnectionId(key)
     }
 }
 
@@ -110,23 +121,63 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// Names one of a driver's listeners: they are numbered from 0 in the order they were given to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub u32);
+/// What a listener is for: a number chosen by whoever gives it to the driver, so that one handler
+/// can serve several (the public, administrators).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Role(pub u32);
 
 /// Names one of a driver's wakers; the number is chosen by whoever asks for the waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u32);
+
+impl Token {
+    /// The waker of a worker's [`Inbox`](crate::workers::Inbox); no other may have this number.
+    pub const COMMANDS: Token = Token(u32::MAX);
+}
 
 /// A connection that a client opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its name from now on.
     pub connection: ConnectionId,
-    /// Where it arrived.
-    pub listener: ListenerId,
+    /// What the listener is for at which it arrived.
+    pub role: Role,
     /// The client's address.
     pub peer: SocketAddr,
+}
+
+/// The other end of a connection that we begin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Where it is.
+    pub address: PeerAddress,
+    /// Who it is to be: what a certificate must say, and what logs call it. A driver makes nothing
+    /// of it; a [layer](crate::layer) may.
+    pub name: Arc<str>,
+}
+
+/// Where a peer is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PeerAddress {
+    /// At a TCP port.
+    Tcp(SocketAddr),
+}
+
+impl Peer {
+    /// A peer at a TCP port.
+    pub fn tcp(name: impl Into<Arc<str>>, address: SocketAddr) -> Peer {
+        Peer {
+            address: PeerAddress::Tcp(address),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PeerAddress::Tcp(address) = &self.address;
+        write!(f, "{} ({address})", self.name)
+    }
 }
 
 /// How a connection's input ended.
@@ -197,13 +248,13 @@ pub trait Port {
     /// Takes up reading again.
     fn resume(&mut self, connection: ConnectionId);
 
-    /// Begins a connection to `address`; `connected` or `ended` follows.
+    /// Begins a connection to `peer`; `connected` or `ended` follows.
     ///
     /// # Errors
     ///
     /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open,
     /// else what the system said.
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId>;
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
 
     /// Takes no more clients: those already waiting are still `opened`, then the listeners are
     /// closed.
@@ -269,14 +320,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_id_keeps_both_parts_and_leaves_the_highest_bit_free() {
-        let id = ConnectionId::new(7, 0x8000_0003);
-        assert_eq!((id.slot(), id.generation()), (7, 3));
-        assert_eq!(ConnectionId::from_u64(id.as_u64() | 1 << 63), id);
-        assert_ne!(ConnectionId::new(7, 4), id);
-    }
-
-    #[test]
     fn time_saturates_at_both_ends() {
         let early = Time::from_nanos(5);
         assert_eq!(early.since(Time::from_nanos(9)), Duration::ZERO);
@@ -302,7 +345,7 @@ mod tests {
         fn abort(&mut self, _: ConnectionId) {}
         fn pause(&mut self, _: ConnectionId) {}
         fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: SocketAddr) -> io::Result<ConnectionId> {
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
             Err(io::ErrorKind::Unsupported.into())
         }
         fn stop_accepting(&mut self) {}

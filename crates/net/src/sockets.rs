@@ -7,13 +7,13 @@
 
 use crate::clock::CachedWall;
 use crate::listener::stream_socket;
-use crate::port::{ConnectionId, Port, Sent, Time, WallClock};
+use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, Time, WallClock};
+use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -63,19 +63,10 @@ impl Connection {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    /// Of the connection in it, or of the next one.
-    generation: u32,
-    connection: Option<Connection>,
-}
-
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) epoll: OwnedFd,
-    slots: Vec<Slot>,
-    /// Slots without a connection, the last used on top because its memory is warm.
-    free: Vec<u32>,
+    connections: Slab<Connection>,
     /// Connections whose interest may differ from what epoll knows.
     changed: Vec<ConnectionId>,
     /// Until when a closing connection's input is dropped, by slot.
@@ -94,8 +85,7 @@ impl Sockets {
     pub(crate) fn new(outgoing_max: usize, linger: Duration, now: Time) -> io::Result<Sockets> {
         Ok(Sockets {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            slots: Vec::new(),
-            free: Vec::new(),
+            connections: Slab::new(),
             changed: Vec::new(),
             lingering: TimerWheel::new(now),
             linger,
@@ -109,11 +99,7 @@ impl Sockets {
     }
 
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        let slot = self.slots.get_mut(id.slot() as usize)?;
-        if slot.generation != id.generation() {
-            return None;
-        }
-        slot.connection.as_mut()
+        self.connections.get_mut(id.key())
     }
 
     /// The connection as the handler knows it: one it closed is gone for it.
@@ -135,12 +121,7 @@ impl Sockets {
         state: State,
         outgoing: bool,
     ) -> io::Result<ConnectionId> {
-        let slot = self.free.last().copied().unwrap_or(self.slots.len() as u32);
-        let generation = self
-            .slots
-            .get(slot as usize)
-            .map_or(0, |slot| slot.generation);
-        let id = ConnectionId::new(slot, generation);
+        let id = ConnectionId::from(self.connections.next_key());
         let mut connection = Connection {
             socket,
             state,
@@ -158,26 +139,16 @@ impl Sockets {
             EventData::new_u64(id.as_u64()),
             connection.registered,
         )?;
-        if self.free.pop().is_none() {
-            self.slots.push(Slot::default());
-        }
-        self.slots[slot as usize].connection = Some(connection);
+        let key = self.connections.insert(connection);
+        debug_assert_eq!(key, id.key(), "the id that epoll was told");
         Ok(id)
     }
 
     /// Closes the socket, which also takes it out of epoll, and frees the slot.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.get_mut(id.slot() as usize) else {
+        let Some(connection) = self.connections.remove(id.key()) else {
             return;
         };
-        if slot.generation != id.generation() {
-            return;
-        }
-        let Some(connection) = slot.connection.take() else {
-            return;
-        };
-        slot.generation = ConnectionId::new(0, slot.generation.wrapping_add(1)).generation();
-        self.free.push(id.slot());
         let count = if connection.outgoing {
             &mut self.outgoing
         } else {
@@ -208,7 +179,7 @@ impl Sockets {
         let mut done = 0;
         while let Some(&id) = self.changed.get(done) {
             done += 1;
-            let Some(connection) = self.get(id) else {
+            let Some(connection) = self.connections.get_mut(id.key()) else {
                 continue;
             };
             connection.noted = false;
@@ -217,10 +188,6 @@ impl Sockets {
                 continue;
             }
             connection.registered = interest;
-            let slot = &self.slots[id.slot() as usize];
-            let Some(connection) = &slot.connection else {
-                continue;
-            };
             if let Err(errno) = epoll::modify(
                 &self.epoll,
                 &connection.socket,
@@ -234,13 +201,22 @@ impl Sockets {
         self.changed.clear();
     }
 
+    /// Resets every connection that the handler has not closed.
+    pub(crate) fn abort_all(&mut self) {
+        let keys: Vec<_> = self.connections.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.abort(key.into()));
+    }
+
     /// Drops the closing connections whose time is up.
     pub(crate) fn expire_lingering(&mut self) {
         let mut expired = Vec::new();
         self.lingering.expire(self.now, |slot| expired.push(slot));
         for slot in expired {
-            let generation = self.slots[slot as usize].generation;
-            self.remove(ConnectionId::new(slot, generation));
+            let key = self.connections.key_at(slot);
+            debug_assert!(key.is_some(), "a connection that is gone has no timer");
+            if let Some(key) = key {
+                self.remove(key.into());
+            }
         }
     }
 
@@ -348,7 +324,8 @@ impl Port for Sockets {
         self.set_paused(id, false);
     }
 
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
+        let PeerAddress::Tcp(address) = peer.address;
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
