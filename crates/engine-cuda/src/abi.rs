@@ -1,7 +1,7 @@
 //! The structs that host and kernels exchange, as `kernels/abi.cuh` declares them.
 
 use rhythm_engine::cohort::{LaneError, View};
-use rhythm_engine::page::program::{FieldType, PageProgram};
+use rhythm_engine::program::{FieldType, PageProgram};
 
 /// A view of this length is no text: an answer that has not come, a file that was not asked for.
 pub const NO_TEXT: u32 = u32::MAX;

@@ -14,9 +14,10 @@ use crate::launch::{
     StageArgs, TransposeArgs, UNIT, WARP,
 };
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::Segment;
 use rhythm_engine::cohort::View;
-use rhythm_engine::device::{LaneLimits, Segment};
-use rhythm_engine::page::Service;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::program::Service;
 
 /// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
 /// run at a time than with global memory.

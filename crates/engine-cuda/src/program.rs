@@ -16,7 +16,7 @@
 use crate::abi::column_slots;
 use crate::launch::Fragment;
 use rhythm_engine::device::scalar::FOLD_BYTES_MAX;
-use rhythm_engine::page::program::{
+use rhythm_engine::program::{
     Block, CallResult, Constant, Conversion, Escape, FieldType, LoopFilter, Op, PageProgram,
     Register, StageProgram, TextFunction, Type,
 };

@@ -8,8 +8,8 @@ mod common;
 use common::{ORDERS, emulated};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Work};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{
     Escape, Field, FieldType, Op, PageProgram, SessionUse, StageProgram, Type,
 };
 use rhythm_engine_cuda::executor::CudaExecutor;

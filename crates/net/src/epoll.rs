@@ -17,6 +17,7 @@
 //! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
 
 use crate::clock::{monotonic, timespec_until};
+use crate::datagram::{BATCH_MAX, Datagram, DatagramId, DatagramSocket};
 use crate::listener::Listener;
 use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
 use crate::sockets::{Sockets, State, kind, retry};
@@ -41,6 +42,9 @@ pub struct DriverOptions {
     /// The receive buffer, shared by all connections: the most that `received` brings at once, in
     /// bytes.
     pub receive_bytes: usize,
+    /// The longest datagram that is received whole, in bytes; a driver with datagram sockets has a
+    /// buffer for 64 of these.
+    pub datagram_bytes: usize,
     /// For how long a closed connection's input is read and dropped, while its peer takes in what
     /// was sent.
     pub linger: Duration,
@@ -52,6 +56,8 @@ impl Default for DriverOptions {
             connections_max: 16_384,
             outgoing_max: 1_024,
             receive_bytes: 64 * 1024,
+            // What an Ethernet frame brings at most, and some.
+            datagram_bytes: 2048,
             linger: Duration::from_secs(2),
         }
     }
@@ -68,9 +74,10 @@ const ACCEPTS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is told of by epoll beside connections: this bit, which no connection's id has, one for
-/// what it is, and its index.
+/// what it is (none for a listener), and its index.
 const NOT_A_CONNECTION: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
+const DATAGRAMS: u64 = 1 << 61;
 
 /// An event loop with its connections, listeners and wakers. One thread drives it.
 pub struct Driver {
@@ -84,6 +91,13 @@ pub struct Driver {
     connections_max: usize,
     wakers: Vec<(Token, Waker)>,
     buffer: Box<[u8]>,
+    /// The roles of the datagram sockets.
+    datagram_roles: Vec<Role>,
+    datagram_bytes: usize,
+    /// For one batch; empty as long as there is no datagram socket.
+    datagram_buffer: Box<[u8]>,
+    /// Listeners and datagram sockets that stay for every handler: the first so many.
+    kept: (usize, usize),
 }
 
 impl Driver {
@@ -101,6 +115,10 @@ impl Driver {
             connections_max: options.connections_max,
             wakers: Vec::new(),
             buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),
+            datagram_roles: Vec::new(),
+            datagram_bytes: options.datagram_bytes.max(1),
+            datagram_buffer: Box::default(),
+            kept: (0, 0),
         })
     }
 
@@ -124,6 +142,24 @@ impl Driver {
         )?;
         self.listeners.push(Some((listener, role)));
         Ok(())
+    }
+
+    /// Takes the datagrams that come to `socket` from now on; the id, with `role` in it, is what
+    /// they come with and are sent by.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no memory for it.
+    pub fn add_datagrams(&mut self, socket: DatagramSocket, role: Role) -> io::Result<DatagramId> {
+        let index = self.sockets.datagrams.len() as u32;
+        let data = EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | u64::from(index));
+        epoll::add(&self.sockets.epoll, &socket, data, EventFlags::IN)?;
+        self.sockets.datagrams.push(socket);
+        self.datagram_roles.push(role);
+        if self.datagram_buffer.is_empty() {
+            self.datagram_buffer = vec![0; BATCH_MAX * self.datagram_bytes].into_boxed_slice();
+        }
+        Ok(DatagramId { index, role })
     }
 
     /// A waker which makes this driver call [`Handler::notified`] with `token`.
@@ -150,9 +186,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes the driver ready for another handler: resets every connection and forgets the wakers;
-    /// the listeners stay.
+    /// What was added until now stays when the driver [begins anew](Driver::begin_anew).
+    pub(crate) fn keep(&mut self) {
+        self.kept = (self.listeners.len(), self.datagram_roles.len());
+    }
+
+    /// Makes the driver ready for another handler: resets every connection and forgets the wakers,
+    /// the listeners and datagram sockets but for those to keep.
     pub(crate) fn begin_anew(&mut self) {
+        self.listeners.truncate(self.kept.0);
+        self.sockets.datagrams.truncate(self.kept.1);
+        self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();
         for (_, waker) in self.wakers.drain(..) {
             // Others may hold it, which keeps its file open: closing ours would not take it out.
@@ -194,6 +238,8 @@ impl Driver {
             let data = data.u64();
             if data & NOT_A_CONNECTION == 0 {
                 self.ready(handler, ConnectionId::from_u64(data), flags);
+            } else if data & DATAGRAMS != 0 {
+                self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
                 self.accept(handler, data as u32, ACCEPTS_MAX);
             } else if let Some((token, waker)) = self.wakers.get(data as u32 as usize) {
@@ -311,6 +357,19 @@ impl Driver {
             }
             Err(Errno::AGAIN) => {}
             Err(errno) => self.fail(handler, id, errno),
+        }
+    }
+
+    /// Hands one batch over. If there is more, the socket is ready in the next turn, too.
+    fn receive_datagrams(&mut self, handler: &mut dyn Handler, index: u32) {
+        let role = self.datagram_roles[index as usize];
+        let now = self.sockets.now;
+        let id = DatagramId { index, role };
+        let mut room = [Datagram::NONE; BATCH_MAX];
+        let socket = &self.sockets.datagrams[index as usize];
+        let received = socket.receive(&mut self.datagram_buffer, &mut room);
+        if !received.is_empty() {
+            handler.datagrams(&mut self.sockets, id, received, now);
         }
     }
 

@@ -16,10 +16,12 @@
 //!
 //! Beside them stand what a server's threads need around the loop: [`listener`], [`timer`],
 //! [`waker`], [`signal`], [`affinity`], [`resource`] and [`clock`].
-#![forbid(unsafe_code)]
+// Allowed in one file: datagram/messages.rs.
+#![deny(unsafe_code)]
 
 pub mod affinity;
 pub mod clock;
+pub mod datagram;
 pub mod epoll;
 pub mod listener;
 pub mod outgoing;
@@ -33,6 +35,7 @@ pub mod timer;
 pub mod waker;
 pub mod workers;
 
+pub use datagram::{Datagram, DatagramId, DatagramSocket};
 pub use epoll::{Driver, DriverOptions};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use outgoing::{Flushed, Outgoing};

@@ -6,10 +6,11 @@
 //! difference.
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
-//! `ended`, `writable`, `connected`, `notified`, in any order); `tick` if the time asked for has
+//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time asked for has
 //! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
 //! handler back from inside one of its own.
 
+use crate::datagram::{Datagram, DatagramId};
 use crate::slab::Key;
 use std::fmt;
 use std::io;
@@ -256,8 +257,18 @@ pub trait Port {
     /// else what the system said.
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
 
+    /// Sends what the socket takes now, and returns how many of the datagrams that were; the others
+    /// are dropped, as the network may drop any: one that cannot be sent (too long, no way to its
+    /// peer) by itself, those that a full socket has no room for from there on.
+    ///
+    /// A port without datagram sockets, like that of a test, takes none.
+    fn send_datagrams(&mut self, socket: DatagramId, datagrams: &[Datagram<'_>]) -> usize {
+        let _ = (socket, datagrams);
+        0
+    }
+
     /// Takes no more clients: those already waiting are still `opened`, then the listeners are
-    /// closed.
+    /// closed. Datagrams still come.
     fn stop_accepting(&mut self);
 
     /// The calendar's time, at most a second old.
@@ -266,17 +277,29 @@ pub trait Port {
 
 /// What a driver drives. Every `now` is the time at which the driver learned of the event.
 ///
-/// The methods with a body do nothing; a handler that has no use for an event leaves them out.
+/// A handler leaves out what it has no use for: without them clients are turned away, a connection
+/// whose peer has finished is closed, and everything else is ignored.
 pub trait Handler {
-    /// A client opened a connection. A handler that does not want it closes or aborts it.
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time);
+    /// A client opened a connection. A handler that does not want it closes or aborts it, as one
+    /// does that has no clients.
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
+        let _ = now;
+        port.abort(accepted.connection);
+    }
 
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
     /// only.
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time);
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
+        let _ = (port, connection, bytes, now);
+    }
 
     /// The input ended. Told once per connection, and never after the handler closed or aborted it.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time);
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+        let _ = now;
+        if how == Ended::PeerFinished {
+            port.close(connection);
+        }
+    }
 
     /// After a send that was not taken whole: the socket takes bytes again.
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
@@ -286,6 +309,18 @@ pub trait Handler {
     /// A connection begun with [`Port::connect`] stands.
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
         let _ = (port, connection, now);
+    }
+
+    /// Datagrams arrived at a socket, at least one: what one system call brought. They lie in the
+    /// driver's own buffer and are valid for this call only.
+    fn datagrams(
+        &mut self,
+        port: &mut dyn Port,
+        socket: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        let _ = (port, socket, datagrams, now);
     }
 
     /// Somebody used the waker registered under `token`, once or more since last told.

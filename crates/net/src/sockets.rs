@@ -6,13 +6,14 @@
 //! pause and resume, or a full socket that empties, within one turn costs no system call.
 
 use crate::clock::CachedWall;
-use crate::listener::stream_socket;
+use crate::datagram::{Datagram, DatagramId, DatagramSocket};
+use crate::listener;
 use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, Time, WallClock};
 use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, SocketType, sockopt};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -67,6 +68,8 @@ impl Connection {
 pub(crate) struct Sockets {
     pub(crate) epoll: OwnedFd,
     connections: Slab<Connection>,
+    /// By the index of their ids.
+    pub(crate) datagrams: Vec<DatagramSocket>,
     /// Connections whose interest may differ from what epoll knows.
     changed: Vec<ConnectionId>,
     /// Until when a closing connection's input is dropped, by slot.
@@ -86,6 +89,7 @@ impl Sockets {
         Ok(Sockets {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Slab::new(),
+            datagrams: Vec::new(),
             changed: Vec::new(),
             lingering: TimerWheel::new(now),
             linger,
@@ -329,7 +333,7 @@ impl Port for Sockets {
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let socket = stream_socket(&address)?;
+        let socket = listener::socket(&address, SocketType::STREAM)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &address) {
             // Even a connection that stands at once is reported through epoll: a port never calls
@@ -340,6 +344,12 @@ impl Port for Sockets {
         let id = self.insert(socket, State::Connecting, true)?;
         self.outgoing += 1;
         Ok(id)
+    }
+
+    fn send_datagrams(&mut self, id: DatagramId, datagrams: &[Datagram<'_>]) -> usize {
+        let socket = self.datagrams.get_mut(id.index as usize);
+        debug_assert!(socket.is_some(), "{id:?} is not of this driver");
+        socket.map_or(0, |socket| socket.send(datagrams))
     }
 
     fn stop_accepting(&mut self) {

@@ -22,6 +22,7 @@
 mod thread;
 
 use crate::affinity;
+use crate::datagram::DatagramSocket;
 use crate::epoll::{Driver, DriverOptions};
 use crate::listener::Listener;
 use crate::port::{Handler, Port, Role, Time};
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use thread::{Door, Seat};
 
 /// A handler that worker threads run: beside what the driver tells it, it obeys other threads.
 pub trait Worker: Handler {
@@ -39,8 +41,11 @@ pub trait Worker: Handler {
     type Command: Send + 'static;
 
     /// A command came, in the order in which they were sent. One under which the handler panics is
-    /// lost; those behind it are for the handler that follows.
-    fn obey(&mut self, port: &mut dyn Port, command: Self::Command, now: Time);
+    /// lost; those behind it are for the handler that follows. To be left out where no command can
+    /// be.
+    fn obey(&mut self, port: &mut dyn Port, command: Self::Command, now: Time) {
+        let _ = (port, command, now);
+    }
 }
 
 /// How to run workers.
@@ -76,11 +81,39 @@ pub struct Place<'a, C> {
     pub index: usize,
     /// Handlers that panicked on this thread before.
     pub restarts: u32,
-    /// The thread's driver: for wakers and first connections. Listeners stay through a new start,
-    /// wakers and connections do not.
+    /// The thread's driver: for wakers, first connections and sockets of the handler's own. Those
+    /// of the entrances stay through a new start, these do not.
     pub driver: &'a mut Driver,
     /// The thread's inbox, for those whose results the handler waits for.
     pub inbox: &'a Inbox<C>,
+}
+
+/// Sockets of one role through which the world comes to the workers: one for each thread, or for
+/// the first threads only.
+#[derive(Debug)]
+pub struct Entrance {
+    role: Role,
+    sockets: Sockets,
+}
+
+#[derive(Debug)]
+enum Sockets {
+    Listeners(Vec<Listener>),
+    Datagrams(Vec<DatagramSocket>),
+}
+
+impl Entrance {
+    /// Clients' connections, from [`Listener::bind_group`] or [`Listener::bind`].
+    pub fn listeners(role: Role, listeners: Vec<Listener>) -> Entrance {
+        let sockets = Sockets::Listeners(listeners);
+        Entrance { role, sockets }
+    }
+
+    /// Datagrams, from [`DatagramSocket::bind_group`] or [`DatagramSocket::bind`].
+    pub fn datagrams(role: Role, sockets: Vec<DatagramSocket>) -> Entrance {
+        let sockets = Sockets::Datagrams(sockets);
+        Entrance { role, sockets }
+    }
 }
 
 /// Why workers do not start.
@@ -219,16 +252,15 @@ impl<C> Workers<C> {
 
 /// Starts workers: all of them are ready when it returns, or none is left.
 ///
-/// `listeners` are groups ([`Listener::bind_group`]) with their roles; each thread takes the clients
-/// of one listener of each group, so that a group that is shorter is for the first threads only.
-/// `make` makes a thread's handler, on that thread, at first and after each panic.
+/// Each thread has one socket of each of the `entrances`, as far as they go; it keeps them through
+/// all its handlers. `make` makes a thread's handler, on that thread, at first and after each panic.
 ///
 /// # Errors
 ///
 /// When a thread, its driver or its handler cannot be made.
 pub fn start<W, E, F>(
     options: &WorkerOptions,
-    listeners: Vec<(Role, Vec<Listener>)>,
+    entrances: Vec<Entrance>,
     make: F,
 ) -> Result<Workers<W::Command>, StartError<E>>
 where
@@ -237,14 +269,26 @@ where
     F: Fn(Place<'_, W::Command>) -> Result<W, E> + Send + Sync + 'static,
 {
     let threads = options.threads.max(1);
-    let mut seats: Vec<Vec<(Role, Listener)>> = (0..threads).map(|_| Vec::new()).collect();
-    for (role, group) in listeners {
+    let mut doors: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
+    for Entrance { role, sockets } in entrances {
+        let sockets: Vec<Door> = match sockets {
+            Sockets::Listeners(all) => all
+                .into_iter()
+                .map(|one| Door::Listener(role, one))
+                .collect(),
+            Sockets::Datagrams(all) => all
+                .into_iter()
+                .map(|one| Door::Datagrams(role, one))
+                .collect(),
+        };
         assert!(
-            group.len() <= threads,
-            "no thread takes the clients of {role:?}"
+            sockets.len() <= threads,
+            "no thread takes what comes as {role:?}"
         );
-        let seated = seats.iter_mut().zip(group);
-        seated.for_each(|(seat, listener)| seat.push((role, listener)));
+        doors
+            .iter_mut()
+            .zip(sockets)
+            .for_each(|(doors, door)| doors.push(door));
     }
     let cores = if options.pin {
         affinity::allowed_cores()?
@@ -258,14 +302,14 @@ where
     };
     let mut goes: Vec<Sender<()>> = Vec::new();
     let (ready, readiness) = channel();
-    for (index, listeners) in seats.into_iter().enumerate() {
+    for (index, doors) in doors.into_iter().enumerate() {
         let inbox = Inbox::new()?;
         let (go, gone) = channel();
-        let seat = thread::Seat {
+        let seat = Seat {
             index,
             core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
             options: options.clone(),
-            listeners,
+            doors,
             inbox: inbox.clone(),
         };
         let (make, ready) = (Arc::clone(&make), ready.clone());

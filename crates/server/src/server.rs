@@ -1,20 +1,21 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
-use crate::access_log::{LogFormat, LogWriter};
-use crate::admin;
 use crate::backend::Backend;
-use crate::connection::ClientLimits;
-use crate::metrics::{Metrics, SessionGauge};
+use crate::client::ClientLimits;
+use crate::host::admin;
+use crate::observe::access_log::{LogFormat, LogSink, LogWriter};
+use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::worker::{Command, DEVICE, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::cohort::{Formation, Policy};
+use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
-use rhythm_engine::page::{CohortPolicy, Service, ServiceConfig};
+use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
-use rhythm_net::workers::{self, Inbox, Place, WorkerOptions, Workers};
+use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
@@ -354,12 +355,16 @@ impl Server {
             backends: parts.backends,
             sessions,
             metrics: metrics.clone(),
-            sinks: log.as_ref().map(LogWriter::sinks),
+            sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
             drain: options.drain,
         };
         let make = move |place: Place<'_, Command>| factory.make(place);
-        let workers = workers::start(&worker_options, vec![(Role::default(), listeners)], make)?;
+        let workers = workers::start(
+            &worker_options,
+            vec![Entrance::listeners(Role::default(), listeners)],
+            make,
+        )?;
         let control = Control {
             shared: Arc::new(Shared {
                 inboxes: workers.inboxes().to_vec(),
@@ -402,7 +407,7 @@ struct WorkerFactory {
     sessions: Arc<SessionArray>,
     metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
-    sinks: Option<LogSinks>,
+    sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
     options: PipelineOptions,
     drain: Duration,
 }
@@ -436,7 +441,7 @@ impl WorkerFactory {
 }
 
 /// Random bits from a generator that the system's entropy seeds.
-fn system_random() -> crate::response::Random {
+fn system_random() -> crate::answer::response::Random {
     let mut generator = ChaCha20Rng::from_os_rng();
     Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
 }

@@ -1,7 +1,7 @@
 //! A worker: what stands between the event loop of a thread and its pipeline: commands from other
 //! threads, and the measure of how busy the loop is. The threads themselves are [`rhythm_net`]'s.
 
-use crate::metrics::WorkerMetrics;
+use crate::observe::metrics::WorkerMetrics;
 use crate::pipeline::Pipeline;
 use crate::site::Site;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, clock};

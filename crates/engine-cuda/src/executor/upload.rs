@@ -4,7 +4,7 @@
 use crate::gpu::{Address, DeviceBuffer, GpuError, PinnedBuffer, SharedGpu, Stream};
 use crate::launch::{DecodedColumn, Fragment, PAD, StageConstant, UNIT};
 use crate::program::Page;
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 
 /// Plain data that is uploaded as it lies in memory.
 ///
@@ -32,7 +32,7 @@ plain!(
     crate::launch::LaneOffsets,
     crate::launch::DeliveredText,
     super::slot::Counters,
-    rhythm_engine::device::Segment,
+    rhythm_engine::cohort::Segment,
     StageConstant,
     Fragment,
     DecodedColumn,

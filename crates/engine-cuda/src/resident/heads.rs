@@ -5,8 +5,8 @@
 use super::ResidentError;
 use crate::executor::upload::{Bundle, Plain, upload};
 use crate::gpu::{Address, Arguments, DeviceBuffer, Kernel, SharedGpu, Stream};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{PageProgram, SessionUse};
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{PageProgram, SessionUse};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
 

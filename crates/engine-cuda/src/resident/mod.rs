@@ -31,7 +31,7 @@ use context::{Context, PagePlan, Shared};
 use heads::Heads;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

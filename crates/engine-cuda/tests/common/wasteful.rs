@@ -4,8 +4,8 @@
 
 use super::flight::Filling;
 use rhythm_engine::cohort::{Cohort, Column};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::*;
+use rhythm_engine::program::Service;
+use rhythm_engine::program::*;
 use std::sync::Arc;
 
 const TEXT: FieldId = 0;

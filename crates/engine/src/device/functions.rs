@@ -4,7 +4,7 @@
 //! has a batched form beside it in [`host`](super::host), tested against these.
 
 use crate::cohort::LaneError;
-use crate::page::program::{Arithmetic, Comparison, Escape, TextFunction};
+use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
 use md5::{Digest, Md5};
 use std::io::Write;
 

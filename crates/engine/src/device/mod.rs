@@ -6,14 +6,12 @@
 pub mod conformance;
 pub mod functions;
 pub mod host;
-mod output;
 pub mod scalar;
 
 pub use functions::LaneLimits;
-pub use output::{LaneOutput, Output, Segment, SessionChange};
 
 use crate::cohort::Cohort;
-use crate::page::Service;
+use crate::program::Service;
 use std::sync::Arc;
 
 /// Most rows of one answer of a backend; one with more is unreadable.
@@ -36,7 +34,7 @@ pub struct Work {
 
 impl Work {
     /// The page's program.
-    pub fn program(&self) -> &crate::page::program::PageProgram {
+    pub fn program(&self) -> &crate::program::PageProgram {
         &self.service.pages[self.page]
     }
 }

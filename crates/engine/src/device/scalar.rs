@@ -6,9 +6,10 @@
 //! no SIMD, checked indexing.
 
 use super::functions::{self, LaneLimits, Made};
-use super::{Executor, LaneOutput, Output, ROWS_MAX, Refusal, Segment, SessionChange, Work};
+use super::{Executor, ROWS_MAX, Refusal, Work};
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
-use crate::page::program::{
+use crate::cohort::{LaneOutput, Output, Segment, SessionChange};
+use crate::program::{
     Block, CallResult, Constant, Conversion, Escape, LoopFilter, Op, PageProgram, Register,
     TextTest, Type,
 };

@@ -3,6 +3,7 @@
 use super::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions};
 use crate::affinity::pin_current_thread;
 use crate::clock::monotonic;
+use crate::datagram::{Datagram, DatagramId, DatagramSocket};
 use crate::epoll::Driver;
 use crate::listener::Listener;
 use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
@@ -19,12 +20,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A handler that lived for so long is well: the next pause is the shortest again.
 const WELL_AFTER: Duration = Duration::from_secs(10);
 
+/// A socket through which the world comes to the thread.
+pub(super) enum Door {
+    Listener(Role, Listener),
+    Datagrams(Role, DatagramSocket),
+}
+
 /// What a thread is given.
 pub(super) struct Seat<C> {
     pub(super) index: usize,
     pub(super) core: Option<usize>,
     pub(super) options: WorkerOptions,
-    pub(super) listeners: Vec<(Role, Listener)>,
+    pub(super) doors: Vec<Door>,
     pub(super) inbox: Inbox<C>,
 }
 
@@ -68,9 +75,13 @@ impl<C: Send + 'static> Seat<C> {
             tracing::warn!(name, index, %error, "a worker cannot be kept on a core");
         }
         let mut driver = Driver::new(&self.options.driver)?;
-        for (role, listener) in self.listeners.drain(..) {
-            driver.add_listener(listener, role)?;
+        for door in self.doors.drain(..) {
+            match door {
+                Door::Listener(role, listener) => driver.add_listener(listener, role)?,
+                Door::Datagrams(role, socket) => drop(driver.add_datagrams(socket, role)?),
+            }
         }
+        driver.keep();
         driver.add_waker(Token::COMMANDS, &self.inbox.shared.waker)?;
         let worker = make(self.place(&mut driver, 0)).map_err(StartError::Handler)?;
         Ok((driver, worker))
@@ -191,6 +202,17 @@ impl<W: Worker> Handler for Obeying<'_, W> {
     #[inline]
     fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.worker.connected(port, id, now);
+    }
+
+    #[inline]
+    fn datagrams(
+        &mut self,
+        port: &mut dyn Port,
+        socket: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        self.worker.datagrams(port, socket, datagrams, now);
     }
 
     fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {

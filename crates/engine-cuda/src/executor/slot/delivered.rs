@@ -5,8 +5,8 @@ use crate::cohort::{Places, Tiles};
 use crate::executor::upload::read;
 use crate::launch::{DeliveredText, LaneOffsets, UNIT, WARP};
 use crate::layout::Layout;
+use rhythm_engine::cohort::Segment;
 use rhythm_engine::cohort::{Span, View};
-use rhythm_engine::device::Segment;
 
 /// What the device counted beside its results.
 #[derive(Clone, Copy, Debug, Default)]

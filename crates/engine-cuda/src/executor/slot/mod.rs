@@ -25,8 +25,8 @@ use crate::gpu::{Address, DeviceBuffer, GpuError, Grid, PinnedBuffer, SharedGpu,
 use crate::launch::{DeliveredText, HeaderValue, LaneOffsets, OffsetsArgs, TextsArgs, UNIT};
 use crate::layout::Layout;
 use delivered::{ColumnPlace, Delivery, Room};
+use rhythm_engine::cohort::Segment;
 use rhythm_engine::cohort::{Column, Span, View};
-use rhythm_engine::device::Segment;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

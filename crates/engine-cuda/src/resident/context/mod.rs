@@ -23,7 +23,7 @@ use crate::parser::{Lanes, PageParams};
 use crate::program::Code;
 use crate::sessions::DeviceSessions;
 use rhythm_besim::Bank;
-use rhythm_engine::page::program::{FieldType, PageProgram};
+use rhythm_engine::program::{FieldType, PageProgram};
 
 /// What all cohorts share.
 pub(super) struct Shared<'a> {

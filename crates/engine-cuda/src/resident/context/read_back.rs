@@ -10,7 +10,7 @@ use crate::gpu::{Address, GpuError};
 use crate::launch::{PAD, UNIT, WARP};
 use crate::layout::Layout;
 use crate::resident::answer::Answer;
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::Segment;
 
 impl Context {
     /// What the cohort's lanes came to, and the counters: after the stream has been waited for.

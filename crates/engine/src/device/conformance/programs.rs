@@ -5,8 +5,8 @@
 //! regions.
 
 use super::Dice;
-use crate::page::Service;
-use crate::page::program::*;
+use crate::program::Service;
+use crate::program::*;
 use std::sync::Arc;
 
 /// Registers of each type that operations read and write; loops and constants have more of their

@@ -7,7 +7,7 @@
 
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
 use crate::device::ROWS_MAX;
-use crate::page::program::{Call, CallResult, PageProgram};
+use crate::program::{Call, CallResult, PageProgram};
 use rhythm_protocol::besim;
 
 /// Puts the answers of the previous stage's call into their fields and clears the requests. `cells`

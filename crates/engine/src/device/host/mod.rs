@@ -23,9 +23,9 @@ mod write;
 
 use super::functions::LaneLimits;
 use super::scalar::FOLD_BYTES_MAX;
-use super::{Executor, LaneOutput, Refusal, Work};
-use crate::cohort::{Cohort, LaneError, LaneState, View};
-use crate::page::program::PageProgram;
+use super::{Executor, Refusal, Work};
+use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState, View};
+use crate::program::PageProgram;
 use rhythm_protocol::scan::Level;
 use run::Run;
 use std::collections::HashMap;

@@ -3,11 +3,11 @@
 use super::md5;
 use super::strip::{Cell, Fate, Lanes, Registers, STRIP, Selection, unpack};
 use super::write::Regions;
+use crate::cohort::SessionChange;
 use crate::cohort::{Arena, BackendRequest, Column, LaneError, Span, View};
-use crate::device::SessionChange;
 use crate::device::functions::{self, Made};
 use crate::device::scalar::FOLD_BYTES_MAX;
-use crate::page::program::{
+use crate::program::{
     Comparison, Constant, Conversion, Escape, LoopFilter, Op, PageProgram, Register, StageProgram,
     TextFunction, TextTest, Type,
 };

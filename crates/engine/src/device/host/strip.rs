@@ -6,8 +6,8 @@
 //! the list of lanes an operation runs for.
 
 use crate::cohort::{LaneError, View};
-use crate::device::{LaneOutput, SessionChange};
-use crate::page::program::Register;
+use crate::cohort::{LaneOutput, SessionChange};
+use crate::program::Register;
 
 /// Lanes of a strip.
 pub(super) const STRIP: usize = 256;
@@ -141,7 +141,7 @@ impl Cell for View {
 pub(super) enum Fate {
     /// It is running.
     Running,
-    /// [`Op::Finish`](crate::page::program::Op::Finish).
+    /// [`Op::Finish`](crate::program::Op::Finish).
     Finished,
     /// It failed.
     Failed(LaneError),
