@@ -144,7 +144,8 @@ fn stale(sources: &Files, committed: &Files) -> Result<()> {
         .collect();
     if !changed.is_empty() {
         bail!(
-            "kernels/built is not made of these sources as they are: {changed:?}; run cargo xtask kernels"
+            "kernels/built is not made of these sources as they are: {changed:?}; \
+             run cargo xtask kernels"
         );
     }
     if record.nvcc != nvcc::VERSION || record.flags != nvcc::flags() {
@@ -162,7 +163,8 @@ fn differences(committed: &Files, compiled: &Files) -> Result<()> {
         .collect();
     if !different.is_empty() {
         bail!(
-            "kernels/built is not what its sources compile to: {different:?}; run cargo xtask kernels"
+            "kernels/built is not what its sources compile to: {different:?}; \
+             run cargo xtask kernels"
         );
     }
     Ok(())

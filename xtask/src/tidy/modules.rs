@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 
 /// A crate, as far as its files are concerned.
-#[derive(Debug)]
 pub(crate) struct Crate {
     /// The folder below `crates/`, or `xtask`.
     pub(crate) name: String,
