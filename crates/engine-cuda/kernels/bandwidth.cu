@@ -24,6 +24,7 @@ struct WriteBytes {
     // A multiple of 16.
     u64 bytes;
     u32 value;
+    u32 unused;
 };
 
 KERNEL(write_bytes, WriteBytes, 512) {

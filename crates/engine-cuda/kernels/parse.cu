@@ -19,6 +19,7 @@ struct TransposeRequests {
     u32 capacity;
     // Requests of a row of the result, a multiple of 32.
     u32 padded_count;
+    u32 unused;
 };
 
 // A block moves 32 units of 32 requests through shared memory, so that both its loads and its

@@ -5,14 +5,13 @@
 //! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
 //! with a list of more than 9999 items, and those beyond the first 12000.
 
-#![allow(unsafe_code)]
-
-use super::arguments::{
-    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGE_FORM, PAGE_OTHERS, PAGE_SESSION, PageEntry,
-    ParamEntry, RouteEntry, SegmentEntry, Table, TableArguments, TableText,
+use crate::abi::parse::{
+    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PageEntry, PageFlag, ParamEntry, ParamKind, ParamPlace,
+    ParserTables as TableArguments, RouteEntry, SegmentEntry, TableText,
 };
 use crate::abi::{NO_TEXT, column_slots};
-use crate::gpu::{Address, DeviceBuffer, GpuError, PinnedBuffer, SharedGpu, Stream};
+use crate::gpu::{DeviceBuffer, GpuError, SharedGpu, Stream};
+use crate::upload::{Bundle, upload};
 use rhythm_engine::page::Service;
 use rhythm_engine::page::program::{
     FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse,
@@ -83,44 +82,25 @@ impl ParserTables {
         service: &Service,
     ) -> Result<ParserTables, GpuError> {
         let encoded = Encoder::service(service);
-        let sections = [
-            encoded.routes.bytes(),
-            encoded.segments.bytes(),
-            encoded.pages.bytes(),
-            encoded.params.bytes(),
-            encoded.options.bytes(),
-            &encoded.texts,
-        ];
-        let size: usize = sections
-            .iter()
-            .map(|part| part.len().next_multiple_of(16))
-            .sum();
-        let buffer = DeviceBuffer::new(gpu, size)?;
-        let mut staging = PinnedBuffer::new(gpu, size)?;
-        let mut addresses = [Address::default(); 6];
-        let mut at = 0;
-        for (address, part) in addresses.iter_mut().zip(sections) {
-            *address = buffer.address().plus(at);
-            // SAFETY: nothing was put into any stream yet.
-            let bytes = unsafe { staging.bytes_mut() };
-            bytes[at..][..part.len()].copy_from_slice(part);
-            at += part.len().next_multiple_of(16);
-        }
-        // SAFETY: both live until the stream is waited for, and nobody else knows them.
-        unsafe { gpu.copy(stream, buffer.address(), staging.address(), size)? };
-        gpu.synchronize(stream)?;
-        let [routes, segments, pages, params, options, texts] = addresses;
+        let mut bundle = Bundle::default();
+        let routes = bundle.push(&encoded.routes);
+        let segments = bundle.push(&encoded.segments);
+        let pages = bundle.push(&encoded.pages);
+        let params = bundle.push(&encoded.params);
+        let options = bundle.push(&encoded.options);
+        let texts = bundle.push(&encoded.texts);
+        let buffer = upload(gpu, stream, bundle.bytes())?;
         Ok(ParserTables {
-            buffer,
             arguments: TableArguments {
-                routes,
-                segments,
-                pages,
-                params,
-                options,
-                texts,
+                routes: buffer.slice(routes).address(),
+                segments: buffer.slice(segments).address(),
+                pages: buffer.slice(pages).address(),
+                params: buffer.slice(params).address(),
+                options: buffer.slice(options).address(),
+                texts: buffer.slice(texts).address(),
                 ..encoded.arguments
             },
+            buffer,
             pages: encoded.needs,
         })
     }
@@ -249,7 +229,7 @@ impl Encoder {
             flags: 0,
         };
         if page.session != SessionUse::None {
-            entry.flags |= PAGE_SESSION;
+            entry.flags |= PageFlag::Session as u32;
         }
         let mut needs = PageParams {
             counters: entry.scalar_count + entry.column_count,
@@ -312,11 +292,15 @@ impl Encoder {
                     let option = self.text(option);
                     self.options.push(option);
                 }
-                (0, i64::from(*min_length), i64::from(*max_length))
+                (
+                    ParamKind::Text,
+                    i64::from(*min_length),
+                    i64::from(*max_length),
+                )
             }
-            ParamType::Int { min, max } => (1, *min, *max),
-            ParamType::Decimal => (2, 0, 0),
-            ParamType::Date => (3, 0, 0),
+            ParamType::Int { min, max } => (ParamKind::Int, *min, *max),
+            ParamType::Decimal => (ParamKind::Decimal, 0, 0),
+            ParamType::Date => (ParamKind::Date, 0, 0),
         };
         ParamEntry {
             name: [0, 8, 16].map(|at| word(name.as_bytes(), at)),
@@ -326,7 +310,7 @@ impl Encoder {
             places: places
                 .iter()
                 .fold(0, |bits, place| bits | place_bit(*place)),
-            kind,
+            kind: kind as u32,
             option_start,
             option_count: self.options.len() as u32 - option_start,
             ..ParamEntry::default()
@@ -397,13 +381,14 @@ fn word(text: &[u8], at: usize) -> u64 {
 }
 
 fn place_bit(place: Place) -> u32 {
-    match place {
-        Place::Query => 1,
-        Place::Form => 2,
-        Place::Path => 4,
-        Place::Cookie => 8,
-        Place::Header => 16,
-    }
+    let place = match place {
+        Place::Query => ParamPlace::Query,
+        Place::Form => ParamPlace::Form,
+        Place::Path => ParamPlace::Path,
+        Place::Cookie => ParamPlace::Cookie,
+        Place::Header => ParamPlace::Header,
+    };
+    place as u32
 }
 
 fn flags_of(places: &[Place]) -> u32 {
@@ -411,8 +396,8 @@ fn flags_of(places: &[Place]) -> u32 {
         flags
             | match place {
                 Place::Query => 0,
-                Place::Form => PAGE_FORM,
-                Place::Path | Place::Cookie | Place::Header => PAGE_OTHERS,
+                Place::Form => PageFlag::Form as u32,
+                Place::Path | Place::Cookie | Place::Header => PageFlag::Others as u32,
             }
     })
 }
