@@ -5,7 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rhythm_engine::page::{Sources, compile};
+use rhythm_engine::compile::compile;
+use rhythm_engine::source::Sources;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

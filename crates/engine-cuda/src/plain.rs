@@ -1,8 +1,7 @@
 //! Plain data: what crosses between host and device as it lies in memory.
 #![allow(unsafe_code)]
 
-use rhythm_engine::cohort::{Span, View};
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::{Segment, Span, View};
 
 /// Plain data that is copied as it lies in memory.
 ///

@@ -5,7 +5,7 @@ use crate::abi::stage::{Constant, DecodedColumn, Fragment, Instruction};
 use crate::gpu::{DeviceBuffer, GpuError, Place, SharedGpu, Slice, Stream};
 use crate::program::{Page, Stage};
 use crate::upload::{Bundle, upload};
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 
 /// A stage's program on the device.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use common::{ORDERS, banking, emulated, executor};
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance::{check, check_with_backend, make_service};
-use rhythm_engine::page::program::Type;
+use rhythm_engine::program::Type;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::layout::Layout;

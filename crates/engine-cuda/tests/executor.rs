@@ -12,7 +12,7 @@ use rhythm_engine::device::conformance::{
     Dice, check, check_with_backend, make_cohort, make_service,
 };
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options, Statistics};
 use rhythm_engine_cuda::gpu::GpuError;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, Options as Emulation};

@@ -1,11 +1,22 @@
 //! Cohorts and the programs run over them; no sockets, no clock.
 //!
+//! In the order of the flow, from page files to answers:
+//!
+//! - [`source`]: the files of a service, read; mistakes are [`diagnostic`]s, what `service.toml`
+//!   sets is [`settings`];
+//! - [`compile`]: from sources to programs;
+//! - [`program`]: what a page is compiled to;
 //! - [`cohort`]: columns, lanes, the pool and when a cohort is launched;
 //! - [`session`]: the session array;
-//! - [`page`]: from page files to programs;
-//! - [`device`]: executors that run programs.
+//! - [`device`]: executors that run programs over cohorts.
 
 pub mod cohort;
+pub mod compile;
 pub mod device;
-pub mod page;
+pub mod diagnostic;
+pub mod program;
+#[cfg(any(test, feature = "reference"))]
+pub mod reference;
 pub mod session;
+pub mod settings;
+pub mod source;

@@ -1,6 +1,7 @@
 //! The Banking service compiles, and its pages have the stages that the workload asks for.
 
-use rhythm_engine::page::{Sources, compile};
+use rhythm_engine::compile::compile;
+use rhythm_engine::source::Sources;
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Whatever a template is, compiling it ends: with a program, or with a mistake that says what is
 //! too large.
 
-use rhythm_engine::page::{Sources, compile};
+use rhythm_engine::compile::compile;
+use rhythm_engine::source::Sources;
 
 /// Compiles a page with this template and templates, and gives the first mistake.
 fn mistake(template: &str, templates: &[(&str, String)]) -> String {

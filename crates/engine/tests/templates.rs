@@ -9,11 +9,12 @@ mod generate;
 mod page_common;
 
 use page_common::compare;
+use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance::{self, LANES};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::page::{Sources, compile};
+use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::collections::BTreeSet;
 use std::path::Path;

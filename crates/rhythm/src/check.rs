@@ -5,7 +5,7 @@ use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, summary};
 use anyhow::Result;
 use clap::ValueEnum;
-use rhythm_engine::page::compile;
+use rhythm_engine::compile::compile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_besim::Bank;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::CudaExecutor;
 use std::process::ExitCode;
 use std::sync::Arc;

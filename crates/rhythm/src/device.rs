@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits};
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};

@@ -1,7 +1,10 @@
 //! A service's folder: its files read into memory, and compiled.
 
 use anyhow::{Context, Result, bail};
-use rhythm_engine::page::{Diagnostic, Service, Sources, compile};
+use rhythm_engine::compile::compile;
+use rhythm_engine::diagnostic::Diagnostic;
+use rhythm_engine::program::Service;
+use rhythm_engine::source::Sources;
 use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -107,7 +110,7 @@ impl Folder {
 
 /// Diagnostics one after the other, and how many there are.
 pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
-    use rhythm_engine::page::Severity;
+    use rhythm_engine::diagnostic::Severity;
     let errors = diagnostics
         .iter()
         .filter(|d| d.severity == Severity::Error)

@@ -26,17 +26,18 @@
 //! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes,
 //! input by the stalls of its connections, which reach back to the sockets.
 
-use crate::access_log::LogSink;
+use crate::answer::response::Random;
 use crate::backend::{Ask, Backend};
-use crate::connection::{ClientLimits, Clients};
-use crate::metrics::{BackendMetrics, PageMetrics, WorkerMetrics};
-use crate::params::ParamReader;
-use crate::process::{Asked, Run};
-use crate::request::Requests;
-use crate::response::Random;
-use crate::routes::Captures;
+use crate::client::{ClientLimits, Clients};
+use crate::flight::process::{Asked, CohortKey, Run};
+use crate::flight::request::Requests;
+use crate::intake::params::ParamReader;
+use crate::observe::access_log::LogSink;
+use crate::observe::metrics::{BackendMetrics, PageMetrics, WorkerMetrics};
+use crate::site::routes::Captures;
 use crate::site::{BackendSettings, Site};
-use rhythm_engine::cohort::{Circumstances, ContextId, Formation, LaunchReason, Pool};
+use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason, Pool};
+use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
@@ -104,7 +105,7 @@ pub struct Pipeline {
     pub(crate) epoch: Arc<Epoch>,
     pub(crate) clients: Clients,
     pub(crate) requests: Requests,
-    pub(crate) pool: Pool,
+    pub(crate) pool: Pool<CohortKey, Cohort>,
     /// Beside each context of the pool.
     pub(crate) runs: Vec<Run>,
     pub(crate) executor: Box<dyn Executor>,
@@ -146,6 +147,11 @@ const GAUGES_EVERY: Duration = Duration::from_millis(100);
 /// Slots of the session array examined each time gauges are set, so that expired sessions are found
 /// in time.
 const SWEEP_SLOTS: usize = 1024;
+
+/// The time as the cohort pool counts it.
+pub(crate) fn since_origin(now: Time) -> Duration {
+    now.since(Time::ZERO)
+}
 
 impl Pipeline {
     /// A pipeline without connections.
@@ -355,16 +361,16 @@ impl Pipeline {
         let now = self.clients.now;
         let idle = self.executor.in_flight() == 0;
         // Cohorts of stragglers go on when they have their answers.
-        let new = |id: &ContextId| self.pool.place(*id).stage == 0;
+        let new = |id: &ContextId| self.pool.key(*id).stage == 0;
         if let Some(id) = self.pool.full().find(new) {
             return Some((id, LaunchReason::Full));
         }
         self.pool.forming().filter(new).find_map(|id| {
             let reason = self.formation.decide(Circumstances {
                 lanes: self.pool.cohort(id).len(),
-                waited: now.since(Time::from_nanos(self.pool.since_ns(id))),
+                waited: since_origin(now).saturating_sub(self.pool.since(id)),
                 idle,
-                draining: self.clients.draining || self.pool.place(id).epoch != self.epoch.number,
+                draining: self.clients.draining || self.pool.key(id).epoch != self.epoch.number,
             });
             reason.map(|reason| (id, reason))
         })
@@ -385,7 +391,7 @@ impl Pipeline {
             let queued = self
                 .pool
                 .forming()
-                .filter(|&id| self.pool.place(id).page as usize == index);
+                .filter(|&id| self.pool.key(id).page as usize == index);
             page.queued
                 .set(queued.map(|id| self.pool.cohort(id).len() as u64).sum());
         }
@@ -397,7 +403,7 @@ impl Pipeline {
                 .set(u64::from(counts.circuit_open));
         }
         self.sessions
-            .sweep(crate::response::milliseconds(now), SWEEP_SLOTS);
+            .sweep(crate::answer::response::milliseconds(now), SWEEP_SLOTS);
         if let Some(log) = &mut self.log {
             log.flush();
         }
@@ -509,8 +515,8 @@ impl Handler for Pipeline {
 
     fn wake_at(&self) -> Option<Time> {
         let forming = (self.pool.forming())
-            .filter(|&id| self.pool.place(id).stage == 0 && self.ready.is_empty())
-            .map(|id| Time::from_nanos(self.pool.since_ns(id)) + self.formation.delay)
+            .filter(|&id| self.pool.key(id).stage == 0 && self.ready.is_empty())
+            .map(|id| Time::ZERO + self.pool.since(id) + self.formation.delay)
             .min();
         let backends = self
             .backends

@@ -1,13 +1,13 @@
 //! The host's parser for one request at a time: what the parser of a device is compared with.
 
-use crate::params::{ParamReader, Sources};
-use crate::parser::form_fits;
-use crate::routes::{Captures, Found, Target};
+use crate::host::statics::Statics;
+use crate::intake::params::{ParamReader, Sources};
+use crate::intake::parser::form_fits;
+use crate::site::routes::{Captures, Found, Target};
 use crate::site::{Site, SiteSettings};
-use crate::statics::Statics;
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::SessionUse;
+use rhythm_engine::program::Service;
+use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
 use rhythm_protocol::http::head::{Known, Progress};
 use rhythm_protocol::http::request::{Framing, Method, RequestHead, parse_head};

@@ -1,19 +1,20 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
-use crate::access_log::{LogFormat, LogWriter};
-use crate::admin::{self, Admin};
 use crate::backend::Backend;
-use crate::connection::ClientLimits;
-use crate::metrics::{Metrics, SessionGauge};
+use crate::client::ClientLimits;
+use crate::host::admin::{self, Admin};
+use crate::observe::access_log::{LogFormat, LogWriter};
+use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::cohort::{Formation, Policy};
+use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
-use rhythm_engine::page::{CohortPolicy, Service, ServiceConfig};
+use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
+use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
 use rhythm_net::{
     Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
 };
@@ -427,7 +428,7 @@ impl Server {
 }
 
 /// Random bits from a generator that the system's entropy seeds.
-fn system_random() -> crate::response::Random {
+fn system_random() -> crate::answer::response::Random {
     let mut generator = ChaCha20Rng::from_os_rng();
     Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
 }

@@ -3,7 +3,7 @@
 //! The loop is the driver's; here is what stands between it and the pipeline: commands from other
 //! threads, the measure of how busy the loop is, and the new start after a panic.
 
-use crate::metrics::WorkerMetrics;
+use crate::observe::metrics::WorkerMetrics;
 use crate::pipeline::Pipeline;
 use crate::site::Site;
 use rhythm_net::{Accepted, ConnectionId, Driver, Ended, Handler, Port, Time, Token, Waker, clock};

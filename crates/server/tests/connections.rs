@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_server::access_log::LogFormat;
+use rhythm_server::observe::access_log::LogFormat;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -26,7 +26,7 @@ use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
 use rhythm_server::backend::EmbeddedBesim;
-use rhythm_server::metrics::{Metrics, SessionGauge};
+use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -4,9 +4,9 @@
 use super::declare::Struct;
 use super::{bandwidth, besim, case, lane, layout, parse, resident, sessions, stage};
 use crate::gpu::{Kernel, MODULES};
+use rhythm_engine::cohort::Segment;
 use rhythm_engine::cohort::{LaneError, Span, View};
-use rhythm_engine::device::Segment;
-use rhythm_engine::page::program::{Arithmetic, Comparison, Escape, TextFunction, TextTest};
+use rhythm_engine::program::{Arithmetic, Comparison, Escape, TextFunction, TextTest};
 use std::fmt::Write;
 use std::mem::offset_of;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The table of column addresses that kernels get, and its slots.
 
-use rhythm_engine::page::program::{FieldType, PageProgram};
+use rhythm_engine::program::{FieldType, PageProgram};
 
 /// The first slot of each field's columns in the table of column addresses that kernels get, and
 /// the number of slots: a scalar field has one (a [`View`] or `i64` a lane), a list field one for

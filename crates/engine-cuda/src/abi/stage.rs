@@ -2,7 +2,7 @@
 
 use crate::gpu::Address;
 use rhythm_engine::cohort::View;
-use rhythm_engine::page::program::{Escape, TextFunction};
+use rhythm_engine::program::{Escape, TextFunction};
 
 /// No slot: the answers' one row goes to scalar fields.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

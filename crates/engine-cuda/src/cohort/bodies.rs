@@ -5,7 +5,7 @@ use super::stages::DeviceCohort;
 use crate::abi::WARP;
 use crate::abi::layout::{ColumnArgs, LaneOffsets, Pieces, RowArgs, TransposeArgs, UNIT};
 use crate::gpu::{Address, GpuError, Grid, Queue, Slice, address_or_null};
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::Segment;
 
 /// Tiles of columns: of each warp's lanes so many rows of units.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,7 @@ use super::room::Shares;
 use crate::abi::stage::HeaderValue;
 use crate::abi::{LaneResult, WARP};
 use crate::gpu::{Address, DeviceBuffer, Place, Places, Slice};
-use rhythm_engine::cohort::View;
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::{Segment, View};
 
 /// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
 /// run at a time than with global memory.

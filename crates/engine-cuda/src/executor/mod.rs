@@ -30,7 +30,7 @@ use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
 use std::collections::HashMap;

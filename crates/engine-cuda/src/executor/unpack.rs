@@ -11,8 +11,9 @@ use rhythm_besim::Bank;
 use rhythm_engine::cohort::{
     Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View,
 };
+use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::Host;
-use rhythm_engine::device::{Executor, LaneOutput, Output, SessionChange, Work};
+use rhythm_engine::device::{Executor, Work};
 
 /// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
 /// the job.
@@ -230,13 +231,13 @@ fn take_body(
 /// cohort.
 fn take_decoded(
     cohort: &mut Cohort,
-    program: &rhythm_engine::page::program::PageProgram,
+    program: &rhythm_engine::program::PageProgram,
     call: usize,
     decoding: &Decoding,
     lane: usize,
     delivered: &Delivered<'_>,
 ) {
-    use rhythm_engine::page::program::CallResult;
+    use rhythm_engine::program::CallResult;
     let call = &program.calls[call];
     let status = delivered.int(decoding.status, lane);
     cohort.fields[usize::from(call.status)].set_int(lane, status);

@@ -12,9 +12,8 @@ use crate::abi::parse::{
 use crate::abi::{NO_TEXT, column_slots};
 use crate::gpu::{DeviceBuffer, GpuError, SharedGpu, Stream};
 use crate::upload::{Bundle, upload};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{
-    FieldId, PageProgram, ParamType, Place, Route, Segment, SessionUse,
+use rhythm_engine::program::{
+    Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service, SessionUse,
 };
 use rhythm_protocol::http::request::HeadLimits;
 
@@ -237,7 +236,7 @@ impl Encoder {
         };
         let mut fits = needs.counters as usize <= COUNTERS_MAX;
         for param in &page.params {
-            let mut scalar = self.param(&param.wire_name, &param.places, &param.kind);
+            let mut scalar = self.param(&param.wire_name, &param.carriers, &param.kind);
             scalar.slot = slots[usize::from(param.field)];
             scalar.fallback = match &param.default {
                 Some(default) => self.text(default),
@@ -247,7 +246,7 @@ impl Encoder {
                 },
             };
             scalar.segment_name = self.name(&param.wire_name);
-            entry.flags |= flags_of(&param.places);
+            entry.flags |= flags_of(&param.carriers);
             fits &= param.wire_name.len() <= NAME_BYTES;
             let fallback = param.default.as_ref().map_or(0, String::len);
             needs.fallbacks += fallback.next_multiple_of(8) as u32;
@@ -257,7 +256,7 @@ impl Encoder {
         for list in &page.list_params {
             let first = self.params.len() as u32 - entry.param_start;
             for (index, (name, kind)) in list.columns.iter().enumerate() {
-                let mut column = self.param(name, &list.places, kind);
+                let mut column = self.param(name, &list.carriers, kind);
                 column.span_slot = slots[usize::from(list.field)];
                 column.slot = column.span_slot + 1 + index as u32;
                 column.list = first;
@@ -267,7 +266,7 @@ impl Encoder {
                 needs.count(kind, list.max_items, 0);
                 self.params.push(column);
             }
-            entry.flags |= flags_of(&list.places);
+            entry.flags |= flags_of(&list.carriers);
             fits &= list.max_items <= ITEMS_MAX;
             needs.lists.push(ListPool {
                 field: list.field,
@@ -280,7 +279,7 @@ impl Encoder {
     }
 
     /// What scalars and columns of lists have in common.
-    fn param(&mut self, name: &str, places: &[Place], kind: &ParamType) -> ParamEntry {
+    fn param(&mut self, name: &str, carriers: &[Carrier], kind: &ParamType) -> ParamEntry {
         let option_start = self.options.len() as u32;
         let (kind, least, greatest) = match kind {
             ParamType::Text {
@@ -307,9 +306,9 @@ impl Encoder {
             name_length: name.len() as u32,
             least,
             greatest,
-            places: places
+            places: carriers
                 .iter()
-                .fold(0, |bits, place| bits | place_bit(*place)),
+                .fold(0, |bits, carrier| bits | carrier_bit(*carrier)),
             kind: kind as u32,
             option_start,
             option_count: self.options.len() as u32 - option_start,
@@ -380,24 +379,24 @@ fn word(text: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn place_bit(place: Place) -> u32 {
-    let place = match place {
-        Place::Query => ParamPlace::Query,
-        Place::Form => ParamPlace::Form,
-        Place::Path => ParamPlace::Path,
-        Place::Cookie => ParamPlace::Cookie,
-        Place::Header => ParamPlace::Header,
+fn carrier_bit(carrier: Carrier) -> u32 {
+    let place = match carrier {
+        Carrier::Query => ParamPlace::Query,
+        Carrier::Form => ParamPlace::Form,
+        Carrier::Path => ParamPlace::Path,
+        Carrier::Cookie => ParamPlace::Cookie,
+        Carrier::Header => ParamPlace::Header,
     };
     place as u32
 }
 
-fn flags_of(places: &[Place]) -> u32 {
-    places.iter().fold(0, |flags, place| {
+fn flags_of(carriers: &[Carrier]) -> u32 {
+    carriers.iter().fold(0, |flags, carrier| {
         flags
-            | match place {
-                Place::Query => 0,
-                Place::Form => PageFlag::Form as u32,
-                Place::Path | Place::Cookie | Place::Header => PageFlag::Others as u32,
+            | match carrier {
+                Carrier::Query => 0,
+                Carrier::Form => PageFlag::Form as u32,
+                Carrier::Path | Carrier::Cookie | Carrier::Header => PageFlag::Others as u32,
             }
     })
 }

@@ -16,7 +16,7 @@ use crate::parser::{Parser, ParserTables};
 use crate::service::DeviceService;
 use crate::sessions::DeviceSessions;
 use rhythm_besim::Bank;
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all cohorts share.

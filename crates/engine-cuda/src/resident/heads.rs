@@ -10,8 +10,7 @@ use crate::gpu::{
     DeviceBuffer, GpuError, Grid, Place, Queue, SharedGpu, Slice, Stream, address_or_null,
 };
 use crate::upload::{Bundle, upload};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{PageProgram, SessionUse};
+use rhythm_engine::program::{PageProgram, Service, SessionUse};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
 

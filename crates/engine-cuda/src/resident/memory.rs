@@ -15,7 +15,7 @@ use crate::parser::{Lanes, PageParams};
 use crate::plain::bytes_of;
 use crate::service::DeviceService;
 use crate::upload::copy_in;
-use rhythm_engine::page::program::{FieldType, PageProgram};
+use rhythm_engine::program::{FieldType, PageProgram};
 
 /// What a page asks of its cohorts.
 #[derive(Clone, Debug)]

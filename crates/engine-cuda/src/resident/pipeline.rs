@@ -18,7 +18,7 @@ use crate::service::DeviceService;
 use crate::sessions::DeviceSessions;
 use crate::upload::upload;
 use rhythm_besim::Bank;
-use rhythm_engine::page::Service;
+use rhythm_engine::program::Service;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

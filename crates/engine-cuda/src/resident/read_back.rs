@@ -12,7 +12,7 @@ use crate::gpu::{Gpu, GpuError, PinnedBuffer, Place, Queue, Slice, Stream};
 use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::service::DeviceService;
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::Segment;
 
 /// Brings what is in a context's memory to the host.
 struct Reader<'a> {

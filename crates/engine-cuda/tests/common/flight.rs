@@ -2,11 +2,12 @@
 //! stage.
 #![allow(dead_code, unreachable_pub)]
 
+use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::conformance::{Dice, answer, make_cohort};
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::device::{Executor, LaneLimits, Refusal, SessionChange, Work};
-use rhythm_engine::page::Service;
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::CudaExecutor;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};

@@ -4,8 +4,10 @@
 pub mod flight;
 pub mod wasteful;
 
+use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_engine::program::Service;
+use rhythm_engine::source::Sources;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};

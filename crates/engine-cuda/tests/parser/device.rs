@@ -2,8 +2,7 @@
 #![allow(unsafe_code)]
 
 use rhythm_engine::cohort::{Cohort, Column, Span, View};
-use rhythm_engine::page::Service;
-use rhythm_engine::page::program::{FieldId, FieldType, PageProgram, Type};
+use rhythm_engine::program::{FieldId, FieldType, PageProgram, Service, Type};
 use rhythm_engine_cuda::Columns;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FINISHED, LANE_HOST, SessionKey, column_slots};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};

@@ -6,7 +6,9 @@ mod requests;
 
 use device::{Device, Parsed, values_of};
 use requests::{Rng, bank_request, mutate};
-use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_engine::compile::compile;
+use rhythm_engine::program::Service;
+use rhythm_engine::source::Sources;
 use rhythm_engine_cuda::gpu::emulated::LaneOrder;
 use rhythm_server::Statics;
 use rhythm_server::reference::ReferenceParser;

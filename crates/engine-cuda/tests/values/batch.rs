@@ -2,7 +2,7 @@
 
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::functions::{self, Made};
-use rhythm_engine::page::program::{Arithmetic, Comparison, Escape, TextFunction};
+use rhythm_engine::program::{Arithmetic, Comparison, Escape, TextFunction};
 use rhythm_engine_cuda::case;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder, run};
 use rhythm_engine_cuda::gpu::{Grid, PinnedBuffer, SharedGpu};

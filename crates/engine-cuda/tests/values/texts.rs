@@ -3,7 +3,7 @@
 use crate::batch::{Batch, Function, GUARD, ORDERS, upload};
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::functions;
-use rhythm_engine::page::program::{Escape, TextFunction};
+use rhythm_engine::program::{Escape, TextFunction};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, run};
 use rhythm_engine_cuda::gpu::{Grid, PinnedBuffer};
 

@@ -1,6 +1,6 @@
 //! Columns and the arena their texts live in.
 
-use crate::page::program::{FieldType, Type};
+use crate::program::{FieldType, Type};
 
 /// A text in a cohort's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,15 +7,12 @@
 //! no further part; the others go on (paper, section 4.4).
 
 mod column;
-mod formation;
-mod pool;
+mod output;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
-pub use formation::{Circumstances, Formation, LaunchReason, Policy};
-pub use pool::{ContextId, ContextState, Place, Pool};
+pub use output::{LaneOutput, Output, Segment, SessionChange};
 
-use crate::device::Output;
-use crate::page::program::{FieldType, PageProgram, Type};
+use crate::program::{FieldType, PageProgram, Type};
 
 /// Why a lane's request could not be answered as its page says. Small and flat, so that it fits a
 /// column and crosses to a GPU.

@@ -3,8 +3,9 @@
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::conformance::{Dice, answer, make_cohort};
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_engine::page::reference::{self, lane_context};
-use rhythm_engine::page::{Service, Sources};
+use rhythm_engine::program::Service;
+use rhythm_engine::reference::{self, lane_context};
+use rhythm_engine::source::Sources;
 use std::sync::Arc;
 
 /// How the lanes of a comparison ended.

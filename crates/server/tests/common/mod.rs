@@ -2,9 +2,11 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use rhythm_engine::cohort::{Arena, BackendRequest};
+use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_engine::program::Service;
+use rhythm_engine::source::Sources;
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_server::backend::{Backend, Batch, Tell};
 use rhythm_server::{

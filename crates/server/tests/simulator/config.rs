@@ -5,7 +5,7 @@ use crate::besim_server::ServerFaults;
 use crate::devices::DeviceFaults;
 use crate::manners::{Explains, Manners};
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
-use rhythm_engine::cohort::Policy;
+use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::ClientLimits;
 use rhythm_server::backend::RemoteOptions;

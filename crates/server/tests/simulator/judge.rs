@@ -8,7 +8,7 @@ use crate::manners::{Pending, Session, Shared};
 use crate::reference::Values;
 use crate::requests::{Part, Wanted};
 use crate::world::World;
-use rhythm_engine::device::SessionChange;
+use rhythm_engine::cohort::SessionChange;
 use std::rc::Rc;
 
 impl Client {

@@ -6,11 +6,14 @@
 //! depend on nothing but their key.
 
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
+use rhythm_engine::compile::compile;
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::device::{Executor, LaneLimits, SessionChange, Work};
-use rhythm_engine::page::program::{ParamType, SessionUse};
-use rhythm_engine::page::{Service, Sources, compile};
+use rhythm_engine::device::{Executor, LaneLimits, Work};
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{ParamType, SessionUse};
+use rhythm_engine::source::Sources;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
@@ -251,11 +254,7 @@ pub(crate) fn content_type_of(path: &str) -> &'static str {
 }
 
 /// Puts the values into the fields of the only lane.
-fn fill_in(
-    program: &rhythm_engine::page::program::PageProgram,
-    values: &Values,
-    cohort: &mut Cohort,
-) {
+fn fill_in(program: &rhythm_engine::program::PageProgram, values: &Values, cohort: &mut Cohort) {
     let find = |name: &str| {
         values
             .iter()

@@ -9,7 +9,7 @@ use crate::devices::{DeviceSabotage, FaultyDevice};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
-use rhythm_engine::cohort::Formation;
+use rhythm_cohort::Formation;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
@@ -18,7 +18,7 @@ use rhythm_engine::session::SessionArray;
 use rhythm_net::{Handler, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{Backend, BackendUrl, RemoteBesim};
-use rhythm_server::metrics::WorkerMetrics;
+use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile,
     Statics,

@@ -14,8 +14,7 @@ use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice};
 use crate::layout::Layout;
 use crate::plain::Plain;
-use rhythm_engine::cohort::{Span, View};
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::{Segment, Span, View};
 
 /// Where things are after a launch.
 #[derive(Clone, Debug, Default)]

@@ -8,8 +8,7 @@ use crate::cohort::regions::RegionPlaces;
 use crate::executor::job::Job;
 use crate::gpu::{GpuError, Place, Places};
 use crate::layout::Layout;
-use rhythm_engine::cohort::View;
-use rhythm_engine::device::Segment;
+use rhythm_engine::cohort::{Segment, View};
 
 /// What a launch needs.
 #[derive(Debug)]

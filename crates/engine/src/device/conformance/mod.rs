@@ -10,11 +10,12 @@ mod programs;
 
 pub use programs::make_service;
 
+use super::executor::{Executor, Refusal, Work};
+use super::limits::LaneLimits;
 use super::scalar::Scalar;
-use super::{Executor, LaneLimits, Refusal, Work};
 use crate::cohort::{Arena, Cohort, Column, LaneState, Span, View};
-use crate::page::Service;
-use crate::page::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
+use crate::program::Service;
+use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use std::sync::Arc;
 
 /// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the

@@ -6,8 +6,8 @@
 //! no cells and fails.
 
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
-use crate::device::ROWS_MAX;
-use crate::page::program::{Call, CallResult, PageProgram};
+use crate::device::limits::ROWS_MAX;
+use crate::program::{Call, CallResult, PageProgram};
 use rhythm_protocol::besim;
 
 /// Puts the answers of the previous stage's call into their fields and clears the requests. `cells`

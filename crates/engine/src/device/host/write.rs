@@ -10,11 +10,11 @@
 //!   strip.
 
 use super::strip::{Fate, Lanes, STRIP, unpack};
+use crate::cohort::Segment;
 use crate::cohort::{Arena, View};
-use crate::device::Segment;
 use crate::device::functions;
-use crate::device::scalar::FOLD_BYTES_MAX;
-use crate::page::program::Escape;
+use crate::device::limits::FOLD_BYTES_MAX;
+use crate::program::Escape;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
 /// Bytes at a region's end that a move may spill into.

@@ -1,0 +1,132 @@
+//! What a cohort's lanes answer: runs and fragments, stitched just before they are sent.
+//!
+//! The long static texts of a page (*fragments*) are the same for every lane, so an executor writes
+//! only what differs (*runs*, short static text folded in) and where the fragments go. `runs` holds
+//! a region a lane; `segments` says for each lane: after so many bytes of the run comes this
+//! fragment. The body's length, hence Content-Length, is known before a byte of it is assembled,
+//! which replaces the white space that the paper patches afterwards (section 4.3.2, *Whitespace
+//! Padding in HTML Headers*).
+
+use super::column::View;
+
+/// A fragment's place in a lane's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Segment {
+    /// The fragment comes when this many bytes of the lane's run have been sent.
+    pub run_end: u32,
+    /// Which fragment.
+    pub fragment: u32,
+}
+
+/// What an answer does to sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionChange {
+    /// Nothing.
+    #[default]
+    None,
+    /// One is created for this user id.
+    Create(i64),
+    /// The request's own is destroyed.
+    Destroy,
+}
+
+/// A lane's answer: where its run and segments are, and what goes into its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneOutput {
+    /// Where its run starts in [`Output::runs`].
+    pub run_start: usize,
+    /// Length of its run, bytes.
+    pub run_length: u32,
+    /// Where its segments start in [`Output::segments`].
+    pub segment_start: u32,
+    /// How many segments.
+    pub segment_count: u32,
+    /// Length of its body, bytes: the run and all fragments.
+    pub body_length: u32,
+    /// HTTP status; 0 means 200.
+    pub status: u16,
+    /// What happens to the session.
+    pub session: SessionChange,
+    /// The body is this file of `static/` instead.
+    pub file: Option<View>,
+}
+
+/// The answers of a cohort's finished lanes.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// A slot for each lane, meaningful where the lane is finished.
+    pub lanes: Vec<LaneOutput>,
+    /// The lanes' runs. Its length is what was ever needed; the lanes' slots say what is meant.
+    pub runs: Vec<u8>,
+    /// The lanes' segments, likewise.
+    pub segments: Vec<Segment>,
+    /// How much of `runs` this cohort uses.
+    pub runs_used: usize,
+    /// How much of `segments` this cohort uses.
+    pub segments_used: usize,
+    /// Headers of lanes: lane, index into the program's header names, value in the cohort's arena.
+    /// In order of lanes, and for one lane in the order set.
+    pub headers: Vec<(u32, u16, View)>,
+}
+
+impl Output {
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.lanes.clear();
+        self.headers.clear();
+        self.runs_used = 0;
+        self.segments_used = 0;
+    }
+
+    /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each
+    /// starts. The contents are what an earlier cohort left: clearing them would cost as much as
+    /// rendering.
+    pub(crate) fn reserve(&mut self, run_bytes: usize, segments: usize) -> (usize, usize) {
+        let at = (self.runs_used, self.segments_used);
+        self.runs_used += run_bytes;
+        self.segments_used += segments;
+        if self.runs.len() < self.runs_used {
+            self.runs.resize(self.runs_used, 0);
+        }
+        if self.segments.len() < self.segments_used {
+            self.segments.resize(self.segments_used, Segment::default());
+        }
+        at
+    }
+
+    /// The pieces of a lane's body, in order: parts of its run, and fragments.
+    pub fn pieces<'a>(
+        &'a self,
+        lane: usize,
+        fragments: &'a [Box<[u8]>],
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let output = &self.lanes[lane];
+        let run = &self.runs[output.run_start..][..output.run_length as usize];
+        let segments =
+            &self.segments[output.segment_start as usize..][..output.segment_count as usize];
+        let mut at = 0;
+        segments
+            .iter()
+            .map(|segment| {
+                (
+                    segment.run_end as usize,
+                    &*fragments[segment.fragment as usize],
+                )
+            })
+            .chain(std::iter::once((run.len(), &[][..])))
+            .flat_map(move |(end, fragment)| {
+                let part = &run[at..end];
+                at = end;
+                [part, fragment]
+            })
+    }
+
+    /// Appends a lane's body to `to`.
+    pub fn stitch(&self, lane: usize, fragments: &[Box<[u8]>], to: &mut Vec<u8>) {
+        to.reserve(self.lanes[lane].body_length as usize);
+        for piece in self.pieces(lane, fragments) {
+            to.extend_from_slice(piece);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Steps: requests, checks and the pages they show, sessions, headers, redirects and files.
+
+use super::build::Sink;
+use super::compiler::{Compiler, Result};
+use super::value::{Literal, Operand};
+use crate::diagnostic::{Reported, did_you_mean};
+use crate::program::{Comparison, Escape, For, Header, Op, Request, SessionFields, Type};
+use crate::source::PageFile;
+use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
+use crate::source::keys::Text;
+use crate::source::template::{Origin, parse_expression, parse_template};
+use minijinja::machinery::ast::Stmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Steps other than calls, and pages shown in place of others.
+pub(crate) struct Answers<'r, 'a> {
+    pub(crate) pages: &'a [PageFile<'a>],
+    pub(crate) shown: &'r mut BTreeSet<&'a str>,
+}
+
+impl<'a> Answers<'_, 'a> {
+    /// Answers lanes that have no session.
+    pub(crate) fn require_session(
+        &mut self,
+        compiler: &mut Compiler<'_, 'a>,
+        missing: &AnswerDecl<'a>,
+        fields: SessionFields,
+    ) {
+        let present = Operand::Field {
+            field: fields.present,
+            kind: Type::Int,
+        };
+        let place = compiler.origin.place(0);
+        if let Ok(condition) =
+            compiler.compare(Comparison::NotEqual, &present, &Operand::int(0), place)
+        {
+            let _ = self.otherwise(compiler, &condition, missing);
+        }
+    }
+
+    /// Where a condition is false, another page is the answer.
+    fn otherwise(
+        &mut self,
+        compiler: &mut Compiler<'_, 'a>,
+        condition: &Operand,
+        answer: &AnswerDecl<'a>,
+    ) -> Result<()> {
+        let condition = compiler.register(condition);
+        compiler.stage.open();
+        let result = self.answer(compiler, answer);
+        let block = compiler.stage.close(compiler.fragments);
+        compiler
+            .stage
+            .push_if(condition, Default::default(), block, compiler.fragments);
+        result
+    }
+
+    fn answer(&mut self, compiler: &mut Compiler<'_, 'a>, answer: &AnswerDecl<'a>) -> Result<()> {
+        compiler.stage.push(Op::Status(answer.status));
+        let mut names = BTreeMap::new();
+        for (name, text) in &answer.with {
+            let operand = text_template(compiler, text, Escape::None).unwrap_or(Operand::Poison);
+            names.insert(name.value.clone(), operand);
+        }
+        let Some(file) = self
+            .pages
+            .iter()
+            .find(|file| file.file_name == answer.page.value)
+        else {
+            let hint = did_you_mean(
+                &answer.page.value,
+                self.pages.iter().map(|file| file.file_name),
+            );
+            let message = format!("there is no pages/{}", answer.page.value);
+            return Err(compiler.error(answer.page.place, message, hint));
+        };
+        self.shown.insert(file.path);
+        // It sees these variables and nothing of this page.
+        let scope = std::mem::replace(&mut compiler.scope, super::scope::Scope::new(names));
+        let macros = std::mem::take(&mut compiler.macros);
+        if let Some(Some(template)) = compiler.library.get(file.path) {
+            compiler.page_template(file.path, template);
+        }
+        compiler.macros = macros;
+        compiler.scope = scope;
+        compiler.stage.finish_lanes(compiler.fragments);
+        Ok(())
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        compiler: &mut Compiler<'_, 'a>,
+        step: &Step<'a>,
+        session: Option<SessionFields>,
+        static_files: &BTreeSet<String>,
+    ) -> Result<()> {
+        match &step.kind {
+            // Ends the stage: not here.
+            StepKind::Call(_) => {}
+            StepKind::Check { condition, answer } => {
+                let operand = with_expression(compiler, condition, |this, expression| {
+                    this.condition(expression)
+                })?;
+                if let Operand::Literal(_) = operand {
+                    let hint = "compare a parameter or the result of a call";
+                    return Err(compiler.error(
+                        condition.place,
+                        "this check does not depend on the request",
+                        hint,
+                    ));
+                }
+                return self.otherwise(compiler, &operand, answer);
+            }
+            StepKind::SessionCreate { user } => {
+                let operand = with_expression(compiler, user, |this, expression| {
+                    this.expression(expression)
+                })?;
+                if operand.scalar().is_none_or(|(kind, _)| kind != Type::Int) {
+                    let message = format!("a user is an integer, not {}", operand.describe());
+                    return Err(compiler.error(
+                        user.place,
+                        message,
+                        "declare the parameter with type = \"int\"",
+                    ));
+                }
+                let user = compiler.register(&operand);
+                compiler.stage.push(Op::SessionCreate(user));
+            }
+            StepKind::SessionDestroy => {
+                if session.is_none() {
+                    let hint = "session = \"optional\" at the top of the header";
+                    return Err(compiler.error(
+                        step.place,
+                        "this page does not look at the session",
+                        hint,
+                    ));
+                }
+                compiler.stage.push(Op::SessionDestroy);
+            }
+            StepKind::Redirect { to, status } => {
+                let text = text_template(compiler, to, Escape::Percent)?;
+                compiler.stage.push(Op::Status(*status));
+                add_header(compiler, "Location", text);
+            }
+            StepKind::Head { headers, status } => {
+                for (name, text) in headers {
+                    let Ok(text) = text_template(compiler, text, Escape::Header) else {
+                        continue;
+                    };
+                    add_header(compiler, &name.value, text);
+                }
+                if let Some(status) = status {
+                    compiler.stage.push(Op::Status(*status));
+                }
+            }
+            StepKind::File { path } => {
+                let operand = text_template(compiler, path, Escape::None)?;
+                if let Operand::Literal(Literal::Text { text, .. }) = &operand
+                    && !static_files.contains(&**text)
+                {
+                    let hint = did_you_mean(text, static_files.iter().map(String::as_str));
+                    return Err(compiler.error(
+                        path.place,
+                        format!("there is no static/{text}"),
+                        hint,
+                    ));
+                }
+                let path = compiler.text_register(&operand);
+                compiler.stage.push(Op::File(path));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compiles a string of the header as text and outputs. What is printed is escaped as said.
+fn text_template<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    escape: Escape,
+) -> Result<Operand> {
+    let origin = Origin::of_text(text);
+    let body = parse_template(&text.value, origin, compiler.report)?;
+    let Stmt::Template(body) = &body else {
+        return Err(Reported);
+    };
+    let around = std::mem::replace(&mut compiler.origin, origin);
+    compiler.stage.begin_sink(Sink::Capture {
+        joined: None,
+        parts: Vec::new(),
+    });
+    let mut result = Ok(());
+    for statement in &body.children {
+        match statement {
+            Stmt::EmitRaw(raw) => compiler.stage.write_text(raw.raw),
+            Stmt::EmitExpr(output) => {
+                let place = compiler.place_of(&output.expr);
+                let printed = compiler.expression(&output.expr).and_then(|operand| {
+                    if operand.is_safe() && escape != Escape::None {
+                        let hint = "values are escaped for where they are put";
+                        return Err(compiler.error(place, "`|safe` does not belong here", hint));
+                    }
+                    compiler.print(&operand, escape, place)
+                });
+                result = result.and(printed);
+            }
+            _ => {
+                let hint = "text and {{ outputs }}; choose with {{ a if condition else b }}";
+                let place = compiler.origin.place(0);
+                result = Err(compiler.error(place, "statements do not belong here", hint));
+            }
+        }
+    }
+    let captured = compiler.stage.captured(false, compiler.page);
+    compiler.origin = around;
+    result.map(|()| captured)
+}
+
+/// Compiles an expression of the header.
+fn with_expression<'a, T>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    inside: impl FnOnce(&mut Compiler<'_, 'a>, &minijinja::machinery::ast::Expr<'_>) -> Result<T>,
+) -> Result<T> {
+    let origin = Origin::of_text(text);
+    let expression = parse_expression(&text.value, origin, compiler.report)?;
+    let around = std::mem::replace(&mut compiler.origin, origin);
+    let result = inside(compiler, &expression);
+    compiler.origin = around;
+    result
+}
+
+/// Compiles the request of a call.
+pub(crate) fn request<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    declaration: &CallDecl<'a>,
+) -> Result<()> {
+    let Some((each, item, list_name)) = &declaration.each else {
+        let text = text_template(compiler, &declaration.request, Escape::Percent)?;
+        let text = compiler.text_register(&text);
+        compiler.stage.push(Op::Request(Request { text }));
+        return Ok(());
+    };
+    let list = match compiler.scope.page.get(list_name) {
+        Some(Operand::List(list)) => list.clone(),
+        Some(other) => {
+            let message = format!("`{list_name}` is {}, not a list", other.describe());
+            return Err(compiler.error(each.place, message, ""));
+        }
+        None => {
+            let hint = did_you_mean(list_name, compiler.scope.page.keys().map(String::as_str));
+            return Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint));
+        }
+    };
+    let count = compiler.length_of(&list);
+    let count = compiler.register(&count);
+    let [position, index, length] = [Type::Int; 3].map(|kind| compiler.stage.new_register(kind));
+    compiler.stage.open();
+    let operand = compiler.item(&Operand::List(list), position)?;
+    let shadowed = compiler.scope.page.insert(item.clone(), operand);
+    let text = text_template(compiler, &declaration.request, Escape::Percent);
+    match shadowed {
+        Some(shadowed) => compiler.scope.page.insert(item.clone(), shadowed),
+        None => compiler.scope.page.remove(item),
+    };
+    let pushed = text.map(|text| {
+        let text = compiler.text_register(&text);
+        compiler.stage.push(Op::Request(Request { text }));
+    });
+    let body = compiler.stage.close(compiler.fragments);
+    compiler.stage.push_for(
+        body,
+        Default::default(),
+        compiler.fragments,
+        |body, otherwise| For {
+            count,
+            filter: None,
+            position,
+            index,
+            length,
+            body,
+            otherwise,
+        },
+    );
+    pushed
+}
+
+fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
+    let names = &mut compiler.page.header_names;
+    let index = names
+        .iter()
+        .position(|known| known == name)
+        .unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+    let text = match text {
+        // A constant's own text is not escaped by being printed.
+        Operand::Literal(literal) => Operand::text(&super::build::escape_literal(
+            &literal.print(),
+            Escape::Header,
+        )),
+        text => text,
+    };
+    let value = compiler.text_register(&text);
+    compiler.stage.push(Op::Header(Header {
+        name: index as u16,
+        value,
+    }));
+}

@@ -1,0 +1,330 @@
+//! Pages: from headers and templates to programs.
+//!
+//! Steps are compiled one after the other into the stage under way; a call ends it and begins the
+//! next. What a page knows grows with its steps: parameters and the session first, then the rows of
+//! each call.
+
+use super::answer::{Answers, request};
+use super::build::{Fragments, PageParts, Stage};
+use super::compiler::Compiler;
+use super::value::{Items, List, Operand};
+use crate::diagnostic::{Place, Report};
+use crate::program::{
+    Call, CallResult, FieldType, ListParam, PageProgram, Param, ParamType, SessionFields,
+    SessionUse, StageProgram, Type,
+};
+use crate::settings::BackendConfig;
+use crate::source::PageFile;
+use crate::source::config::find_backend;
+use crate::source::declaration::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
+use crate::source::template::{Library, Origin};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// What pages are compiled with.
+pub(crate) struct Assembly<'r, 'a> {
+    pub(crate) library: &'a Library<'a>,
+    pub(crate) report: &'r mut Report,
+    pub(crate) fragments: &'r mut Fragments,
+    pub(crate) pages: &'a [PageFile<'a>],
+    pub(crate) backends: &'a [BackendConfig],
+    pub(crate) missing: Option<&'a AnswerDecl<'a>>,
+    pub(crate) static_files: &'a BTreeSet<String>,
+    /// Files of pages shown in place of others.
+    pub(crate) shown: BTreeSet<&'a str>,
+}
+
+/// A page under construction.
+struct PageUnderWay<'a> {
+    parts: PageParts,
+    names: BTreeMap<String, Operand>,
+    session_fields: Option<SessionFields>,
+    calls: Vec<Call>,
+    stages: Vec<StageProgram>,
+    nodes: usize,
+    file: &'a PageFile<'a>,
+}
+
+impl<'a> Assembly<'_, 'a> {
+    /// Compiles a page; mistakes are reported.
+    pub(crate) fn page(&mut self, file: &'a PageFile<'a>) -> PageProgram {
+        let header = &file.header;
+        let mut page = PageUnderWay {
+            parts: PageParts::default(),
+            names: BTreeMap::new(),
+            session_fields: None,
+            calls: Vec::new(),
+            stages: Vec::new(),
+            nodes: 0,
+            file,
+        };
+        if header.session != SessionUse::None {
+            let int = FieldType::Scalar(Type::Int);
+            let present = page.parts.field("session.present", int.clone());
+            let user = page.parts.field("session.userid", int);
+            page.session_fields = Some(SessionFields { present, user });
+            page.names
+                .insert("session".to_owned(), Operand::Session { present, user });
+        }
+        let (params, list_params) = declare_params(header, &mut page);
+        self.stages(&mut page);
+        PageProgram {
+            name: file.file_name.trim_end_matches(".html").to_owned(),
+            routes: header
+                .routes
+                .iter()
+                .map(|(route, _)| route.clone())
+                .collect(),
+            session: header.session,
+            session_fields: page.session_fields,
+            content_type: header.content_type.clone(),
+            params,
+            list_params,
+            fields: page.parts.fields,
+            calls: page.calls,
+            stages: page.stages,
+            texts: page.parts.texts.into_bytes(),
+            tables: page.parts.tables,
+            header_names: page.parts.header_names,
+        }
+    }
+
+    /// Compiles all steps, each stage as far as its call, and the template.
+    fn stages(&mut self, page: &mut PageUnderWay<'a>) {
+        let header = &page.file.header;
+        let mut steps = header.steps.iter().peekable();
+        // The step that has given the answer, after which nothing is to follow.
+        let mut answered: Option<&Step<'a>> = None;
+        loop {
+            let file = page.file;
+            let mut call = None;
+            let origin = Origin {
+                start: file.template,
+                exact: true,
+            };
+            let names = page.names.clone();
+            let mut compiler = Compiler::new(
+                self.library,
+                self.report,
+                self.fragments,
+                &mut page.parts,
+                names,
+                origin,
+            );
+            compiler.nodes = page.nodes;
+            let mut answers = Answers {
+                pages: self.pages,
+                shown: &mut self.shown,
+            };
+            if page.stages.is_empty() && header.session == SessionUse::Required {
+                match (self.missing, page.session_fields) {
+                    (Some(missing), Some(fields)) => {
+                        answers.require_session(&mut compiler, missing, fields)
+                    }
+                    _ => {
+                        let hint = "[session] missing = { page = \"login.html\" }";
+                        let message = "service.toml does not say what to answer without a session";
+                        compiler.error(header.place, message, hint);
+                    }
+                }
+            }
+            for step in steps.by_ref() {
+                if let Some(before) = answered.replace(step)
+                    && matches!(
+                        before.kind,
+                        StepKind::Redirect { .. } | StepKind::File { .. }
+                    )
+                {
+                    compiler.error(
+                        step.place,
+                        "the answer has been given before this step",
+                        "a redirect or file comes last",
+                    );
+                }
+                if let StepKind::Call(declaration) = &step.kind {
+                    let _ = request(&mut compiler, declaration);
+                    call = Some(declaration);
+                    break;
+                }
+                let _ = answers.step(&mut compiler, step, page.session_fields, self.static_files);
+            }
+            if call.is_none() {
+                let has_body = !matches!(
+                    answered.map(|step| &step.kind),
+                    Some(StepKind::Redirect { .. } | StepKind::File { .. })
+                );
+                page_body(&mut compiler, file, has_body);
+            }
+            page.nodes = compiler.nodes;
+            let stage = std::mem::replace(&mut compiler.stage, Stage::new());
+            drop(compiler);
+            let call_index = call.is_some().then_some(page.calls.len());
+            page.stages.push(stage.finish(self.fragments, call_index));
+            let Some(declaration) = call else { break };
+            let gets = header.routes.iter().all(|(route, _)| route.method == "GET");
+            self.declare_result(page, declaration, gets);
+        }
+    }
+
+    /// Adds the fields of a call's answer.
+    fn declare_result(
+        &mut self,
+        page: &mut PageUnderWay<'a>,
+        declaration: &CallDecl<'a>,
+        gets: bool,
+    ) {
+        let CallDecl {
+            backend,
+            result_name,
+            columns,
+            ..
+        } = declaration;
+        let name = &result_name.value;
+        if page.names.contains_key(name) {
+            self.report.error(
+                result_name.place,
+                format!("the name `{name}` is taken already"),
+                "",
+            );
+        }
+        let backend = find_backend(self.backends, &backend.value, backend.place, self.report);
+        let status_name = format!("{name}.status");
+        let (result, status, operand);
+        if declaration.one_row {
+            let mut names = BTreeMap::new();
+            let mut fields = Vec::new();
+            for (column, kind) in columns {
+                if column == "status" {
+                    let hint = "`status` is the backend's status";
+                    self.report.error(
+                        result_name.place,
+                        "a column of one row cannot be named `status`",
+                        hint,
+                    );
+                }
+                let field = page
+                    .parts
+                    .field(format!("{name}.{column}"), FieldType::Scalar(*kind));
+                fields.push(field);
+                names.insert(column.clone(), Operand::Field { field, kind: *kind });
+            }
+            let field = page.parts.field(status_name, FieldType::Scalar(Type::Int));
+            names.insert(
+                "status".to_owned(),
+                Operand::Field {
+                    field,
+                    kind: Type::Int,
+                },
+            );
+            operand = Operand::Record(Rc::new(names));
+            (result, status) = (CallResult::Row(fields), field);
+        } else {
+            let field = page
+                .parts
+                .field(name.clone(), FieldType::List(columns.clone()));
+            let status_field = page.parts.field(status_name, FieldType::Scalar(Type::Int));
+            operand = Operand::List(Rc::new(List {
+                items: Items::Field(field),
+                columns: columns.clone(),
+                status: Some(status_field),
+            }));
+            (result, status) = (CallResult::Rows(field), status_field);
+        }
+        page.names.insert(name.clone(), operand);
+        page.calls.push(Call {
+            backend: backend.unwrap_or(0),
+            columns: columns.len() as u16,
+            result,
+            status,
+            idempotent: declaration.retry.unwrap_or(gets),
+        });
+    }
+}
+
+/// Makes the fields of parameters.
+fn declare_params(
+    header: &Header<'_>,
+    page: &mut PageUnderWay<'_>,
+) -> (Vec<Param>, Vec<ListParam>) {
+    let (mut params, mut list_params) = (Vec::new(), Vec::new());
+    for param in &header.params {
+        let name = &param.name.value;
+        let carriers = param.carriers.clone();
+        match &param.kind {
+            ParamKind::Scalar {
+                wire_name,
+                kind,
+                default,
+            } => {
+                let field_kind = kind.field_type();
+                let field = page
+                    .parts
+                    .field(name.clone(), FieldType::Scalar(field_kind));
+                page.names.insert(
+                    name.clone(),
+                    Operand::Field {
+                        field,
+                        kind: field_kind,
+                    },
+                );
+                params.push(Param {
+                    wire_name: wire_name.clone(),
+                    carriers,
+                    kind: kind.clone(),
+                    default: default.clone(),
+                    field,
+                });
+            }
+            ParamKind::List {
+                columns,
+                min_items,
+                max_items,
+            } => {
+                let named: Vec<(String, Type)> = (columns.iter())
+                    .map(|(name, _, kind)| (name.clone(), kind.field_type()))
+                    .collect();
+                let field = page
+                    .parts
+                    .field(name.clone(), FieldType::List(named.clone()));
+                let list = List {
+                    items: Items::Field(field),
+                    columns: named,
+                    status: None,
+                };
+                page.names
+                    .insert(name.clone(), Operand::List(Rc::new(list)));
+                let on_wire = |(_, wire_name, kind): &(String, String, ParamType)| {
+                    (wire_name.clone(), kind.clone())
+                };
+                list_params.push(ListParam {
+                    carriers,
+                    columns: columns.iter().map(on_wire).collect(),
+                    min_items: *min_items,
+                    max_items: *max_items,
+                    field,
+                });
+            }
+        }
+    }
+    (params, list_params)
+}
+
+/// Compiles the page's own template; a page that answers otherwise has none.
+fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &PageFile<'a>, has_body: bool) {
+    if has_body {
+        if let Some(Some(template)) = compiler.library.get(file.path) {
+            compiler.page_template(file.path, template);
+        }
+    } else {
+        let text = &file.template.text[file.template.offset..];
+        let blank = text.len() - text.trim_start().len();
+        if blank < text.len() {
+            let place = Place {
+                offset: file.template.offset + blank,
+                ..file.template
+            };
+            let hint = "a page that redirects or answers with a file has no template";
+            compiler.error(place, "this is never shown", hint);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The compiler's state while it walks a template.
+//!
+//! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in
+//! place of values: what is known at load is done at load, so includes, blocks and macros are
+//! expanded where they are used, and a branch on a constant leaves nothing behind.
+
+use super::build::{Fragments, PageParts, Stage};
+use super::scope::Scope;
+use super::value::Operand;
+use crate::diagnostic::{Place, Report, Reported};
+use crate::source::template::{Library, Origin};
+use minijinja::machinery::ast::{self, Spanned};
+use std::collections::BTreeMap;
+
+pub(crate) type Result<T> = std::result::Result<T, Reported>;
+
+/// A macro's definition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MacroDefinition<'a> {
+    pub(crate) definition: &'a ast::Macro<'a>,
+    pub(crate) origin: Origin<'a>,
+    pub(crate) closure: usize,
+}
+
+/// A block's versions, the one that counts first, and which of them is being compiled.
+#[derive(Debug, Default)]
+pub(crate) struct BlockVersions<'a> {
+    pub(crate) versions: Vec<(&'a ast::Block<'a>, Origin<'a>)>,
+    pub(crate) current: usize,
+}
+
+/// Compiles templates into a stage.
+pub(crate) struct Compiler<'r, 'a> {
+    pub(crate) library: &'a Library<'a>,
+    pub(crate) report: &'r mut Report,
+    pub(crate) fragments: &'r mut Fragments,
+    pub(crate) page: &'r mut PageParts,
+    pub(crate) stage: Stage,
+    pub(crate) scope: Scope,
+    pub(crate) origin: Origin<'a>,
+    pub(crate) macros: Vec<MacroDefinition<'a>>,
+    /// Macros under way, to find those that call themselves.
+    pub(crate) expanding: Vec<&'a ast::Macro<'a>>,
+    pub(crate) blocks: BTreeMap<&'a str, BlockVersions<'a>>,
+    pub(crate) current_block: Option<&'a str>,
+    /// Templates under way, to find those that include themselves.
+    pub(crate) including: Vec<&'a str>,
+    /// Whether the template under way has met an `extends`.
+    pub(crate) extended: Option<&'a str>,
+    pub(crate) depth: usize,
+    /// The depth of statements that are within no other in their template.
+    pub(crate) top_depth: usize,
+    /// Nodes of syntax trees compiled; shared by the stages of a page.
+    pub(crate) nodes: usize,
+    /// Whether the page has been refused for its size.
+    pub(crate) exhausted: bool,
+}
+
+/// Deepest nesting, includes and macros counted.
+const DEPTH_MAX: usize = 100;
+/// Most nodes compiled for a page.
+const NODES_MAX: usize = 200_000;
+
+impl<'r, 'a> Compiler<'r, 'a> {
+    pub(super) fn new(
+        library: &'a Library<'a>,
+        report: &'r mut Report,
+        fragments: &'r mut Fragments,
+        page: &'r mut PageParts,
+        names: BTreeMap<String, Operand>,
+        origin: Origin<'a>,
+    ) -> Compiler<'r, 'a> {
+        Compiler {
+            library,
+            report,
+            fragments,
+            page,
+            stage: Stage::new(),
+            scope: Scope::new(names),
+            origin,
+            macros: Vec::new(),
+            expanding: Vec::new(),
+            blocks: BTreeMap::new(),
+            current_block: None,
+            including: Vec::new(),
+            extended: None,
+            depth: 0,
+            top_depth: 0,
+            nodes: 0,
+            exhausted: false,
+        }
+    }
+
+    pub(super) fn error(
+        &mut self,
+        place: Place<'a>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Reported {
+        self.report.error(place, message, hint)
+    }
+
+    pub(super) fn at<T>(&self, node: &Spanned<T>) -> Place<'a> {
+        self.origin.at(node.span())
+    }
+
+    /// Goes one level deeper, unless the page has become too deep or too large.
+    pub(super) fn nested<T>(
+        &mut self,
+        place: Place<'a>,
+        inside: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if self.exhausted {
+            return Err(Reported);
+        }
+        self.nodes += 1;
+        if self.nodes > NODES_MAX || self.stage.is_too_large() {
+            self.exhausted = true;
+            let hint = "do templates or macros use each other more often than needed?";
+            return Err(self.error(place, "the page becomes too large here", hint));
+        }
+        if self.depth >= DEPTH_MAX {
+            return Err(self.error(place, "templates and macros nest too deep here", ""));
+        }
+        self.depth += 1;
+        let result = inside(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Runs with another origin.
+    pub(super) fn with_origin<T>(
+        &mut self,
+        origin: Origin<'a>,
+        inside: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let around = std::mem::replace(&mut self.origin, origin);
+        let result = inside(self);
+        self.origin = around;
+        result
+    }
+
+    pub(super) fn unsupported(
+        &mut self,
+        place: Place<'a>,
+        what: &str,
+        hint: impl Into<String>,
+    ) -> Reported {
+        self.error(place, format!("{what} is not supported"), hint)
+    }
+}

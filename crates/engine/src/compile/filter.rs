@@ -1,0 +1,597 @@
+//! Filters and tests.
+
+use super::build::OpenBlock;
+use super::compiler::{Compiler, Result};
+use super::value::{List, Literal, Operand};
+use crate::diagnostic::{Place, did_you_mean};
+use crate::program::{
+    Arithmetic, Comparison, Concat, Conversion, Escape, For, Op, Replace, TextFunction, TextTest,
+    Type, Unary,
+};
+use minijinja::machinery::ast::{self, Expr, Spanned};
+use std::rc::Rc;
+
+/// The filters there are, by all their names.
+const FILTERS: [&str; 22] = [
+    "abs",
+    "capitalize",
+    "count",
+    "d",
+    "default",
+    "e",
+    "escape",
+    "first",
+    "float",
+    "int",
+    "join",
+    "last",
+    "length",
+    "lower",
+    "md5",
+    "replace",
+    "safe",
+    "string",
+    "title",
+    "trim",
+    "upper",
+    "urlencode",
+];
+
+/// The tests there are.
+const TESTS: [&str; 27] = [
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "even",
+    "false",
+    "float",
+    "ge",
+    "greaterthan",
+    "gt",
+    "in",
+    "int",
+    "integer",
+    "le",
+    "lessthan",
+    "lt",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "startingwith",
+    "string",
+    "true",
+    "undefined",
+    "iterable",
+];
+
+impl<'a> Compiler<'_, 'a> {
+    pub(super) fn filter(&mut self, node: &Spanned<ast::Filter<'_>>) -> Result<Operand> {
+        let place = self.origin.at(node.span());
+        let Some(expression) = &node.expr else {
+            return Err(self.error(place, "this filter has no value", ""));
+        };
+        let name = node.name;
+        let parameters: &[&str] = match name {
+            // Unnamed: MiniJinja takes these by position only.
+            "default" | "d" | "replace" => &["", ""],
+            "join" => &["d", "attribute"],
+            _ if FILTERS.contains(&name) => &[],
+            _ => {
+                let hint = match name {
+                    "tojson" | "items" | "map" | "select" | "selectattr" | "sort" | "groupby"
+                    | "batch" => {
+                        "pages show what backends answer; let the backend prepare it".to_owned()
+                    }
+                    _ => did_you_mean(name, FILTERS),
+                };
+                return Err(self.error(place, format!("there is no filter `{name}`"), hint));
+            }
+        };
+        let what = format!("the filter `{name}`");
+        let arguments = self.arguments(&what, parameters, &node.args, place)?;
+        if matches!(name, "default" | "d") {
+            return self.default_filter(expression, &arguments, place);
+        }
+        let value = self.expression(expression)?;
+        match name {
+            "length" | "count" => self.length_filter(value, place),
+            "first" | "last" if matches!(value, Operand::List(_)) => {
+                let Operand::List(list) = &value else {
+                    return Ok(value);
+                };
+                let position = if name == "first" {
+                    Operand::int(0)
+                } else {
+                    let length = self.length_of(list);
+                    self.integer_arithmetic(Arithmetic::Subtract, &length, &Operand::int(1))?
+                };
+                let position = self.register(&position);
+                self.item(&value, position)
+            }
+            "join" => self.join_filter(value, &arguments, place),
+            "abs" | "int" | "float" => self.number_filter(name, value, place),
+            "replace" => {
+                let (Some(from), Some(to)) = (arguments[0], arguments[1]) else {
+                    return Err(self.error(
+                        place,
+                        "replace takes what to replace and by what",
+                        "|replace(\"a\", \"b\")",
+                    ));
+                };
+                let (from, to) = (self.expression(from)?, self.expression(to)?);
+                self.replace_filter(value, from, to, place)
+            }
+            _ => self.text_filter(name, value, place),
+        }
+    }
+
+    pub(super) fn default_filter(
+        &mut self,
+        expression: &Expr<'_>,
+        arguments: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let value = self.optional(expression)?;
+        let lax = match arguments[1] {
+            None => false,
+            Some(lax) => match self.condition(lax)? {
+                Operand::Literal(literal) => literal.truth(),
+                _ => {
+                    return Err(self.error(
+                        place,
+                        "the second argument of `default` must be constant",
+                        "",
+                    ));
+                }
+            },
+        };
+        if value != Operand::Undefined && !(lax && value.scalar().is_some()) {
+            return Ok(value);
+        }
+        if let Operand::Literal(literal) = &value
+            && literal.truth()
+        {
+            return Ok(value);
+        }
+        if matches!(value, Operand::Undefined | Operand::Literal(_)) {
+            return match arguments[0] {
+                Some(other) => self.expression(other),
+                None => Ok(Operand::text("")),
+            };
+        }
+        let register = self.register(&value);
+        let condition = match value.scalar() {
+            Some((Type::Bool, _)) => register,
+            _ => self.stage.truth(register),
+        };
+        self.stage.open();
+        let other = match arguments[0] {
+            Some(other) => self.expression(other),
+            None => Ok(Operand::text("")),
+        };
+        let block = self.stage.close(self.fragments);
+        self.select(condition, (OpenBlock::default(), value), (block, other?))
+            .map_err(|reason| self.error(place, format!("this has no single type: {reason}"), ""))
+    }
+
+    pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
+        Ok(match &value {
+            Operand::List(list) => self.length_of(list),
+            Operand::Literal(Literal::Text { text, .. }) => {
+                Operand::int(text.chars().count() as i64)
+            }
+            Operand::Range { count, .. } => match &**count {
+                Operand::Literal(Literal::Int(count)) => Operand::int((*count).max(0)),
+                _ => {
+                    return Err(self.error(
+                        place,
+                        "the length of such a range is not supported",
+                        "",
+                    ));
+                }
+            },
+            value => match value.scalar() {
+                Some((Type::Text, _)) => {
+                    let from = self.register(value);
+                    let register = self
+                        .stage
+                        .other(Type::Int, |to| Op::TextLength(Unary { to, from }));
+                    Operand::register(register, Type::Int)
+                }
+                _ => {
+                    return Err(self.error(
+                        place,
+                        format!("{} has no length", value.describe()),
+                        "",
+                    ));
+                }
+            },
+        })
+    }
+
+    pub(super) fn number_filter(
+        &mut self,
+        name: &str,
+        value: Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        if value == Operand::Undefined {
+            return Ok(if name == "float" {
+                Operand::Literal(Literal::Float(0.0))
+            } else {
+                Operand::int(0)
+            });
+        }
+        let Some((kind, _)) = value.scalar() else {
+            return Err(self.error(place, format!("{} is no number", value.describe()), ""));
+        };
+        let from = self.register(&value);
+        let (register, kind) = match (name, kind) {
+            ("abs", Type::Int | Type::Float) => (
+                self.stage
+                    .other(kind, |to| Op::Absolute(Unary { to, from })),
+                kind,
+            ),
+            ("abs", _) => {
+                return Err(self.error(
+                    place,
+                    format!("{} is no number", value.describe()),
+                    "apply `|int` or `|float` first",
+                ));
+            }
+            ("int", Type::Int) | ("float", Type::Float) => return Ok(value),
+            ("int", Type::Float) => (self.stage.convert(Conversion::FloatToInt, from), Type::Int),
+            ("int", Type::Text) => (self.stage.convert(Conversion::TextToInt, from), Type::Int),
+            ("int", Type::Bool) => (self.stage.convert(Conversion::BoolToInt, from), Type::Int),
+            (_, Type::Text) => (
+                self.stage.convert(Conversion::TextToFloat, from),
+                Type::Float,
+            ),
+            (_, Type::Bool) => {
+                let from = self.stage.convert(Conversion::BoolToInt, from);
+                (
+                    self.stage.convert(Conversion::IntToFloat, from),
+                    Type::Float,
+                )
+            }
+            _ => return Ok(self.float(&value)),
+        };
+        Ok(Operand::register(register, kind))
+    }
+
+    pub(super) fn text_filter(
+        &mut self,
+        name: &str,
+        value: Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let value = self.printable(value, place)?;
+        let safe = value.is_safe();
+        let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
+        let (function, safe) = match name {
+            "upper" => (TextFunction::Upper, safe),
+            "lower" => (TextFunction::Lower, safe),
+            "capitalize" => (TextFunction::Capitalize, safe),
+            "trim" => (TextFunction::Trim, safe),
+            "title" => (TextFunction::Title, false),
+            "first" | "last" if !is_text => {
+                return Err(self.error(
+                    place,
+                    format!("{} has no {name} item", value.describe()),
+                    "",
+                ));
+            }
+            "first" => (TextFunction::First, false),
+            "last" => (TextFunction::Last, safe),
+            "urlencode" => (TextFunction::UrlEncode, false),
+            "md5" => (TextFunction::Md5, false),
+            "string" | "safe" => {
+                let safe = safe || name == "safe";
+                if let Operand::Literal(literal) = &value {
+                    let text = literal.print();
+                    return Ok(Operand::Literal(Literal::Text { text, safe }));
+                }
+                let register = self.text_register(&value);
+                return Ok(Operand::Register {
+                    register,
+                    kind: Type::Text,
+                    safe,
+                });
+            }
+            _ => return Ok(self.escaped(value)),
+        };
+        let from = self.text_register(&value);
+        let register = self.stage.text_function(function, from);
+        Ok(Operand::Register {
+            register,
+            kind: Type::Text,
+            safe,
+        })
+    }
+
+    /// A value's text, safe to print.
+    pub(super) fn escaped(&mut self, value: Operand) -> Operand {
+        if value.is_safe() {
+            return value;
+        }
+        if let Operand::Literal(literal) = &value {
+            let text = super::build::escape_literal(&literal.print(), Escape::Html).into();
+            return Operand::Literal(Literal::Text { text, safe: true });
+        }
+        let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
+        let mut register = self.text_register(&value);
+        if is_text {
+            register = self
+                .stage
+                .text_function(TextFunction::Escape(Escape::Html), register);
+        }
+        Operand::Register {
+            register,
+            kind: Type::Text,
+            safe: true,
+        }
+    }
+
+    pub(super) fn replace_filter(
+        &mut self,
+        value: Operand,
+        old: Operand,
+        new: Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let mut value = self.printable(value, place)?;
+        let old = self.printable(old, place)?;
+        let mut new = self.printable(new, place)?;
+        let safe = value.is_safe() || old.is_safe() || new.is_safe();
+        if safe {
+            // What is not safe itself becomes so first.
+            value = self.escaped(value);
+            new = self.escaped(new);
+        }
+        let (from, old, new) = (
+            self.text_register(&value),
+            self.text_register(&old),
+            self.text_register(&new),
+        );
+        let register = self
+            .stage
+            .other(Type::Text, |to| Op::Replace(Replace { to, from, old, new }));
+        Ok(Operand::Register {
+            register,
+            kind: Type::Text,
+            safe,
+        })
+    }
+
+    /// `list|join(", ")`, of plain values or of one column.
+    pub(super) fn join_filter(
+        &mut self,
+        value: Operand,
+        arguments: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let Operand::List(list) = &value else {
+            return Err(self.error(
+                place,
+                format!("`join` joins a list, not {}", value.describe()),
+                "",
+            ));
+        };
+        let column = match arguments[1] {
+            None => String::new(),
+            Some(attribute) => match self.expression(attribute)? {
+                Operand::Literal(Literal::Text { text, .. }) => text.to_string(),
+                _ => {
+                    return Err(self.error(
+                        place,
+                        "the attribute of `join` must be a constant text",
+                        "",
+                    ));
+                }
+            },
+        };
+        let Some(column) = list.columns.iter().position(|(name, _)| *name == column) else {
+            let columns = list.columns.iter().map(|(name, _)| name.as_str());
+            let hint = format!(
+                "|join(\", \", attribute=\"...\"); {}",
+                did_you_mean(&column, columns)
+            );
+            return Err(self.error(place, "`join` needs a column of the records", hint));
+        };
+        let separator = match arguments[0] {
+            None => Operand::text(""),
+            Some(separator) => {
+                let separator = self.expression(separator)?;
+                self.printable(separator, place)?
+            }
+        };
+        let safe = separator.is_safe();
+        Ok(self.joined(list.clone(), column as u16, &separator, safe))
+    }
+
+    pub(super) fn joined(
+        &mut self,
+        list: Rc<List>,
+        column: u16,
+        separator: &Operand,
+        safe: bool,
+    ) -> Operand {
+        let count = self.length_of(&list);
+        let count = self.register(&count);
+        let separator = self.text_register(separator);
+        let empty = self.register(&Operand::text(""));
+        let zero = self.register(&Operand::int(0));
+        let joined = self.stage.new_register(Type::Text);
+        self.stage.push(Op::Copy(Unary {
+            to: joined,
+            from: empty,
+        }));
+        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
+        self.stage.open();
+        let item = Operand::Column {
+            list,
+            column,
+            position,
+        };
+        let item = if safe { self.escaped(item) } else { item };
+        let item = self.text_register(&item);
+        let first = self.stage.compare(Comparison::Equal, index, zero);
+        let mut then = OpenBlock::default();
+        then.ops.push(Op::Copy(Unary {
+            to: joined,
+            from: item,
+        }));
+        self.stage.open();
+        let parts = vec![joined, separator, item];
+        let from = self
+            .stage
+            .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
+        self.stage.push(Op::Copy(Unary { to: joined, from }));
+        let otherwise = self.stage.close(self.fragments);
+        self.stage.push_if(first, then, otherwise, self.fragments);
+        let body = self.stage.close(self.fragments);
+        self.stage.push_for(
+            body,
+            OpenBlock::default(),
+            self.fragments,
+            |body, otherwise| For {
+                count,
+                filter: None,
+                position,
+                index,
+                length,
+                body,
+                otherwise,
+            },
+        );
+        Operand::Register {
+            register: joined,
+            kind: Type::Text,
+            safe,
+        }
+    }
+
+    pub(super) fn test(&mut self, node: &Spanned<ast::Test<'_>>) -> Result<Operand> {
+        let place = self.origin.at(node.span());
+        let name = node.name;
+        let takes_argument = matches!(
+            name,
+            "divisibleby"
+                | "eq"
+                | "equalto"
+                | "ne"
+                | "lt"
+                | "lessthan"
+                | "le"
+                | "gt"
+                | "greaterthan"
+                | "ge"
+                | "in"
+                | "startingwith"
+                | "endingwith"
+        );
+        if !TESTS.contains(&name) {
+            let hint = did_you_mean(name, TESTS);
+            return Err(self.error(place, format!("there is no test `{name}`"), hint));
+        }
+        let what = format!("the test `{name}`");
+        let parameters: &[&str] = if takes_argument { &[""] } else { &[] };
+        let arguments = self.arguments(&what, parameters, &node.args, place)?;
+        if matches!(name, "defined" | "undefined") {
+            let value = self.optional(&node.expr)?;
+            return Ok(Operand::bool(
+                (value == Operand::Undefined) == (name == "undefined"),
+            ));
+        }
+        let value = self.expression(&node.expr)?;
+        let kind = value.scalar().map(|(kind, _)| kind);
+        let other = match arguments.first() {
+            Some(Some(other)) if name == "in" => return self.contains(&value, other, place),
+            Some(Some(other)) => Some(self.expression(other)?),
+            Some(None) => return Err(self.error(place, format!("{what} takes an argument"), "")),
+            None => None,
+        };
+        let comparison = match name {
+            "eq" | "equalto" => Some(Comparison::Equal),
+            "ne" => Some(Comparison::NotEqual),
+            "lt" | "lessthan" => Some(Comparison::Less),
+            "le" => Some(Comparison::LessOrEqual),
+            "gt" | "greaterthan" => Some(Comparison::Greater),
+            "ge" => Some(Comparison::GreaterOrEqual),
+            _ => None,
+        };
+        match (comparison, &other) {
+            (Some(comparison), Some(other)) => self.compare(comparison, &value, other, place),
+            (_, Some(other)) if name == "divisibleby" => {
+                self.divisible(value, other.clone(), true, place)
+            }
+            (_, Some(other)) => {
+                let value = self.printable(value, place)?;
+                let other = self.printable(other.clone(), place)?;
+                let (left, right) = (self.text_register(&value), self.text_register(&other));
+                let test = if name == "startingwith" {
+                    TextTest::StartsWith
+                } else {
+                    TextTest::EndsWith
+                };
+                Ok(self.text_test(test, left, right))
+            }
+            _ => Ok(match name {
+                "even" | "odd" => {
+                    return self.divisible(value, Operand::int(2), name == "even", place);
+                }
+                "number" => {
+                    Operand::bool(matches!(kind, Some(Type::Int | Type::Float | Type::Bool)))
+                }
+                "integer" | "int" => Operand::bool(kind == Some(Type::Int)),
+                "float" => Operand::bool(kind == Some(Type::Float)),
+                "string" => Operand::bool(kind == Some(Type::Text)),
+                "boolean" => Operand::bool(kind == Some(Type::Bool)),
+                "none" => Operand::bool(value == Operand::None),
+                "iterable" => Operand::bool(
+                    matches!(value, Operand::List(_) | Operand::Range { .. })
+                        || kind == Some(Type::Text),
+                ),
+                "true" if kind == Some(Type::Bool) => value,
+                "false" if kind == Some(Type::Bool) => {
+                    let from = self.register(&value);
+                    Operand::register(
+                        self.stage
+                            .other(Type::Bool, |to| Op::Not(Unary { to, from })),
+                        Type::Bool,
+                    )
+                }
+                _ => Operand::bool(false),
+            }),
+        }
+    }
+
+    pub(super) fn divisible(
+        &mut self,
+        value: Operand,
+        by: Operand,
+        wanted: bool,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let is_int =
+            |operand: &Operand| operand.scalar().is_some_and(|(kind, _)| kind == Type::Int);
+        if !is_int(&value) || !is_int(&by) {
+            return Err(self.error(
+                place,
+                format!("{} is no integer", value.describe()),
+                "apply `|int` first",
+            ));
+        }
+        let rest = self.integer_arithmetic(Arithmetic::Remainder, &value, &by)?;
+        let comparison = if wanted {
+            Comparison::Equal
+        } else {
+            Comparison::NotEqual
+        };
+        self.compare(comparison, &rest, &Operand::int(0), place)
+    }
+}

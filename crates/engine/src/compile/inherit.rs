@@ -1,0 +1,351 @@
+//! Templates that use others: `extends` and blocks, `include`, `import` and macros.
+//!
+//! All of it is expanded where it is used, in the order in which MiniJinja would run it.
+
+use super::build::Sink;
+use super::compiler::{Compiler, MacroDefinition, Result};
+use super::scope::Frame;
+use super::value::{Literal, Operand};
+use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::source::template::{Origin, Template};
+use minijinja::machinery::ast::{self, Spanned, Stmt};
+
+impl<'a> Compiler<'_, 'a> {
+    /// Compiles a page's or an else page's template.
+    pub(super) fn page_template(&mut self, name: &'a str, template: &'a Template<'a>) {
+        let _ = self.template(name, template, self.origin.place(0));
+    }
+
+    /// What MiniJinja does with a template: its statements, then those of the one it extends.
+    pub(super) fn template(
+        &mut self,
+        name: &'a str,
+        template: &'a Template<'a>,
+        place: Place<'a>,
+    ) -> Result<()> {
+        let around_blocks = std::mem::take(&mut self.blocks);
+        let around_extended = self.extended.take();
+        let around_top_depth = std::mem::replace(&mut self.top_depth, self.depth + 1);
+        let around_including = self.including.len();
+        let mut result = Ok(());
+        let mut next = Some((name, template));
+        while let Some((name, template)) = next.take() {
+            if self.including.contains(&name) {
+                let chain = self.including.join(" -> ");
+                let message =
+                    format!("this template includes or extends itself: {chain} -> {name}");
+                result = Err(self.error(place, message, ""));
+                break;
+            }
+            self.including.push(name);
+            result = self.with_origin(template.origin, |this| {
+                this.collect_blocks(template.statements());
+                this.statements(template.statements());
+                Ok(())
+            });
+            if let Some(parent) = self.extended.take() {
+                self.stage.end_sink();
+                next = match self.library.get(parent) {
+                    Some(Some(template)) => Some((parent, template)),
+                    _ => None,
+                };
+            }
+        }
+        self.including.truncate(around_including);
+        self.top_depth = around_top_depth;
+        self.extended = around_extended;
+        self.blocks = around_blocks;
+        result
+    }
+
+    /// Adds the blocks of a template behind those of the templates that extend it.
+    pub(super) fn collect_blocks(&mut self, statements: &'a [Stmt<'a>]) {
+        for statement in statements {
+            match statement {
+                Stmt::Block(block) => {
+                    let versions = &mut self.blocks.entry(block.name).or_default().versions;
+                    versions.push((block, self.origin));
+                    self.collect_blocks(&block.body);
+                }
+                Stmt::ForLoop(node) => {
+                    self.collect_blocks(&node.body);
+                    self.collect_blocks(&node.else_body);
+                }
+                Stmt::IfCond(node) => {
+                    self.collect_blocks(&node.true_body);
+                    self.collect_blocks(&node.false_body);
+                }
+                Stmt::WithBlock(node) => self.collect_blocks(&node.body),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn extends_statement(&mut self, node: &'a Spanned<ast::Extends<'a>>) -> Result<()> {
+        let place = self.at(node);
+        if self.depth != self.top_depth {
+            let hint = "put it at the top of the template";
+            return Err(self.error(place, "`extends` stands within no other statement", hint));
+        }
+        if self.extended.is_some() {
+            return Err(self.error(place, "a template extends one other", ""));
+        }
+        let (name, template) = self.find_template(&node.name)?;
+        if template.is_none() {
+            return Err(Reported);
+        }
+        self.extended = Some(name);
+        self.stage.begin_sink(Sink::Discard);
+        Ok(())
+    }
+
+    pub(super) fn include_statement(&mut self, node: &'a Spanned<ast::Include<'a>>) -> Result<()> {
+        let found = self.template_name(&node.name);
+        if node.ignore_missing {
+            // Known at load: what is not there is left out.
+            if let Ok(name) = &found
+                && self.library.get(name).is_none()
+            {
+                return Ok(());
+            }
+        }
+        let (name, template) = self.find_template(&node.name)?;
+        let Some(template) = template else {
+            return Err(Reported);
+        };
+        // Macros of this file do not follow what the other sets.
+        let closure = self.scope.top().closure.take();
+        let block = self.current_block;
+        let place = self.at(node);
+        let result = self.nested(place, |this| this.template(name, template, place));
+        self.current_block = block;
+        self.scope.top().closure = closure;
+        result
+    }
+
+    /// Runs a file for the names it defines.
+    pub(super) fn import(&mut self, name: &'a ast::Expr<'a>, place: Place<'a>) -> Result<Frame> {
+        let (name, template) = self.find_template(name)?;
+        let Some(template) = template else {
+            return Err(Reported);
+        };
+        self.stage.begin_sink(Sink::Discard);
+        self.scope.frames.push(Frame::default());
+        let block = self.current_block;
+        let result = self.nested(place, |this| this.template(name, template, place));
+        self.current_block = block;
+        let frame = self.scope.frames.pop();
+        self.stage.end_sink();
+        result.map(|()| frame.unwrap_or_default())
+    }
+
+    pub(super) fn names_import_statement(
+        &mut self,
+        node: &'a Spanned<ast::FromImport<'a>>,
+    ) -> Result<()> {
+        let place = self.at(node);
+        let imported = self.import(&node.expr, place);
+        for (name, alias) in &node.names {
+            let (ast::Expr::Var(name), ast::Expr::Var(target)) =
+                (name, alias.as_ref().unwrap_or(name))
+            else {
+                continue;
+            };
+            let operand = match &imported {
+                Err(Reported) => Operand::Poison,
+                Ok(frame) => frame.locals.get(name.id).cloned().unwrap_or_else(|| {
+                    let hint = did_you_mean(name.id, frame.locals.keys().map(String::as_str));
+                    let place = self.at(name);
+                    self.error(
+                        place,
+                        format!("the file does not define `{}`", name.id),
+                        hint,
+                    );
+                    Operand::Poison
+                }),
+            };
+            self.scope.set(target.id, operand);
+        }
+        imported.map(|_| ())
+    }
+
+    /// The name of a template, which must be known at load.
+    pub(super) fn template_name(&mut self, name: &ast::Expr<'_>) -> Result<String> {
+        let place = self.place_of(name);
+        match self.expression(name)? {
+            Operand::Literal(Literal::Text { text, .. }) => Ok(text.to_string()),
+            _ => {
+                let hint = "{% include \"name.html\" %}; choose between several with `if`";
+                Err(self.error(place, "the name of a template must be constant", hint))
+            }
+        }
+    }
+
+    #[allow(clippy::type_complexity)]
+    pub(super) fn find_template(
+        &mut self,
+        name: &ast::Expr<'_>,
+    ) -> Result<(&'a str, Option<&'a Template<'a>>)> {
+        let place = self.place_of(name);
+        let name = self.template_name(name)?;
+        let library = self.library;
+        // Pages are not for including: they are not there for MiniJinja's loader either.
+        let known = || library.names().filter(|name| !name.starts_with("pages/"));
+        match known().find(|known| *known == name) {
+            Some(known) => Ok((known, library.get(known).flatten())),
+            None => {
+                let hint = did_you_mean(&name, known());
+                Err(self.error(place, format!("there is no templates/{name}"), hint))
+            }
+        }
+    }
+
+    pub(super) fn unknown_block(&mut self, name: &str, place: Place<'a>) -> Reported {
+        let hint = did_you_mean(name, self.blocks.keys().copied());
+        self.error(place, format!("there is no block `{name}`"), hint)
+    }
+
+    /// Writes the version of a block that counts.
+    pub(super) fn call_block(&mut self, name: &'a str, place: Place<'a>) -> Result<()> {
+        let Some(block) = self.blocks.get(name) else {
+            return Err(self.unknown_block(name, place));
+        };
+        let (version, origin) = block.versions[block.current];
+        if block.versions.len() == 1 && version.required {
+            return Err(self.error(
+                place,
+                format!("the block `{name}` is required"),
+                "define it in the page",
+            ));
+        }
+        self.block_version(name, version, origin, place)
+    }
+
+    pub(super) fn super_block(&mut self, place: Place<'a>) -> Result<()> {
+        let Some(name) = self.current_block else {
+            return Err(self.error(place, "`super()` is for blocks", ""));
+        };
+        let Some(block) = self.blocks.get_mut(name) else {
+            return Err(self.error(place, "`super()` is for blocks", ""));
+        };
+        let Some(&(version, origin)) = block.versions.get(block.current + 1) else {
+            return Err(self.error(
+                place,
+                format!("no template that is extended has a block `{name}`"),
+                "",
+            ));
+        };
+        block.current += 1;
+        let result = self.block_version(name, version, origin, place);
+        if let Some(block) = self.blocks.get_mut(name) {
+            block.current -= 1;
+        }
+        result
+    }
+
+    pub(super) fn block_version(
+        &mut self,
+        name: &'a str,
+        version: &'a ast::Block<'a>,
+        origin: Origin<'a>,
+        place: Place<'a>,
+    ) -> Result<()> {
+        let around = self.current_block.replace(name);
+        let extended = self.extended.take();
+        self.scope.frames.push(Frame::default());
+        let result = self.nested(place, |this| {
+            this.with_origin(origin, |this| this.statements(&version.body));
+            Ok(())
+        });
+        self.scope.frames.pop();
+        self.extended = extended;
+        self.current_block = around;
+        result
+    }
+
+    /// Output of what `inside` writes, as a text.
+    pub(super) fn capture(
+        &mut self,
+        inside: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Operand> {
+        self.stage.begin_sink(Sink::Capture {
+            joined: None,
+            parts: Vec::new(),
+        });
+        let result = inside(self);
+        let captured = self.stage.captured(true, self.page);
+        result.map(|()| captured)
+    }
+
+    /// `super()` and `self.block()` as values.
+    pub(super) fn captured_block(
+        &mut self,
+        name: Option<&str>,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        self.capture(|this| match name {
+            None => this.super_block(place),
+            Some(name) => match this.blocks.get_key_value(name).map(|(name, _)| *name) {
+                Some(name) => this.call_block(name, place),
+                None => Err(this.unknown_block(name, place)),
+            },
+        })
+    }
+
+    /// Writes what a macro writes.
+    pub(super) fn expand_macro(
+        &mut self,
+        definition: MacroDefinition<'a>,
+        mut arguments: Vec<Operand>,
+        place: Place<'a>,
+    ) -> Result<()> {
+        if (self.expanding.iter()).any(|known| std::ptr::eq(*known, definition.definition)) {
+            let message = format!("the macro `{}` calls itself", definition.definition.name);
+            return Err(self.error(
+                place,
+                message,
+                "macros are expanded when the page is compiled",
+            ));
+        }
+        let base = Frame {
+            is_base: true,
+            ..Frame::default()
+        };
+        let body = Frame {
+            enclosed: Some(definition.closure),
+            ..Frame::default()
+        };
+        let frames = std::mem::replace(&mut self.scope.frames, vec![base, body]);
+        let block = self.current_block.take();
+        let extended = self.extended.take();
+        self.expanding.push(definition.definition);
+        let MacroDefinition {
+            definition, origin, ..
+        } = definition;
+        let result = self.nested(place, |this| {
+            this.with_origin(origin, |this| {
+                // From the last to the first, as MiniJinja takes them: a default sees the
+                // parameters after it.
+                let first_default = definition.args.len() - definition.defaults.len();
+                for (index, name) in definition.args.iter().enumerate().rev() {
+                    let mut operand = arguments.pop().unwrap_or(Operand::Undefined);
+                    if operand == Operand::Undefined && index >= first_default {
+                        operand = this
+                            .expression(&definition.defaults[index - first_default])
+                            .unwrap_or(Operand::Poison);
+                    }
+                    if let ast::Expr::Var(name) = name {
+                        this.scope.set(name.id, operand);
+                    }
+                }
+                this.statements(&definition.body);
+            });
+            Ok(())
+        });
+        self.expanding.pop();
+        self.extended = extended;
+        self.current_block = block;
+        self.scope.frames = frames;
+        result
+    }
+}

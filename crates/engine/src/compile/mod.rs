@@ -1,0 +1,133 @@
+//! From sources to programs.
+//!
+//! In the order of the work:
+//!
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`,
+//!   `expression`, `operator`, `access` and `filter` walk the syntax tree;
+//! - `build`: registers, blocks and fragments of a stage;
+//! - `assemble`, `answer`: stages, steps and pages.
+
+mod access;
+mod answer;
+mod assemble;
+mod branch;
+mod build;
+mod compiler;
+mod expression;
+mod filter;
+mod inherit;
+mod operator;
+mod scope;
+mod statement;
+mod value;
+
+use crate::diagnostic::{Diagnostic, Place, Report};
+use crate::program::{PageProgram, Route, Segment, Service};
+use crate::source::template::Library;
+use crate::source::{PageFile, Sources, config, header};
+use assemble::Assembly;
+use build::Fragments;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Compiles a service.
+///
+/// # Errors
+/// All mistakes, and the warnings with them, by file and position.
+pub fn compile(sources: &Sources) -> Result<Service, Vec<Diagnostic>> {
+    let mut report = Report::default();
+    let file = |name: &'static str, text| Place {
+        file: name,
+        text,
+        offset: 0,
+    };
+    let service_file = match sources.files.get("service.toml") {
+        Some(text) => config::read(text, &mut report),
+        None => {
+            report.error(
+                file("service.toml", ""),
+                "there is no service.toml",
+                "an empty one will do",
+            );
+            config::read("", &mut report)
+        }
+    };
+
+    let mut library = Library::default();
+    let mut pages = Vec::new();
+    for (path, text) in &sources.files {
+        let start = Place {
+            file: path,
+            text,
+            offset: 0,
+        };
+        if let Some(name) = path.strip_prefix("templates/") {
+            library.add(name, start, &mut report);
+        } else if let Some(file_name) = path.strip_prefix("pages/") {
+            let Some((toml, offset)) = header::split(path, text, &mut report) else {
+                continue;
+            };
+            let template = Place { offset, ..start };
+            library.add(path, template, &mut report);
+            if let Some(header) = header::read(toml, &mut report) {
+                pages.push(PageFile {
+                    path,
+                    file_name,
+                    header,
+                    template,
+                });
+            }
+        }
+    }
+    check_routes(&pages, &mut report);
+
+    let mut fragments = Fragments::default();
+    let mut assembly = Assembly {
+        library: &library,
+        report: &mut report,
+        fragments: &mut fragments,
+        pages: &pages,
+        backends: &service_file.backends,
+        missing: service_file.missing.as_ref(),
+        static_files: &sources.static_files,
+        shown: BTreeSet::new(),
+    };
+    let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
+    let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
+    let shown = assembly.shown;
+    for page in &pages {
+        if page.header.routes.is_empty() && !shown.contains(page.path) {
+            let hint = "route = \"GET /...\", or name it in the `else` of a check";
+            report.warning(page.header.place, "this page is never shown", hint);
+        }
+    }
+    let failed = report.errors() > 0;
+    let diagnostics = report.into_sorted();
+    if failed {
+        return Err(diagnostics);
+    }
+    Ok(Service {
+        pages: programs,
+        fragments: fragments.list,
+        config: service_file.config,
+        backends: service_file.backends,
+        warnings: diagnostics,
+    })
+}
+
+/// No two pages answer to one method and path.
+fn check_routes(pages: &[PageFile<'_>], report: &mut Report) {
+    let mut known: BTreeMap<(&str, Vec<Option<&str>>), &str> = BTreeMap::new();
+    for page in pages {
+        for (route, place) in &page.header.routes {
+            let Route { method, segments } = route;
+            let shape = segments.iter().map(|segment| match segment {
+                Segment::Literal(text) => Some(text.as_str()),
+                Segment::Param(_) => None,
+            });
+            if let Some(other) = known.insert((method, shape.collect()), page.path) {
+                let message = format!("{other} answers to this route already");
+                report.error(*place, message, "a route belongs to one page");
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What the compiler knows of a value while it compiles: its type, whether it is safe to print, and
+//! where it will be.
+//!
+//! Operands are lazy: a field is loaded where it is used first. All values of a stage are
+//! immutable, so an operand means the same wherever it is used within the block it was made in.
+
+use crate::program::{FieldId, Register, Type};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A value known at load.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    /// A text; safe ones are not escaped again.
+    Text {
+        text: Rc<str>,
+        safe: bool,
+    },
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+impl Literal {
+    pub(crate) fn text(text: &str) -> Literal {
+        Literal::Text {
+            text: text.into(),
+            safe: false,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Type {
+        match self {
+            Literal::Text { .. } => Type::Text,
+            Literal::Int(_) => Type::Int,
+            Literal::Float(_) => Type::Float,
+            Literal::Bool(_) => Type::Bool,
+        }
+    }
+
+    /// As `if` sees it.
+    pub(crate) fn truth(&self) -> bool {
+        match self {
+            Literal::Text { text, .. } => !text.is_empty(),
+            Literal::Int(value) => *value != 0,
+            Literal::Float(value) => *value != 0.0,
+            Literal::Bool(value) => *value,
+        }
+    }
+
+    /// As output prints it, before escaping.
+    pub(crate) fn print(&self) -> Rc<str> {
+        match self {
+            Literal::Text { text, .. } => text.clone(),
+            Literal::Int(value) => value.to_string().into(),
+            Literal::Float(value) => minijinja::Value::from(*value).to_string().into(),
+            Literal::Bool(value) => if *value { "True" } else { "False" }.into(),
+        }
+    }
+}
+
+/// Where the items of a list are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Items {
+    /// In a list field; `columns` are its columns.
+    Field(FieldId),
+    /// In tables of constants, one a column.
+    Tables { tables: Vec<u16>, length: usize },
+}
+
+/// A list of records, or of plain values: those have one column named `""`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct List {
+    pub(crate) items: Items,
+    pub(crate) columns: Vec<(String, Type)>,
+    /// Int field with the backend's status, for rows of a call.
+    pub(crate) status: Option<FieldId>,
+}
+
+/// The registers of a loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LoopRegisters {
+    pub(crate) index: Register,
+    pub(crate) length: Register,
+}
+
+/// A value under compilation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operand {
+    Literal(Literal),
+    Register {
+        register: Register,
+        kind: Type,
+        safe: bool,
+    },
+    /// A scalar field.
+    Field {
+        field: FieldId,
+        kind: Type,
+    },
+    /// A column of an item of a list.
+    Column {
+        list: Rc<List>,
+        column: u16,
+        position: Register,
+    },
+    List(Rc<List>),
+    /// An item of a list of records.
+    Row {
+        list: Rc<List>,
+        position: Register,
+    },
+    /// Named values: the one row of a call.
+    Record(Rc<BTreeMap<String, Operand>>),
+    /// The session, by its fields.
+    Session {
+        present: FieldId,
+        user: FieldId,
+    },
+    /// `range(...)`: `count` integers from `start` in steps.
+    Range {
+        start: Box<Operand>,
+        step: i64,
+        count: Box<Operand>,
+    },
+    Loop(LoopRegisters),
+    /// Index of a macro.
+    Macro(usize),
+    Module(Rc<BTreeMap<String, Operand>>),
+    /// A function of the language itself.
+    Function(&'static str),
+    None,
+    Undefined,
+    /// Set on some of the paths that lead here.
+    Maybe,
+    /// Set to values on different paths that do not go together; the reason.
+    Conflict(Rc<str>),
+    /// Something already reported went wrong with it.
+    Poison,
+}
+
+impl Operand {
+    pub(crate) fn bool(value: bool) -> Operand {
+        Operand::Literal(Literal::Bool(value))
+    }
+
+    pub(crate) fn int(value: i64) -> Operand {
+        Operand::Literal(Literal::Int(value))
+    }
+
+    pub(crate) fn text(text: &str) -> Operand {
+        Operand::Literal(Literal::text(text))
+    }
+
+    pub(crate) fn register(register: Register, kind: Type) -> Operand {
+        Operand::Register {
+            register,
+            kind,
+            safe: false,
+        }
+    }
+
+    /// Type and safety of a value that fits a register.
+    pub(crate) fn scalar(&self) -> Option<(Type, bool)> {
+        Some(match self {
+            Operand::Literal(Literal::Text { safe, .. }) => (Type::Text, *safe),
+            Operand::Literal(literal) => (literal.kind(), false),
+            Operand::Register { kind, safe, .. } => (*kind, *safe),
+            Operand::Field { kind, .. } => (*kind, false),
+            Operand::Column { list, column, .. } => (list.columns[usize::from(*column)].1, false),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_safe(&self) -> bool {
+        self.scalar().is_some_and(|(_, safe)| safe)
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self {
+            Operand::List(_) | Operand::Range { .. } => "a list",
+            Operand::Row { .. } | Operand::Record(_) => "a record",
+            Operand::Session { .. } => "the session",
+            Operand::Loop(_) => "the loop",
+            Operand::Macro(_) => "a macro",
+            Operand::Module(_) => "an imported file",
+            Operand::Function(_) => "a function",
+            Operand::None => "none",
+            Operand::Undefined | Operand::Maybe | Operand::Conflict(_) | Operand::Poison => {
+                "undefined"
+            }
+            _ => self.scalar().map_or("a value", |(kind, _)| describe(kind)),
+        }
+    }
+}
+
+/// What a type is called in messages.
+pub(crate) fn describe(kind: Type) -> &'static str {
+    match kind {
+        Type::Text => "a text",
+        Type::Int => "an integer",
+        Type::Float => "a float",
+        Type::Bool => "a boolean",
+    }
+}

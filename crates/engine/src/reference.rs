@@ -1,0 +1,240 @@
+//! The page language as MiniJinja itself renders it.
+//!
+//! What executors write is compared with this. It shares nothing with the compiler but the sources:
+//! templates are rendered by MiniJinja, from values of its own.
+
+use crate::cohort::{Cohort, Column};
+use crate::diagnostic::Report;
+use crate::program::{FieldType, PageProgram, SessionUse};
+use crate::source::declaration::{AnswerDecl, StepKind};
+use crate::source::{Sources, config, header};
+use md5::{Digest, Md5};
+use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
+use minijinja::{AutoEscape, Environment};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rows that have a backend's status beside them.
+#[derive(Debug)]
+struct Rows {
+    rows: Vec<Value>,
+    status: Option<Value>,
+}
+
+impl Object for Rows {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str() {
+            Some("status") => self.status.clone(),
+            Some(_) => None,
+            None => self.rows.get(key.as_usize()?).cloned(),
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.rows.len())
+    }
+}
+
+/// A lane's fields as the names of a template: parameters, the session, results.
+pub fn lane_context(
+    program: &PageProgram,
+    cohort: &Cohort,
+    lane: usize,
+) -> BTreeMap<String, Value> {
+    let text = |view| Value::from(String::from_utf8_lossy(cohort.arena.get(view)).into_owned());
+    let scalar = |column: &Column, index: usize, is_flag: bool| match column {
+        Column::Text(views) => text(views[index]),
+        Column::Int(values) if is_flag => Value::from(values[index] != 0),
+        Column::Int(values) => Value::from(values[index]),
+        Column::List(_) => Value::UNDEFINED,
+    };
+    let mut context: BTreeMap<String, Value> = BTreeMap::new();
+    let mut records: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
+    let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (field, column) in program.fields.iter().zip(&cohort.fields) {
+        match (&field.kind, column) {
+            (FieldType::List(columns), Column::List(list)) => {
+                let span = list.spans[lane];
+                let rows = (span.start..span.start + span.length).map(|item| {
+                    let cell = |column: usize| scalar(&list.columns[column], item as usize, false);
+                    match &columns[..] {
+                        [(name, _)] if name.is_empty() => cell(0),
+                        columns => Value::from_pairs(
+                            columns
+                                .iter()
+                                .enumerate()
+                                .map(|(i, (name, _))| (name.clone(), cell(i))),
+                        ),
+                    }
+                });
+                lists.insert(&field.name, rows.collect());
+            }
+            _ => {
+                let value = scalar(column, lane, field.name == "session.present");
+                match field.name.split_once('.') {
+                    Some((record, name)) => {
+                        records.entry(record).or_default().insert(name, value);
+                    }
+                    None => {
+                        context.insert(field.name.clone(), value);
+                    }
+                }
+            }
+        }
+    }
+    for (name, rows) in lists {
+        let status = records
+            .remove(name)
+            .and_then(|mut record| record.remove("status"));
+        context.insert(name.to_owned(), Value::from_object(Rows { rows, status }));
+    }
+    for (name, record) in records {
+        let pairs = record
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        context.insert(name.to_owned(), Value::from_pairs(pairs));
+    }
+    context
+}
+
+/// What a page answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body; `None` for a page that redirects or answers with a file.
+    pub body: Option<String>,
+}
+
+/// Answers a request as the page file `pages/PAGE_FILE` says, by its steps and its template. The
+/// context has the results of all calls already: what a check does not know yet it cannot name.
+///
+/// # Errors
+/// What MiniJinja says.
+pub fn answer(
+    sources: &Sources,
+    page_file: &str,
+    context: &BTreeMap<String, Value>,
+) -> Result<Answer, minijinja::Error> {
+    let environment = environment(sources)?;
+    let mut report = Report::default();
+    let path = format!("pages/{page_file}");
+    let text = sources.files.get(&path).map_or("", String::as_str);
+    let (toml, offset) =
+        header::split(&path, text, &mut report).ok_or_else(|| not_compiled(&path))?;
+    let header = header::read(toml, &mut report).ok_or_else(|| not_compiled(&path))?;
+    let else_page = |answer: &AnswerDecl<'_>| {
+        let mut with = BTreeMap::new();
+        for (name, text) in &answer.with {
+            // Names of texts are not escaped: these go into templates as values.
+            let value = environment.render_named_str("with.txt", &text.value, value(context))?;
+            with.insert(name.value.clone(), Value::from(value));
+        }
+        Ok(Answer {
+            status: answer.status,
+            body: Some(template(&environment, sources, &answer.page.value, &with)?),
+        })
+    };
+    let present = context
+        .get("session")
+        .map(|session| session.get_attr("present"));
+    if header.session == SessionUse::Required
+        && !present.is_some_and(|p| p.is_ok_and(|p| p.is_true()))
+    {
+        let text = sources.files.get("service.toml").map_or("", String::as_str);
+        let service = config::read(text, &mut report);
+        return else_page(
+            &service
+                .missing
+                .ok_or_else(|| not_compiled("service.toml"))?,
+        );
+    }
+    let mut status = 200;
+    let mut has_body = true;
+    for step in &header.steps {
+        match &step.kind {
+            StepKind::Check { condition, answer } => {
+                let expression = environment.compile_expression(&condition.value)?;
+                if !expression.eval(value(context))?.is_true() {
+                    return else_page(answer);
+                }
+            }
+            StepKind::Head {
+                status: Some(set), ..
+            } => status = *set,
+            StepKind::Redirect { status: set, .. } => (status, has_body) = (*set, false),
+            StepKind::File { .. } => has_body = false,
+            _ => {}
+        }
+    }
+    let body = environment.render_named_str(&path, &text[offset..], value(context))?;
+    Ok(Answer {
+        status,
+        body: has_body.then_some(body),
+    })
+}
+
+/// Renders the template of a page file alone, as if none of its checks had failed.
+///
+/// # Errors
+/// What MiniJinja says.
+pub fn render(
+    sources: &Sources,
+    page_file: &str,
+    context: &BTreeMap<String, Value>,
+) -> Result<String, minijinja::Error> {
+    template(&environment(sources)?, sources, page_file, context)
+}
+
+fn not_compiled(path: &str) -> minijinja::Error {
+    let message = format!("{path} does not compile");
+    minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message)
+}
+
+/// MiniJinja as pages know it.
+fn environment(sources: &Sources) -> Result<Environment<'_>, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|name| match name {
+        "with.txt" => AutoEscape::None,
+        _ => AutoEscape::Html,
+    });
+    environment.add_filter("md5", |text: String| {
+        let digest = Md5::digest(text.as_bytes());
+        digest
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    });
+    for (path, text) in &sources.files {
+        if let Some(name) = path.strip_prefix("templates/") {
+            environment.add_template(name, text)?;
+        }
+    }
+    Ok(environment)
+}
+
+/// Renders the template of a page file.
+fn template(
+    environment: &Environment<'_>,
+    sources: &Sources,
+    page_file: &str,
+    context: &BTreeMap<String, Value>,
+) -> Result<String, minijinja::Error> {
+    let path = format!("pages/{page_file}");
+    let text = sources.files.get(&path).map_or("", String::as_str);
+    let split = header::split(&path, text, &mut Report::default());
+    let (_, offset) = split.ok_or_else(|| not_compiled(&path))?;
+    environment.render_named_str(&path, &text[offset..], value(context))
+}
+
+fn value(context: &BTreeMap<String, Value>) -> Value {
+    Value::from_pairs(
+        context
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    )
+}

@@ -1,0 +1,127 @@
+//! What the header of a page file declares: routes, parameters and steps, not yet compiled.
+
+use super::keys::Text;
+use crate::diagnostic::{Place, Report};
+use crate::program::{self, ParamType, Route, SessionUse, Type};
+
+/// A page's header.
+#[derive(Debug)]
+pub(crate) struct Header<'a> {
+    /// Where it begins.
+    pub(crate) place: Place<'a>,
+    pub(crate) routes: Vec<(Route, Place<'a>)>,
+    pub(crate) session: SessionUse,
+    pub(crate) content_type: String,
+    pub(crate) params: Vec<ParamDecl<'a>>,
+    pub(crate) steps: Vec<Step<'a>>,
+}
+
+/// A declared parameter.
+#[derive(Debug)]
+pub(crate) struct ParamDecl<'a> {
+    /// The name in the page.
+    pub(crate) name: Text<'a>,
+    pub(crate) carriers: Vec<program::Carrier>,
+    pub(crate) kind: ParamKind,
+}
+
+#[derive(Debug)]
+pub(crate) enum ParamKind {
+    Scalar {
+        wire_name: String,
+        kind: ParamType,
+        default: Option<String>,
+    },
+    List {
+        /// Name in the page (empty for plain values), wire name and type of each column.
+        columns: Vec<(String, String, ParamType)>,
+        min_items: u32,
+        max_items: u32,
+    },
+}
+
+/// An answer by another page: a check's, or the one for a missing session.
+#[derive(Debug)]
+pub(crate) struct AnswerDecl<'a> {
+    pub(crate) page: Text<'a>,
+    pub(crate) status: u16,
+    /// Variables of that page, by name.
+    pub(crate) with: Vec<(Text<'a>, Text<'a>)>,
+}
+
+/// One step, with its place.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) place: Place<'a>,
+    pub(crate) kind: StepKind<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) enum StepKind<'a> {
+    Call(CallDecl<'a>),
+    Check {
+        condition: Text<'a>,
+        answer: AnswerDecl<'a>,
+    },
+    SessionCreate {
+        user: Text<'a>,
+    },
+    SessionDestroy,
+    Redirect {
+        to: Text<'a>,
+        status: u16,
+    },
+    /// Headers or a status or both.
+    Head {
+        headers: Vec<(Text<'a>, Text<'a>)>,
+        status: Option<u16>,
+    },
+    File {
+        path: Text<'a>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct CallDecl<'a> {
+    pub(crate) backend: Text<'a>,
+    pub(crate) request: Text<'a>,
+    /// The name given to each item, and the list's.
+    pub(crate) each: Option<(Text<'a>, String, String)>,
+    pub(crate) result_name: Text<'a>,
+    pub(crate) columns: Vec<(String, Type)>,
+    /// `row` rather than `rows`.
+    pub(crate) one_row: bool,
+    pub(crate) retry: Option<bool>,
+}
+
+/// Whether a text may be a name in a template.
+pub(crate) fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Reports a name that cannot be used in templates.
+pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) {
+    let reserved = [
+        "session", "loop", "self", "super", "range", "true", "false", "none", "True", "False",
+        "None", "not", "and", "or", "in", "is", "if", "else",
+    ];
+    if !is_name(&name.value) {
+        let hint = "letters, digits and `_`; `name = \"...\"` gives another name on the wire";
+        report.error(
+            name.place,
+            format!("`{}` is no name for templates", name.value),
+            hint,
+        );
+    } else if reserved.contains(&name.value.as_str()) {
+        let hint = "choose another; `name = \"...\"` gives another name on the wire";
+        report.error(
+            name.place,
+            format!("the name `{}` is taken by the page language", name.value),
+            hint,
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
+
+use super::declaration::{Header, ParamKind, is_name};
+use super::keys::{Keys, Text, TomlText};
+use super::param::read_param;
+use super::step::read_step;
+use crate::diagnostic::{Place, Report};
+use crate::program::{self, Route, Segment, SessionUse};
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The line that begins and ends a header.
+const FENCE: &str = "+++";
+
+/// Splits a page file into its header and the offset where its template begins.
+pub(crate) fn split<'a>(
+    file: &'a str,
+    text: &'a str,
+    report: &mut Report,
+) -> Option<(TomlText<'a>, usize)> {
+    let place = Place {
+        file,
+        text,
+        offset: 0,
+    };
+    let hint = "a page begins with a header between two lines of +++; templates without one belong into templates/";
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or("");
+    if first.trim_end() != FENCE {
+        report.error(place, "the page has no header", hint);
+        return None;
+    }
+    let mut end = first.len();
+    for line in lines {
+        if line.trim_end() == FENCE {
+            let toml = TomlText {
+                file,
+                text,
+                start: first.len(),
+                end,
+            };
+            return Some((toml, end + line.len()));
+        }
+        end += line.len();
+    }
+    report.error(
+        place,
+        "the header does not end",
+        "add a line of +++ after it",
+    );
+    None
+}
+
+/// Reads a header. `None` where its TOML cannot be parsed.
+pub(crate) fn read<'a>(toml: TomlText<'a>, report: &mut Report) -> Option<Header<'a>> {
+    let table = toml.parse(report)?;
+    let known = ["route", "session", "content_type", "params", "step"];
+    let keys = Keys::new(toml, &table, 0, &known, report);
+    let mut header = Header {
+        place: keys.place,
+        routes: Vec::new(),
+        session: SessionUse::None,
+        content_type: "text/html; charset=utf-8".to_owned(),
+        params: Vec::new(),
+        steps: Vec::new(),
+    };
+    for text in keys.texts("route", report) {
+        if let Some(route) = read_route(&text, report) {
+            header.routes.push((route, text.place));
+        }
+    }
+    let uses = [
+        ("required", SessionUse::Required),
+        ("optional", SessionUse::Optional),
+    ];
+    header.session = keys.choice("session", &uses, report).unwrap_or_default();
+    if let Some(content_type) = keys.text("content_type", report) {
+        if content_type
+            .value
+            .bytes()
+            .any(|b| !(b' '..=b'~').contains(&b))
+        {
+            report.error(
+                content_type.place,
+                "this is no content type",
+                "such as \"text/plain\"",
+            );
+        }
+        header.content_type = content_type.value;
+    }
+    if let Some((params, _)) = keys.table("params", report) {
+        for (name, value) in Keys::entries(&toml, params) {
+            header.params.extend(read_param(&toml, name, value, report));
+        }
+    }
+    check_path_params(&header, report);
+    match keys.get("step").map(Spanned::get_ref) {
+        None => {}
+        Some(DeValue::Array(steps)) => {
+            for step in steps.iter() {
+                let DeValue::Table(table) = step.get_ref() else {
+                    let place = toml.place(step.span().start);
+                    report.error(place, "a step is a table", "[[step]]");
+                    continue;
+                };
+                header
+                    .steps
+                    .extend(read_step(toml, table, step.span().start, report));
+            }
+        }
+        Some(_) => {
+            report.error(
+                keys.place_of("step"),
+                "steps are a list of tables",
+                "[[step]]",
+            );
+        }
+    }
+    Some(header)
+}
+
+fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
+    let hint = "a method and a path, such as \"GET /users/{id}\"";
+    let Some((method, path)) = text.value.split_once(' ') else {
+        report.error(text.place, "this is no route", hint);
+        return None;
+    };
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    if !methods.contains(&method) {
+        let message = format!("`{method}` is no method of a page");
+        report.error(
+            text.place,
+            message,
+            format!("one of {}", methods.join(", ")),
+        );
+        return None;
+    }
+    let Some(path) = path.strip_prefix('/') else {
+        report.error(text.at(method.len() + 1), "a path begins with `/`", hint);
+        return None;
+    };
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        let name = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
+        let unfit = |b: u8| b <= b' ' || b"{}?#%".contains(&b);
+        segments.push(match name {
+            Some(name) if is_name(name) => Segment::Param(name.to_owned()),
+            None if !segment.bytes().any(unfit) => Segment::Literal(segment.to_owned()),
+            _ => {
+                report.error(
+                    text.place,
+                    format!("`{segment}` is no segment of a path"),
+                    hint,
+                );
+                return None;
+            }
+        });
+    }
+    Some(Route {
+        method: method.to_owned(),
+        segments,
+    })
+}
+
+/// Each path parameter stands in each route, and each `{name}` is a path parameter.
+fn check_path_params(header: &Header<'_>, report: &mut Report) {
+    let from_path: Vec<(&str, Place<'_>)> = (header.params.iter())
+        .filter(|param| param.carriers.contains(&program::Carrier::Path))
+        .filter_map(|param| match &param.kind {
+            ParamKind::Scalar { wire_name, .. } => Some((wire_name.as_str(), param.name.place)),
+            ParamKind::List { .. } => None,
+        })
+        .collect();
+    for (route, place) in &header.routes {
+        let mut seen: Vec<&str> = Vec::new();
+        for segment in &route.segments {
+            let Segment::Param(name) = segment else {
+                continue;
+            };
+            if seen.contains(&name.as_str()) {
+                report.error(*place, format!("`{{{name}}}` stands twice in the path"), "");
+            } else if !from_path.iter().any(|(wire_name, _)| wire_name == name) {
+                let hint = format!("{name} = {{ in = \"path\", type = \"text\" }}");
+                report.error(
+                    *place,
+                    format!("`{name}` is not declared as a path parameter"),
+                    hint,
+                );
+            }
+            seen.push(name);
+        }
+        for (name, place) in &from_path {
+            if !seen.contains(name) {
+                let message = format!("the route has no segment {{{name}}}");
+                report.error(
+                    *place,
+                    message,
+                    "a path parameter stands in every route of its page",
+                );
+            }
+        }
+    }
+}

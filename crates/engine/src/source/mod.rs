@@ -1,0 +1,29 @@
+//! Sources: the files of a service, read but not compiled.
+//!
+//! - `keys`: TOML, with the place of each mistake;
+//! - `config`: `service.toml`;
+//! - `declaration`: what a page's header says; `header`, `param` and `step` read it;
+//! - `page_file`: a page file, split into header and template;
+//! - `template`: MiniJinja's parser.
+
+pub(crate) mod config;
+pub(crate) mod declaration;
+pub(crate) mod header;
+pub(crate) mod keys;
+mod page_file;
+mod param;
+mod step;
+pub(crate) mod template;
+
+pub(crate) use page_file::PageFile;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files of a service, by their paths within its folder.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Texts: `service.toml`, `pages/*.html`, `templates/*.html`.
+    pub files: BTreeMap<String, String>,
+    /// Paths of static files, relative to `static/`.
+    pub static_files: BTreeSet<String>,
+}

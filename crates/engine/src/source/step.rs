@@ -1,0 +1,261 @@
+//! Steps as a page's header has them, read but not yet compiled.
+
+use super::declaration::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
+use super::keys::{Keys, Text, TomlText, is_token, text_of};
+use crate::diagnostic::Report;
+use crate::program::Type;
+use toml::de::DeTable;
+
+/// Reads who answers: the page under `page_key`, and `status` and `with`.
+pub(crate) fn read_answer<'a>(
+    keys: &Keys<'_, 'a>,
+    page_key: &str,
+    report: &mut Report,
+) -> Option<AnswerDecl<'a>> {
+    let hint = format!("{page_key} = \"message.html\" names a page file without a route");
+    let page = keys.required(page_key, &hint, report)?;
+    let status = keys.int("status", 200..=599, report).unwrap_or(200) as u16;
+    let mut with = Vec::new();
+    if let Some((table, _)) = keys.table("with", report) {
+        for (name, value) in Keys::entries(&keys.toml, table) {
+            check_name(&name, report);
+            match text_of(&keys.toml, value) {
+                Some(text) => with.push((name, text)),
+                None => {
+                    report.error(
+                        name.place,
+                        "values of `with` are strings",
+                        "they are templates, too",
+                    );
+                }
+            }
+        }
+    }
+    Some(AnswerDecl { page, status, with })
+}
+
+pub(crate) fn read_step<'a>(
+    toml: TomlText<'a>,
+    table: &DeTable<'a>,
+    offset: usize,
+    report: &mut Report,
+) -> Option<Step<'a>> {
+    let has = |key: &str| table.contains_key(key);
+    let known: &[&str] = if has("call") {
+        &["call", "request", "rows", "row", "each", "retry"]
+    } else if has("check") {
+        &["check", "else", "with", "status"]
+    } else if has("session") {
+        &["session", "user"]
+    } else if has("redirect") {
+        &["redirect", "status"]
+    } else if has("file") {
+        &["file"]
+    } else if has("headers") || has("status") {
+        &["headers", "status"]
+    } else {
+        let place = toml.place(offset);
+        let hint = "a step has one of: call, check, session, redirect, headers, status, file";
+        report.error(place, "this step does nothing", hint);
+        return None;
+    };
+    let keys = Keys::new(toml, table, offset, known, report);
+    let kind = match known[0] {
+        "call" => StepKind::Call(read_call(&keys, report)?),
+        "check" => StepKind::Check {
+            condition: keys.text("check", report)?,
+            answer: read_answer(&keys, "else", report)?,
+        },
+        "session" => {
+            if keys.choice("session", &[("create", true), ("destroy", false)], report)? {
+                let hint = "user = \"userid\", an expression for the user's number";
+                StepKind::SessionCreate {
+                    user: keys.required("user", hint, report)?,
+                }
+            } else {
+                if has("user") {
+                    report.error(
+                        keys.place_of("user"),
+                        "`user` is for session = \"create\"",
+                        "",
+                    );
+                }
+                StepKind::SessionDestroy
+            }
+        }
+        "redirect" => StepKind::Redirect {
+            to: keys.text("redirect", report)?,
+            status: keys.int("status", 300..=399, report).unwrap_or(303) as u16,
+        },
+        "file" => StepKind::File {
+            path: keys.text("file", report)?,
+        },
+        _ => StepKind::Head {
+            headers: read_headers(&keys, report),
+            status: keys
+                .int("status", 200..=599, report)
+                .map(|status| status as u16),
+        },
+    };
+    Some(Step {
+        place: keys.place,
+        kind,
+    })
+}
+
+fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, Text<'a>)> {
+    /// What the server itself says in every answer.
+    const SERVERS_OWN: [&str; 6] = [
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "connection",
+        "date",
+        "set-cookie",
+    ];
+    let mut headers = Vec::new();
+    let Some((table, _)) = keys.table("headers", report) else {
+        return headers;
+    };
+    for (name, value) in Keys::entries(&keys.toml, table) {
+        let lower = name.value.to_ascii_lowercase();
+        if name.value.is_empty() || !name.value.bytes().all(is_token) {
+            report.error(
+                name.place,
+                "this is no header name",
+                "RFC 9110, section 5.1",
+            );
+        } else if SERVERS_OWN.contains(&lower.as_str()) {
+            let hint = "the key content_type of the page sets its type";
+            report.error(
+                name.place,
+                format!("{} is set by the server", name.value),
+                hint,
+            );
+        }
+        match text_of(&keys.toml, value) {
+            Some(text) => headers.push((name, text)),
+            None => {
+                report.error(name.place, "a header's value is a string", "");
+            }
+        }
+    }
+    headers
+}
+
+fn read_call<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<CallDecl<'a>> {
+    let hint = "rows = \"name(column, column:int)\", or row = ... for exactly one row";
+    let one_row = keys.has("row");
+    if one_row && keys.has("rows") {
+        report.error(
+            keys.place_of("row"),
+            "a call has `row` or `rows`, not both",
+            hint,
+        );
+    }
+    let result = keys.required(if one_row { "row" } else { "rows" }, hint, report);
+    let request = keys.required("request", "request = \"...\", a template", report);
+    let each = match keys.text("each", report) {
+        None => None,
+        Some(text) => {
+            let parts: Vec<&str> = text.value.split_whitespace().collect();
+            match parts[..] {
+                [item, "in", list] if is_name(item) && is_name(list) => {
+                    let (item, list) = (item.to_owned(), list.to_owned());
+                    Some((text, item, list))
+                }
+                _ => {
+                    report.error(
+                        text.place,
+                        "`each` must be of the form \"item in list\"",
+                        "",
+                    );
+                    return None;
+                }
+            }
+        }
+    };
+    let retry = keys.bool("retry", report);
+    let backend = keys.text("call", report)?;
+    let result = result?;
+    let (name, columns) = read_columns(&result, hint, report)?;
+    if one_row && each.is_some() {
+        report.error(
+            keys.place_of("row"),
+            "a call for each item answers rows",
+            "rows = ...",
+        );
+    }
+    Some(CallDecl {
+        backend,
+        request: request?,
+        each,
+        result_name: Text {
+            value: name,
+            ..result
+        },
+        columns,
+        one_row,
+        retry,
+    })
+}
+
+/// Reads `name(col, col:int)`.
+fn read_columns(
+    text: &Text<'_>,
+    hint: &str,
+    report: &mut Report,
+) -> Option<(String, Vec<(String, Type)>)> {
+    let parts = text
+        .value
+        .trim()
+        .strip_suffix(')')
+        .and_then(|rest| rest.split_once('('));
+    let Some((name, list)) = parts else {
+        report.error(
+            text.place,
+            "this does not name rows and their columns",
+            hint,
+        );
+        return None;
+    };
+    let name = name.trim();
+    check_name(
+        &Text {
+            value: name.to_owned(),
+            ..text.clone()
+        },
+        report,
+    );
+    let mut columns: Vec<(String, Type)> = Vec::new();
+    for column in list.split(',') {
+        let (column, kind) = match column.trim().split_once(':') {
+            None => (column.trim(), Type::Text),
+            Some((column, kind)) => match kind.trim() {
+                "int" => (column.trim(), Type::Int),
+                "text" => (column.trim(), Type::Text),
+                other => {
+                    report.error(
+                        text.place,
+                        format!("a column is no `{other}`"),
+                        "int or text",
+                    );
+                    (column.trim(), Type::Text)
+                }
+            },
+        };
+        if !is_name(column) {
+            report.error(
+                text.place,
+                format!("`{column}` is no name of a column"),
+                hint,
+            );
+            return None;
+        }
+        if columns.iter().any(|(known, _)| known == column) {
+            report.error(text.place, format!("two columns are named `{column}`"), "");
+        }
+        columns.push((column.to_owned(), kind));
+    }
+    Some((name.to_owned(), columns))
+}

@@ -1,0 +1,3 @@
+//! Answers: heads, bodies and errors.
+
+pub(crate) mod response;

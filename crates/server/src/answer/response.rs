@@ -1,0 +1,340 @@
+//! Response: from a cohort's output to its clients (paper, section 3.2, *Response*).
+//!
+//! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
+//! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
+
+use crate::client::{Clients, Turn};
+use crate::flight::request::{AnswerForm, NO_TICKET, Request, Requests};
+use crate::host::statics::Wanted;
+use crate::observe::access_log::LogSink;
+use crate::observe::metrics::PageMetrics;
+use crate::site::{HeaderKind, Site, SiteSettings};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_engine::cohort::{LaneOutput, SessionChange};
+use rhythm_engine::program::SessionUse;
+use rhythm_engine::session::{Millis, SessionArray};
+use rhythm_net::{Port, Time};
+use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::Method;
+use rhythm_protocol::http::response::{
+    HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content, reason,
+};
+
+/// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
+/// simulation.
+pub type Random = Box<dyn FnMut() -> u128 + Send>;
+
+/// An answer, for log and metrics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) body_length: u64,
+}
+
+/// What answering lanes takes.
+pub(crate) struct Responder<'a> {
+    pub(crate) clients: &'a mut Clients,
+    pub(crate) requests: &'a mut Requests,
+    pub(crate) sessions: &'a SessionArray,
+    pub(crate) random: &'a mut Random,
+    pub(crate) date: &'a DateCache,
+    pub(crate) site: &'a Site,
+    pub(crate) page: usize,
+    pub(crate) metrics: &'a PageMetrics,
+    /// When the cohort was launched.
+    pub(crate) launched: Time,
+    /// How many lanes it has answered.
+    pub(crate) answered: u64,
+    pub(crate) log: Option<&'a mut LogSink>,
+}
+
+impl Responder<'_> {
+    /// Answers all lanes that are finished or failed and not answered yet. Whether any lane is
+    /// left.
+    pub(crate) fn answer_lanes(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
+        let mut headers = 0;
+        let mut left = false;
+        for lane in 0..cohort.len() {
+            let state = cohort.lanes[lane];
+            if state == LaneState::Active {
+                left = true;
+                continue;
+            }
+            let ticket = std::mem::replace(&mut cohort.tickets[lane], NO_TICKET);
+            let Some(request) = self.requests.take(ticket) else {
+                continue;
+            };
+            // Headers are in order of lanes.
+            let all = &cohort.output.headers;
+            while all
+                .get(headers)
+                .is_some_and(|&(of, ..)| (of as usize) < lane)
+            {
+                headers += 1;
+            }
+            let answered = match state {
+                LaneState::Failed(error) => self.failed(port, &request, error),
+                _ => self.finished(port, cohort, lane, headers, &request),
+            };
+            let now = self.clients.now;
+            let wait = self.launched.since(request.arrived).as_nanos() as u64;
+            self.metrics.queue_wait.record(wait, 1);
+            self.answered += 1;
+            self.metrics.answered(answered.status);
+            if let (Some(log), Some(line)) = (&mut self.log, &request.line) {
+                log.entry(
+                    line,
+                    answered,
+                    now.since(request.arrived),
+                    self.date.seconds(),
+                );
+            }
+        }
+        left
+    }
+
+    /// How an answer is to look and where it goes; `None` where the client is gone.
+    fn turn(&mut self, request: &Request) -> Option<(AnswerForm, Turn)> {
+        let (connection, sequence) = (request.connection, request.sequence);
+        let ends = self.clients.ends_with(connection, sequence)?;
+        let close = request.form.close || ends;
+        let form = AnswerForm {
+            close,
+            ..request.form
+        };
+        let turn = Turn {
+            connection,
+            sequence,
+            close,
+        };
+        Some((form, turn))
+    }
+
+    fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
+        self.metrics.lane_errors[error as usize].add(1);
+        let status = error.status();
+        self.error(port, request, status)
+    }
+
+    fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
+        if let Some((form, turn)) = self.turn(request) {
+            self.clients.answer(port, turn, |out| {
+                write_error(out, status, form, self.date, "", |_| {});
+            });
+        }
+        Answered {
+            status,
+            body_length: 0,
+        }
+    }
+
+    fn finished(
+        &mut self,
+        port: &mut dyn Port,
+        cohort: &Cohort,
+        lane: usize,
+        headers: usize,
+        request: &Request,
+    ) -> Answered {
+        let output = &cohort.output.lanes[lane];
+        let program = &self.site.service.pages[self.page];
+        let info = &self.site.pages[self.page];
+        let status = if output.status == 0 {
+            200
+        } else {
+            output.status
+        };
+        if output.session == SessionChange::Destroy
+            && let Some(session) = &request.session
+        {
+            self.sessions.destroy(session);
+        }
+        let Some((form, turn)) = self.turn(request) else {
+            return Answered {
+                status,
+                body_length: 0,
+            };
+        };
+        let cookie = match self.change_session(output, milliseconds(self.clients.now)) {
+            Ok(cookie) => cookie,
+            Err(error) => return self.failed(port, request, error),
+        };
+        let lane_headers = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
+            .take_while(|&&(of, ..)| of as usize == lane)
+            .filter_map(|&(_, name, value)| {
+                let kind = *info.header_kinds.get(usize::from(name))?;
+                let name = HeaderName::new(program.header_names.get(usize::from(name))?)?;
+                (kind != HeaderKind::Framing).then_some((kind, name, cohort.arena.get(value)))
+            });
+        let sets = |wanted| lane_headers.clone().any(|(kind, ..)| kind == wanted);
+        let settings = &self.site.settings;
+        let added = |head: &mut ResponseWriter<'_>| {
+            for (_, name, value) in lane_headers.clone() {
+                head.header(name, value);
+            }
+            if let Some(text) = &cookie {
+                write_cookie(head, settings, text);
+            }
+        };
+        if let Some(path) = output.file {
+            let Some(file) = self.site.statics.find(cohort.arena.get(path)) else {
+                return self.error(port, request, 404);
+            };
+            let wanted = Wanted {
+                form,
+                turn,
+                conditions: request
+                    .kept
+                    .as_ref()
+                    .map(|kept| kept.get())
+                    .unwrap_or_default(),
+                method: if form.head_only {
+                    Method::Head
+                } else {
+                    Method::Get
+                },
+            };
+            let private = program.session != SessionUse::None && !sets(HeaderKind::CacheControl);
+            let added = |head: &mut ResponseWriter<'_>| {
+                if private {
+                    no_store(head);
+                }
+                added(head);
+            };
+            let statics = &self.site.statics;
+            let (status, body_length) =
+                statics.answer(file, wanted, self.date, self.clients, port, added);
+            return Answered {
+                status,
+                body_length,
+            };
+        }
+        let has_body = !has_no_content(status) && !form.head_only;
+        let (clients, date, site) = (&mut *self.clients, self.date, self.site);
+        clients.answer(port, turn, |out| {
+            let mut head = ResponseWriter::new(out, status);
+            added(&mut head);
+            head.connection(!form.close, form.http10).date(date);
+            if info.replaces_fields {
+                if !sets(HeaderKind::ContentType) {
+                    head.content_type(&program.content_type);
+                }
+                if program.session != SessionUse::None && !sets(HeaderKind::CacheControl) {
+                    no_store(&mut head);
+                }
+            } else {
+                out.extend_from_slice(&info.fields);
+            }
+            if has_no_content(status) {
+                out.extend_from_slice(b"\r\n");
+            } else {
+                out.extend_from_slice(b"Content-Length: ");
+                let mut digits = itoa::Buffer::new();
+                out.extend_from_slice(digits.format(output.body_length).as_bytes());
+                out.extend_from_slice(b"\r\n\r\n");
+            }
+            if has_body {
+                cohort.output.stitch(lane, &site.service.fragments, out);
+            }
+        });
+        let body_length = if has_body {
+            u64::from(output.body_length)
+        } else {
+            0
+        };
+        Answered {
+            status,
+            body_length,
+        }
+    }
+
+    /// Does what the lane asks for with its session, and gives the cookie's new value.
+    fn change_session(
+        &mut self,
+        output: &LaneOutput,
+        now_ms: u64,
+    ) -> Result<Option<Vec<u8>>, LaneError> {
+        match output.session {
+            SessionChange::None => Ok(None),
+            SessionChange::Create(user) => {
+                let created = self.sessions.create(user, (self.random)(), now_ms);
+                let id = created.map_err(|_| LaneError::SessionsFull)?;
+                Ok(Some(id.to_text().to_vec()))
+            }
+            SessionChange::Destroy => Ok(Some(Vec::new())),
+        }
+    }
+}
+
+/// `Cache-Control: no-store` keeps what a session shows out of caches.
+fn no_store(head: &mut ResponseWriter<'_>) {
+    if let Some(name) = HeaderName::new("Cache-Control") {
+        head.header(name, b"no-store");
+    }
+}
+
+/// Sets the session's cookie, or with an empty text removes it.
+fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[u8]) {
+    if let Some(name) = HeaderName::new(&settings.cookie) {
+        head.set_cookie(&SetCookie {
+            name,
+            value: text,
+            max_age: text.is_empty().then_some(0),
+            http_only: true,
+            secure: settings.cookie_secure,
+            same_site: SameSite::Lax,
+        });
+    }
+}
+
+/// What the session array counts time in.
+pub(crate) fn milliseconds(now: Time) -> Millis {
+    now.as_nanos() / 1_000_000
+}
+
+/// Seconds after which a client may try again where the server had no room.
+const RETRY_SECONDS: u64 = 1;
+
+/// Writes an error answer: status and reason as a small page, with a sentence that may say more.
+pub(crate) fn write_error(
+    out: &mut Vec<u8>,
+    status: u16,
+    form: AnswerForm,
+    date: &DateCache,
+    detail: &str,
+    fields: impl FnOnce(&mut ResponseWriter<'_>),
+) {
+    let reason = reason(status);
+    let mut escaped = String::new();
+    for c in detail.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    let sentence = if escaped.is_empty() {
+        String::new()
+    } else {
+        format!("<p>{escaped}</p>\n")
+    };
+    let body = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
+         <title>{status} {reason}</title></head>\n<body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"
+    );
+    let mut head = ResponseWriter::new(out, status);
+    fields(&mut head);
+    if status == 503 {
+        head.retry_after(RETRY_SECONDS);
+    }
+    head.content_type("text/html; charset=utf-8")
+        .content_length(body.len() as u64)
+        .connection(!form.close, form.http10)
+        .date(date)
+        .end();
+    if !form.head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
+}

@@ -1,0 +1,4 @@
+//! The host path: what is answered without a cohort.
+
+pub(crate) mod admin;
+pub(crate) mod statics;

@@ -1,0 +1,263 @@
+//! Static files: held in memory, with all that is known of them ahead.
+//!
+//! A request never names a file of the disk: it names an entry of this table, so there is nothing
+//! outside it to be reached by dots and slashes.
+
+use crate::answer::response::write_error;
+use crate::client::{Clients, Turn};
+use crate::flight::request::AnswerForm;
+use rhythm_net::Port;
+use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
+use rhythm_protocol::http::date::{self, DateCache};
+use rhythm_protocol::http::request::{Method, RequestHead};
+use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A file as its owner gives it.
+#[derive(Clone, Debug)]
+pub struct StaticFile {
+    /// Its path below the folder of static files, with `/` between its parts and none in front.
+    pub path: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    /// When it last changed, if that is known.
+    pub modified: Option<SystemTime>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    path: String,
+    bytes: Arc<[u8]>,
+    content_type: String,
+    etag: String,
+    /// Seconds since 1970.
+    modified: Option<u64>,
+    modified_text: Option<[u8; 29]>,
+}
+
+/// The static files of a site.
+#[derive(Debug, Default)]
+pub struct Statics {
+    mount: String,
+    entries: Vec<Entry>,
+    by_path: HashMap<String, u32>,
+}
+
+impl Statics {
+    /// A table of these files, served under `mount`, such as `/static/`.
+    pub fn new(mount: &str, files: impl IntoIterator<Item = StaticFile>) -> Statics {
+        let mut statics = Statics {
+            mount: mount.to_owned(),
+            ..Statics::default()
+        };
+        if !statics.mount.ends_with('/') {
+            statics.mount.push('/');
+        }
+        for file in files {
+            let index = statics.entries.len() as u32;
+            statics.by_path.insert(file.path.clone(), index);
+            statics.entries.push(Entry::new(file));
+        }
+        statics
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Each file's index and the path under which it is served.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (u32, String)> {
+        (0..)
+            .zip(&self.entries)
+            .map(|(index, entry)| (index, format!("{}{}", self.mount, entry.path)))
+    }
+
+    /// A file by its path below the folder, as pages name it.
+    pub(crate) fn find(&self, path: &[u8]) -> Option<u32> {
+        let path = std::str::from_utf8(path).ok()?;
+        self.by_path
+            .get(path.strip_prefix('/').unwrap_or(path))
+            .copied()
+    }
+
+    /// The relative path that a request's path, decoded to `relative`, is under the mount.
+    pub(crate) fn mount(&self) -> &str {
+        &self.mount
+    }
+}
+
+impl Entry {
+    fn new(file: StaticFile) -> Entry {
+        let mut hasher = DefaultHasher::new();
+        file.bytes.hash(&mut hasher);
+        let modified = file
+            .modified
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let modified = modified.map(|since| since.as_secs());
+        let kind = mime_guess::from_path(&file.path).first_or_octet_stream();
+        let is_text = kind.type_() == "text"
+            || matches!(kind.subtype().as_str(), "javascript" | "json" | "xml");
+        let content_type = match kind.get_param("charset") {
+            None if is_text => format!("{kind}; charset=utf-8"),
+            _ => kind.to_string(),
+        };
+        Entry {
+            content_type,
+            etag: format!("\"{:016x}\"", hasher.finish()),
+            modified,
+            modified_text: modified.map(date::format),
+            bytes: file.bytes.into(),
+            path: file.path,
+        }
+    }
+}
+
+/// What a request says about the file it wants, kept while a page is being made that answers with a
+/// file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) form: AnswerForm,
+    pub(crate) turn: Turn,
+    pub(crate) conditions: Conditions<'a>,
+    pub(crate) method: Method,
+}
+
+impl<'a> Wanted<'a> {
+    /// What a request says.
+    pub(crate) fn of(
+        head: &RequestHead,
+        bytes: &'a [u8],
+        form: AnswerForm,
+        turn: Turn,
+    ) -> Wanted<'a> {
+        Wanted {
+            form,
+            turn,
+            conditions: Conditions::of(head, bytes),
+            method: head.method(),
+        }
+    }
+}
+
+impl Statics {
+    /// Answers with a file and gives status and body length. `fields` writes more headers.
+    pub(crate) fn answer(
+        &self,
+        index: u32,
+        wanted: Wanted<'_>,
+        date: &DateCache,
+        clients: &mut Clients,
+        port: &mut dyn Port,
+        fields: impl Fn(&mut ResponseWriter<'_>),
+    ) -> (u16, u64) {
+        let entry = &self.entries[index as usize];
+        let length = entry.bytes.len() as u64;
+        let validators = Validators {
+            etag: Some(entry.etag.as_bytes()),
+            last_modified: entry.modified,
+        };
+        let outcome = evaluate(
+            wanted.method,
+            &wanted.conditions,
+            &validators,
+            length,
+            date.seconds(),
+        );
+        let (status, range) = match outcome {
+            Outcome::NotModified => (304, 0..0),
+            Outcome::PreconditionFailed => (412, 0..0),
+            Outcome::Unsatisfiable => (416, 0..0),
+            Outcome::Parts(ranges) if ranges.as_slice().len() == 1 => {
+                let (first, last) = ranges.as_slice()[0];
+                (206, first as usize..last as usize + 1)
+            }
+            // Several ranges: the whole is a right answer, too (RFC 9110, section 14.2).
+            _ => (200, 0..entry.bytes.len()),
+        };
+        let Wanted { form, turn, .. } = wanted;
+        let body_length = range.len() as u64;
+        if status == 412 {
+            clients.answer(port, turn, |out| {
+                write_error(out, 412, form, date, "", |_| {});
+            });
+            return (412, 0);
+        }
+        let head = |out: &mut Vec<u8>| {
+            let mut head = ResponseWriter::new(out, status);
+            if status != 304 {
+                head.content_length(body_length);
+            }
+            if status != 304 && status != 416 {
+                head.content_type(&entry.content_type);
+            }
+            match status {
+                206 => {
+                    head.content_range(range.start as u64, range.end as u64 - 1, length);
+                }
+                416 => {
+                    head.content_range_unsatisfied(length);
+                }
+                _ => {}
+            }
+            let name = |name| HeaderName::new(name).expect("a token");
+            head.header(name("ETag"), entry.etag.as_bytes());
+            if let Some(text) = &entry.modified_text {
+                head.header(name("Last-Modified"), text);
+            }
+            if status == 200 {
+                head.header(name("Accept-Ranges"), b"bytes");
+            }
+            fields(&mut head);
+            head.connection(!form.close, form.http10).date(date).end();
+        };
+        if form.head_only || range.is_empty() {
+            clients.answer(port, turn, head);
+            return (status, 0);
+        }
+        let body = range.clone();
+        clients.answer_file(port, turn, head, &entry.bytes, body);
+        (status, body_length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_types_and_paths() {
+        let file = |path: &str| StaticFile {
+            path: path.into(),
+            bytes: b"x".to_vec(),
+            modified: None,
+        };
+        let statics = Statics::new("/s", [file("a/b.css"), file("c.png"), file("d")]);
+        let types: Vec<&str> = statics
+            .entries
+            .iter()
+            .map(|entry| entry.content_type.as_str())
+            .collect();
+        assert_eq!(
+            types,
+            [
+                "text/css; charset=utf-8",
+                "image/png",
+                "application/octet-stream"
+            ]
+        );
+        let paths: Vec<String> = statics.paths().map(|(_, path)| path).collect();
+        assert_eq!(paths, ["/s/a/b.css", "/s/c.png", "/s/d"]);
+        assert_eq!(statics.find(b"a/b.css"), Some(0));
+        assert_eq!(statics.find(b"/c.png"), Some(1));
+        assert_eq!(statics.find(b"../c.png"), None);
+    }
+}

@@ -1,0 +1,477 @@
+//! Parameters: from the query, the form, the path, cookies and headers straight into a lane's
+//! columns.
+//!
+//! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
+//! lists are remembered where they lie and stored when all are known to be there.
+
+use crate::site::routes::Captures;
+use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
+use rhythm_engine::program::{Carrier, PageProgram, Param, ParamType};
+use rhythm_protocol::http::head::Known;
+use rhythm_protocol::http::request::RequestHead;
+use rhythm_protocol::http::uri;
+
+/// Where a request's parameters are.
+pub(crate) struct Sources<'a> {
+    pub(crate) head: &'a RequestHead,
+    /// What the head was parsed from.
+    pub(crate) bytes: &'a [u8],
+    /// The form's content; empty where there is none.
+    pub(crate) form: &'a [u8],
+    /// Names and values of the route's parameters.
+    pub(crate) path_names: &'a [String],
+    pub(crate) captures: &'a Captures,
+}
+
+/// A parameter that is missing or not as the page declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadParameter {
+    /// Its name on the wire; empty: the request carries something that cannot be decoded.
+    pub(crate) name: String,
+    /// What is wrong with it, as the end of a sentence.
+    pub(crate) problem: &'static str,
+}
+
+impl BadParameter {
+    fn new(name: &str, problem: &'static str) -> BadParameter {
+        BadParameter {
+            name: name.to_owned(),
+            problem,
+        }
+    }
+}
+
+/// An item of a list, as it came.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    list: u16,
+    column: u16,
+    index: u32,
+    start: usize,
+    end: usize,
+}
+
+/// Memory kept from request to request.
+#[derive(Debug, Default)]
+pub(crate) struct ParamReader {
+    /// For each scalar, one more than the carrier of the value stored, in the order of its carriers; 0:
+    /// none yet.
+    found: Vec<u8>,
+    /// The pair at hand, decoded.
+    name: Vec<u8>,
+    value: Vec<u8>,
+    /// Items of lists, and their decoded values one after the other.
+    items: Vec<Item>,
+    values: Vec<u8>,
+}
+
+impl ParamReader {
+    /// Fills in the parameters of a lane.
+    ///
+    /// # Errors
+    /// The first one that is bad, or else missing. The lane must then be taken back.
+    pub(crate) fn read(
+        &mut self,
+        page: &PageProgram,
+        sources: &Sources<'_>,
+        has_others: bool,
+        cohort: &mut Cohort,
+        lane: usize,
+    ) -> Result<(), BadParameter> {
+        if page.params.is_empty() && page.list_params.is_empty() {
+            return Ok(());
+        }
+        self.found.clear();
+        self.found.resize(page.params.len(), 0);
+        self.items.clear();
+        self.values.clear();
+        let query = sources.head.query().of(sources.bytes);
+        for (carrier, encoded) in [(Carrier::Query, query), (Carrier::Form, sources.form)] {
+            for (name, value) in uri::pairs(encoded) {
+                self.pair(page, carrier, name, value, cohort, lane)?;
+            }
+        }
+        if has_others {
+            self.others(page, sources, cohort, lane)?;
+        }
+        for (param, found) in page.params.iter().zip(&self.found) {
+            if *found == 0 {
+                let default = param.default.as_ref();
+                let default =
+                    default.ok_or_else(|| BadParameter::new(&param.wire_name, "is missing"))?;
+                store(param, default.as_bytes(), cohort, lane)?;
+            }
+        }
+        self.lists(page, cohort, lane)
+    }
+
+    /// A pair of the query or the form.
+    fn pair(
+        &mut self,
+        page: &PageProgram,
+        carrier: Carrier,
+        raw_name: &[u8],
+        raw_value: &[u8],
+        cohort: &mut Cohort,
+        lane: usize,
+    ) -> Result<(), BadParameter> {
+        let undecodable = |_| BadParameter::new("", "cannot be decoded");
+        self.name.clear();
+        uri::decode_form(raw_name, &mut self.name).map_err(undecodable)?;
+        for (index, param) in page.params.iter().enumerate() {
+            if param.wire_name.as_bytes() != self.name {
+                continue;
+            }
+            let Some(rank) = rank(param, carrier) else {
+                continue;
+            };
+            self.value.clear();
+            (uri::decode_form(raw_value, &mut self.value))
+                .map_err(|_| BadParameter::new(&param.wire_name, "cannot be decoded"))?;
+            return found(
+                &mut self.found[index],
+                rank,
+                param,
+                &self.value,
+                cohort,
+                lane,
+            );
+        }
+        let Some((base, item)) = item_name(&self.name) else {
+            return Ok(());
+        };
+        for (list_index, list) in page.list_params.iter().enumerate() {
+            let column = list
+                .columns
+                .iter()
+                .position(|(name, _)| name.as_bytes() == base);
+            let Some(column) = column.filter(|_| list.carriers.contains(&carrier)) else {
+                continue;
+            };
+            let bad = |problem| BadParameter::new(&list.columns[column].0, problem);
+            let index = item.filter(|index| *index < list.max_items);
+            let index = index.ok_or_else(|| bad("has too many items"))?;
+            let start = self.values.len();
+            (uri::decode_form(raw_value, &mut self.values))
+                .map_err(|_| bad("cannot be decoded"))?;
+            self.items.push(Item {
+                list: list_index as u16,
+                column: column as u16,
+                index,
+                start,
+                end: self.values.len(),
+            });
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Parameters from path, cookies and headers.
+    #[cold]
+    fn others(
+        &mut self,
+        page: &PageProgram,
+        sources: &Sources<'_>,
+        cohort: &mut Cohort,
+        lane: usize,
+    ) -> Result<(), BadParameter> {
+        for (index, param) in page.params.iter().enumerate() {
+            let name = param.wire_name.as_str();
+            for (rank, carrier) in param.carriers.iter().enumerate() {
+                let value = match carrier {
+                    Carrier::Query | Carrier::Form => None,
+                    Carrier::Path => (sources.path_names.iter().position(|known| known == name))
+                        .and_then(|index| sources.captures.get(index)),
+                    Carrier::Cookie => (sources.head.known(Known::Cookie)).and_then(|cookies| {
+                        uri::cookie(cookies.of(sources.bytes), name.as_bytes())
+                    }),
+                    Carrier::Header => sources.head.values(sources.bytes, name).next(),
+                };
+                if let Some(value) = value {
+                    let rank = rank as u8 + 1;
+                    found(&mut self.found[index], rank, param, value, cohort, lane)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the lists.
+    fn lists(
+        &mut self,
+        page: &PageProgram,
+        cohort: &mut Cohort,
+        lane: usize,
+    ) -> Result<(), BadParameter> {
+        if page.list_params.is_empty() {
+            return Ok(());
+        }
+        self.items
+            .sort_unstable_by_key(|item| (item.list, item.column, item.index));
+        let mut rest = self.items.as_slice();
+        for (list_index, list) in page.list_params.iter().enumerate() {
+            let mut length = None;
+            let of_list = rest.partition_point(|item| usize::from(item.list) <= list_index);
+            let (items, others) = rest.split_at(of_list);
+            rest = others;
+            // All of it is checked before any of it is stored: the columns must keep one length.
+            for (column, (name, kind)) in list.columns.iter().enumerate() {
+                let bad = |problem| BadParameter::new(name, problem);
+                let of_column = items
+                    .iter()
+                    .filter(|item| usize::from(item.column) == column);
+                let mut count = 0;
+                for item in of_column {
+                    if item.index != count {
+                        return Err(bad("has a gap or an item twice"));
+                    }
+                    check(kind, &self.values[item.start..item.end]).map_err(bad)?;
+                    count += 1;
+                }
+                if *length.get_or_insert(count) != count {
+                    return Err(bad("has another number of items than its companions"));
+                }
+                if count < list.min_items {
+                    return Err(bad("has too few items"));
+                }
+            }
+            let Cohort { fields, arena, .. } = cohort;
+            let to = fields[usize::from(list.field)].list_mut();
+            let start = to.columns.first().map_or(0, Column::len) as u32;
+            for item in items {
+                let column = usize::from(item.column);
+                let kind = &list.columns[column].1;
+                push(
+                    kind,
+                    &self.values[item.start..item.end],
+                    &mut to.columns[column],
+                    arena,
+                );
+            }
+            to.spans[lane] = Span {
+                start,
+                length: length.unwrap_or(0),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// One more than the carrier's position among those of the parameter.
+fn rank(param: &Param, carrier: Carrier) -> Option<u8> {
+    let position = param.carriers.iter().position(|known| *known == carrier)?;
+    Some(position as u8 + 1)
+}
+
+/// Stores a value that was met, unless a better carrier had one.
+fn found(
+    known: &mut u8,
+    rank: u8,
+    param: &Param,
+    value: &[u8],
+    cohort: &mut Cohort,
+    lane: usize,
+) -> Result<(), BadParameter> {
+    if *known == rank {
+        return Err(BadParameter::new(&param.wire_name, "is given twice"));
+    }
+    if *known != 0 && *known < rank {
+        return Ok(());
+    }
+    *known = rank;
+    store(param, value, cohort, lane)
+}
+
+/// Checks a value and stores it in the lane's field.
+fn store(
+    param: &Param,
+    value: &[u8],
+    cohort: &mut Cohort,
+    lane: usize,
+) -> Result<(), BadParameter> {
+    let number = check(&param.kind, value)
+        .map_err(|problem| BadParameter::new(&param.wire_name, problem))?;
+    let field = &mut cohort.fields[usize::from(param.field)];
+    match param.kind {
+        ParamType::Int { .. } => field.set_int(lane, number),
+        _ => field.set_text(lane, cohort.arena.push(value)),
+    }
+    Ok(())
+}
+
+/// Appends a checked value to a list's column.
+fn push(kind: &ParamType, value: &[u8], column: &mut Column, arena: &mut Arena) {
+    match column {
+        Column::Int(values) => values.push(check(kind, value).unwrap_or(0)),
+        Column::Text(views) => views.push(arena.push(value)),
+        Column::List(_) => unreachable!("items of lists are scalars"),
+    }
+}
+
+/// `payee[3]` is item 3 of `payee`; an index that is no number within 32 bits is `None`.
+fn item_name(name: &[u8]) -> Option<(&[u8], Option<u32>)> {
+    let inner = name.strip_suffix(b"]")?;
+    let open = inner.iter().position(|byte| *byte == b'[')?;
+    let digits = &inner[open + 1..];
+    let plain = !digits.is_empty()
+        && digits.len() <= 9
+        && digits.iter().all(u8::is_ascii_digit)
+        && (digits.len() == 1 || digits[0] != b'0');
+    let index =
+        plain.then(|| (digits.iter()).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
+    Some((&inner[..open], index))
+}
+
+/// Whether a value is what its type says; an integer's value, else 0.
+fn check(kind: &ParamType, value: &[u8]) -> Result<i64, &'static str> {
+    match kind {
+        ParamType::Text {
+            min_length,
+            max_length,
+            one_of,
+        } => {
+            let text = uri::utf8(value).map_err(|_| "is not UTF-8")?;
+            let length = text.chars().count();
+            if length < *min_length as usize {
+                return Err("is too short");
+            }
+            if length > *max_length as usize {
+                return Err("is too long");
+            }
+            if !one_of.is_empty() && !one_of.iter().any(|allowed| allowed == text) {
+                return Err("is none of the values allowed");
+            }
+            Ok(0)
+        }
+        ParamType::Int { min, max } => {
+            let digits = value.strip_prefix(b"-").unwrap_or(value);
+            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+                return Err("is not an integer");
+            }
+            let number: Option<i64> = std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            (number.filter(|number| (*min..=*max).contains(number))).ok_or("is out of bounds")
+        }
+        ParamType::Decimal => is_decimal(value)
+            .then_some(0)
+            .ok_or("is not a decimal number"),
+        ParamType::Date => is_date(value).then_some(0).ok_or("is not a date"),
+    }
+}
+
+/// At most twelve digits, optionally a point and one or two digits.
+fn is_decimal(value: &[u8]) -> bool {
+    let point = value.iter().position(|byte| *byte == b'.');
+    let (whole, part) = match point {
+        Some(at) => (&value[..at], Some(&value[at + 1..])),
+        None => (value, None),
+    };
+    (1..=12).contains(&whole.len())
+        && whole.iter().all(u8::is_ascii_digit)
+        && part
+            .is_none_or(|part| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit))
+}
+
+/// `YYYY-MM-DD`, a day of the Gregorian calendar.
+fn is_date(value: &[u8]) -> bool {
+    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = *value else {
+        return false;
+    };
+    let number = |digits: &[u8]| -> Option<u32> {
+        digits.iter().try_fold(0, |sum, digit| {
+            digit
+                .is_ascii_digit()
+                .then(|| sum * 10 + u32::from(digit - b'0'))
+        })
+    };
+    let (Some(year), Some(month), Some(day)) = (
+        number(&[y0, y1, y2, y3]),
+        number(&[m0, m1]),
+        number(&[d0, d1]),
+    ) else {
+        return false;
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + u32::from(leap),
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_types() {
+        let int = ParamType::Int { min: -5, max: 99 };
+        assert_eq!(check(&int, b"-5"), Ok(-5));
+        assert_eq!(check(&int, b"007"), Ok(7));
+        for bad in [
+            "",
+            "-",
+            "+1",
+            "1.0",
+            " 1",
+            "100",
+            "-6",
+            "99999999999999999999",
+        ] {
+            assert!(check(&int, bad.as_bytes()).is_err(), "{bad}");
+        }
+        for (text, good) in [
+            ("0", true),
+            ("123456789012.34", true),
+            ("1.5", true),
+            ("1234567890123", false),
+            ("1.", false),
+            (".5", false),
+            ("1.234", false),
+            ("-1", false),
+            ("1.2.3", false),
+        ] {
+            assert_eq!(is_decimal(text.as_bytes()), good, "{text}");
+        }
+        for (text, good) in [
+            ("2024-02-29", true),
+            ("1900-02-29", false),
+            ("2000-02-29", true),
+            ("2023-13-01", false),
+            ("2023-00-01", false),
+            ("2023-04-31", false),
+            ("2023-4-3", false),
+            ("2023-04-00", false),
+        ] {
+            assert_eq!(is_date(text.as_bytes()), good, "{text}");
+        }
+        let text = ParamType::Text {
+            min_length: 1,
+            max_length: 2,
+            one_of: Vec::new(),
+        };
+        assert_eq!(check(&text, "éé".as_bytes()), Ok(0));
+        assert!(check(&text, b"").is_err() && check(&text, b"abc").is_err());
+        assert!(check(&text, b"\xff").is_err());
+        let one = ParamType::Text {
+            min_length: 0,
+            max_length: 9,
+            one_of: vec!["on".into()],
+        };
+        assert!(check(&one, b"on").is_ok() && check(&one, b"off").is_err());
+    }
+
+    #[test]
+    fn names_of_items() {
+        assert_eq!(item_name(b"a[0]"), Some((&b"a"[..], Some(0))));
+        assert_eq!(item_name(b"a[12]"), Some((&b"a"[..], Some(12))));
+        for odd in ["a[]", "a[x]", "a[01]", "a[-1]", "a[9999999999]"] {
+            assert_eq!(item_name(odd.as_bytes()).unwrap().1, None, "{odd}");
+        }
+        assert_eq!(item_name(b"a"), None);
+        assert_eq!(item_name(b"a]"), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! The access log: a line for each answer, written by a thread of its own.
+//!
+//! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A
+//! writer that cannot keep up costs lines, which are counted, but never time.
+
+use crate::answer::response::Answered;
+use rhythm_protocol::http::request::RequestHead;
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// The common log format of NCSA httpd.
+    #[default]
+    Common,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A buffer is handed over when it holds this many bytes.
+const BUFFER_BYTES: usize = 16 * 1024;
+/// Buffers on their way to the writer at most.
+const BUFFERS_MAX: usize = 256;
+
+/// What is kept of a request for its line.
+#[derive(Debug)]
+pub(crate) struct LogEntry {
+    /// The client's address.
+    pub(crate) peer: IpAddr,
+    /// Method and target as they came, and the version.
+    pub(crate) request: String,
+}
+
+impl LogEntry {
+    /// Of a request whose head is complete.
+    pub(crate) fn new(peer: IpAddr, head: &RequestHead, bytes: &[u8]) -> LogEntry {
+        let version = if head.is_http10() { "1.0" } else { "1.1" };
+        let target = String::from_utf8_lossy(head.target().of(bytes));
+        let request = format!("{} {target} HTTP/{version}", head.method().name());
+        LogEntry { peer, request }
+    }
+}
+
+/// What a line is made from.
+#[derive(Clone, Copy, Debug)]
+struct Line<'a> {
+    entry: &'a LogEntry,
+    answered: Answered,
+    /// From the request's last byte to its answer.
+    took: Duration,
+    /// Seconds since 1970.
+    at: u64,
+}
+
+/// A worker's end of the log.
+#[derive(Debug)]
+pub struct LogSink {
+    format: LogFormat,
+    buffer: Vec<u8>,
+    lines: u64,
+    channel: SyncSender<Vec<u8>>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// The writing thread.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    channel: SyncSender<Vec<u8>>,
+    dropped: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+    format: LogFormat,
+}
+
+impl LogWriter {
+    /// Starts a thread that writes to `to`.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub(crate) fn start(
+        format: LogFormat,
+        to: Box<dyn Write + Send>,
+    ) -> std::io::Result<LogWriter> {
+        let (channel, buffers) = sync_channel(BUFFERS_MAX);
+        let thread = std::thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || write_all(buffers, to))?;
+        Ok(LogWriter {
+            channel,
+            dropped: Arc::default(),
+            thread,
+            format,
+        })
+    }
+
+    /// What makes ends for a worker, which keeps the log open.
+    pub(crate) fn sinks(&self) -> impl Fn() -> LogSink + Send + use<> {
+        let (format, channel, dropped) = (self.format, self.channel.clone(), self.dropped.clone());
+        move || LogSink {
+            format,
+            buffer: Vec::new(),
+            lines: 0,
+            channel: channel.clone(),
+            dropped: dropped.clone(),
+        }
+    }
+
+    /// Where dropped lines are counted.
+    pub(crate) fn dropped(&self) -> Arc<AtomicU64> {
+        self.dropped.clone()
+    }
+
+    /// Waits until everything is written. All sinks must be gone.
+    pub(crate) fn finish(self) {
+        drop(self.channel);
+        // A writer that panicked has nothing more to write.
+        let _ = self.thread.join();
+    }
+}
+
+fn write_all(buffers: Receiver<Vec<u8>>, mut to: Box<dyn Write + Send>) {
+    let mut broken = false;
+    for buffer in buffers {
+        let written = to.write_all(&buffer).and_then(|()| to.flush());
+        if let Err(error) = written
+            && !std::mem::replace(&mut broken, true)
+        {
+            tracing::error!(%error, "the access log cannot be written");
+        }
+    }
+}
+
+impl LogSink {
+    /// Adds a line.
+    pub(crate) fn entry(&mut self, entry: &LogEntry, answered: Answered, took: Duration, at: u64) {
+        let line = Line {
+            entry,
+            answered,
+            took,
+            at,
+        };
+        match self.format {
+            LogFormat::Common => write_common(&line, &mut self.buffer),
+            LogFormat::Json => write_json(&line, &mut self.buffer),
+        }
+        self.lines += 1;
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        let lines = std::mem::take(&mut self.lines);
+        match self.channel.try_send(std::mem::take(&mut self.buffer)) {
+            Ok(()) => self.buffer.reserve(BUFFER_BYTES),
+            Err(TrySendError::Full(mut buffer) | TrySendError::Disconnected(mut buffer)) => {
+                self.dropped.fetch_add(lines, Ordering::Relaxed);
+                buffer.clear();
+                self.buffer = buffer;
+            }
+        }
+    }
+}
+
+impl Drop for LogSink {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
+    let (year, month, day, hour, minute, second) = civil(line.at);
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    // Writing to a Vec cannot fail.
+    let _ = write!(
+        to,
+        "{} - - [{day:02}/{}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000] \"",
+        line.entry.peer,
+        MONTHS[month as usize - 1],
+    );
+    for &byte in line.entry.request.as_bytes() {
+        // What could be mistaken for the end of the field, or for a line of its own, is written as
+        // Apache does.
+        match byte {
+            b'"' | b'\\' => to.extend_from_slice(&[b'\\', byte]),
+            0x20..0x7f => to.push(byte),
+            _ => drop(write!(to, "\\x{byte:02x}")),
+        }
+    }
+    let _ = writeln!(
+        to,
+        "\" {} {}",
+        line.answered.status, line.answered.body_length
+    );
+}
+
+fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
+    #[derive(serde::Serialize)]
+    struct Json<'a> {
+        time: u64,
+        peer: IpAddr,
+        request: &'a str,
+        status: u16,
+        bytes: u64,
+        seconds: f64,
+    }
+    // Neither the values nor writing to a Vec can fail.
+    let _ = serde_json::to_writer(
+        &mut *to,
+        &Json {
+            time: line.at,
+            peer: line.entry.peer,
+            request: &line.entry.request,
+            status: line.answered.status,
+            bytes: line.answered.body_length,
+            seconds: line.took.as_secs_f64(),
+        },
+    );
+    to.push(b'\n');
+}
+
+/// Year, month, day, hour, minute and second of a moment, in UTC.
+fn civil(seconds: u64) -> (i64, u32, u32, u32, u32, u32) {
+    let (days, rest) = ((seconds / 86_400) as i64, (seconds % 86_400) as u32);
+    // Days are counted from 1 March of year 0, so that a leap day is the last of its year.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
+    let month = (if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    }) as u32;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(request: &str) -> LogEntry {
+        LogEntry {
+            peer: [192, 0, 2, 1].into(),
+            request: request.into(),
+        }
+    }
+
+    fn line(entry: &LogEntry) -> Line<'_> {
+        let answered = Answered {
+            status: 200,
+            body_length: 5,
+        };
+        Line {
+            entry,
+            answered,
+            took: Duration::from_millis(2),
+            at: 1_709_164_801,
+        }
+    }
+
+    #[test]
+    fn writes_both_formats() {
+        let mut out = Vec::new();
+        write_common(&line(&entry("GET /a\"b\n HTTP/1.1")), &mut out);
+        write_json(&line(&entry("GET / HTTP/1.1")), &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "192.0.2.1 - - [29/Feb/2024:00:00:01 +0000] \"GET /a\\\"b\\x0a HTTP/1.1\" 200 5\n\
+             {\"time\":1709164801,\"peer\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\
+             \"status\":200,\"bytes\":5,\"seconds\":0.002}\n"
+        );
+    }
+
+    #[test]
+    fn a_stuck_writer_costs_lines_not_time() {
+        let (channel, stuck) = sync_channel(1);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let mut sink = LogSink {
+            format: LogFormat::Common,
+            buffer: Vec::new(),
+            lines: 0,
+            channel,
+            dropped: dropped.clone(),
+        };
+        for _ in 0..3 {
+            for _ in 0..2 {
+                let answered = Answered {
+                    status: 200,
+                    body_length: 5,
+                };
+                sink.entry(&entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
+            }
+            sink.flush();
+        }
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        assert_eq!(stuck.try_iter().count(), 1);
+    }
+}

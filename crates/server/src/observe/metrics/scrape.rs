@@ -1,0 +1,316 @@
+//! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
+
+use super::{Count, Histogram, HistogramSum, LANE_ERROR_NAMES, Metrics, WorkerMetrics};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use rhythm_cohort::LaunchReason;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The figures of the workers for one page, or one backend, by its name.
+type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
+
+/// A value and its labels.
+type Sample<T> = (Vec<(&'static str, String)>, T);
+
+const NANOSECOND: f64 = 1e-9;
+/// The classes of status, as labels.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// The states of contexts, as labels.
+const STATES: [&str; 4] = ["free", "partially_full", "full", "busy"];
+
+fn gather<T>(
+    workers: &[Arc<WorkerMetrics>],
+    map: impl Fn(&WorkerMetrics) -> &Mutex<BTreeMap<String, Arc<T>>>,
+) -> ByName<T> {
+    let mut all = ByName::<T>::new();
+    for worker in workers {
+        let of_worker = map(worker).lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, metrics) in of_worker.iter() {
+            all.entry(name.clone()).or_default().push(metrics.clone());
+        }
+    }
+    all
+}
+
+/// One figure of each name, added up over the workers.
+fn sums<T>(
+    all: &ByName<T>,
+    label: &'static str,
+    figure: impl Fn(&T) -> &Count,
+) -> Vec<Sample<u64>> {
+    all.iter()
+        .map(|(name, metrics)| {
+            let sum = metrics.iter().map(|metrics| figure(metrics).get()).sum();
+            (vec![(label, name.clone())], sum)
+        })
+        .collect()
+}
+
+/// [`sums`] of several figures, told apart by one more label.
+fn sums_by<T, const N: usize>(
+    all: &ByName<T>,
+    label: &'static str,
+    (by, names): (&'static str, [&'static str; N]),
+    figures: impl Fn(&T) -> &[Count; N],
+) -> Vec<Sample<u64>> {
+    let mut samples = Vec::new();
+    for (index, value) in names.into_iter().enumerate() {
+        for (mut labels, sum) in sums(all, label, |metrics| &figures(metrics)[index]) {
+            labels.push((by, value.to_owned()));
+            samples.push((labels, sum));
+        }
+    }
+    samples
+}
+
+fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
+    all: &ByName<T>,
+    label: &'static str,
+    scale: f64,
+    figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS>,
+) -> Vec<Sample<HistogramSum>> {
+    all.iter()
+        .map(|(name, metrics)| {
+            let mut sum = HistogramSum::default();
+            for metrics in metrics {
+                figure(metrics).snapshot(scale, &mut sum);
+            }
+            (vec![(label, name.clone())], sum)
+        })
+        .collect()
+}
+
+/// Writes families of metrics.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    fn counters(&mut self, name: &str, help: &str, samples: Vec<Sample<u64>>) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in samples {
+            (family.encode_family(&labels)?).encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, samples: Vec<Sample<f64>>) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: Vec<Sample<HistogramSum>>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, sum) in samples {
+            let count = sum.buckets.iter().map(|(_, count)| count).sum();
+            family
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(sum.sum, count, &sum.buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Scrape(pub(super) Arc<Metrics>);
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut to = Writer(encoder);
+        let workers = &self.0.workers;
+        self.pages(&mut to)?;
+        self.backends(&mut to)?;
+        let by_worker: ByName<WorkerMetrics> = (workers.iter().enumerate())
+            .map(|(index, worker)| (index.to_string(), vec![worker.clone()]))
+            .collect();
+        let w = &by_worker;
+        let gauges = |samples: Vec<Sample<u64>>, scale: f64| -> Vec<Sample<f64>> {
+            (samples.into_iter())
+                .map(|(labels, value)| (labels, value as f64 * scale))
+                .collect()
+        };
+        let open = gauges(sums(w, "worker", |m| &m.connections), 1.0);
+        to.gauges("connections", "Connections open", open)?;
+        let accepted = sums(w, "worker", |m| &m.accepted);
+        to.counters("connections_accepted", "Connections accepted", accepted)?;
+        let stalls = sums(w, "worker", |m| &m.stalls);
+        to.counters(
+            "stalls",
+            "Requests that waited for a free cohort context",
+            stalls,
+        )?;
+        let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
+        to.counters(
+            "host_answers",
+            "Answers given without a cohort: files and errors",
+            host,
+        )?;
+        let contexts = sums_by(w, "worker", ("state", STATES), |m| &m.contexts);
+        to.gauges(
+            "contexts",
+            "Cohort contexts by state",
+            gauges(contexts, 1.0),
+        )?;
+        let busy = gauges(sums(w, "worker", |m| &m.busy_ns), NANOSECOND);
+        to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
+        let total = gauges(sums(w, "worker", |m| &m.total_ns), NANOSECOND);
+        to.gauges("loop_seconds", "Time the event loop has run", total)?;
+        let utilisation = (workers.iter().enumerate())
+            .map(|(index, m)| {
+                let (busy, total) = (m.busy_ns.get() as f64, m.total_ns.get().max(1) as f64);
+                (vec![("worker", index.to_string())], busy / total)
+            })
+            .collect();
+        to.gauges(
+            "loop_utilisation",
+            "Share of its time the event loop has worked",
+            utilisation,
+        )?;
+        let restarts = sums(w, "worker", |m| &m.restarts);
+        to.counters(
+            "worker_restarts",
+            "Workers started again after a panic",
+            restarts,
+        )?;
+        let (live, capacity) = self.0.sessions.sessions();
+        to.gauges(
+            "sessions",
+            "Sessions in use",
+            vec![(Vec::new(), live as f64)],
+        )?;
+        to.gauges(
+            "sessions_max",
+            "Sessions at most",
+            vec![(Vec::new(), capacity as f64)],
+        )?;
+        let dropped = self.0.log_lines_dropped.load(Ordering::Relaxed);
+        let dropped = vec![(Vec::new(), dropped)];
+        to.counters(
+            "access_log_lines_dropped",
+            "Access log lines that could not be written",
+            dropped,
+        )
+    }
+}
+
+impl Scrape {
+    fn pages(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let pages = gather(&self.0.workers, |worker| &worker.pages);
+        let p = &pages;
+        let requests = sums(p, "page", |m| &m.requests);
+        to.counters("requests", "Requests for pages", requests)?;
+        let answers = sums_by(p, "page", ("class", CLASSES), |m| &m.answers);
+        to.counters("answers", "Answers of pages by class of status", answers)?;
+        let wait = histogram_sums(p, "page", NANOSECOND, |m| &m.queue_wait);
+        to.histograms(
+            "queue_wait_seconds",
+            "From a request's arrival to its cohort's launch",
+            wait,
+        )?;
+        let service = histogram_sums(p, "page", NANOSECOND, |m| &m.service_time);
+        to.histograms(
+            "service_time_seconds",
+            "From a cohort's launch to its answers",
+            service,
+        )?;
+        let sizes = histogram_sums(p, "page", 1.0, |m| &m.cohort_size);
+        to.histograms("cohort_size", "Lanes of the cohorts launched", sizes)?;
+        let reasons = LaunchReason::ALL.map(LaunchReason::name);
+        let launches = sums_by(p, "page", ("reason", reasons), |m| &m.launches);
+        to.counters("launches", "Cohorts launched, by reason", launches)?;
+        let queued = sums(p, "page", |m| &m.queued).into_iter();
+        let queued = queued
+            .map(|(labels, value)| (labels, value as f64))
+            .collect();
+        to.gauges("queued", "Lanes in formation", queued)?;
+        let stragglers = sums(p, "page", |m| &m.stragglers);
+        to.counters(
+            "stragglers",
+            "Lanes that left their cohort to wait on for a backend",
+            stragglers,
+        )?;
+        let errors = sums_by(p, "page", ("kind", LANE_ERROR_NAMES), |m| &m.lane_errors);
+        let errors = errors.into_iter().filter(|(_, count)| *count > 0).collect();
+        to.counters("lane_errors", "Lanes that failed, by kind", errors)
+    }
+
+    fn backends(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let backends = gather(&self.0.workers, |worker| &worker.backends);
+        let b = &backends;
+        let requests = sums(b, "backend", |m| &m.requests);
+        to.counters("backend_requests", "Requests to backends", requests)?;
+        let failures = sums(b, "backend", |m| &m.failures);
+        to.counters(
+            "backend_failures",
+            "Requests to backends that failed",
+            failures,
+        )?;
+        let retries = sums(b, "backend", |m| &m.retries);
+        to.counters(
+            "backend_retries",
+            "Requests sent to backends again",
+            retries,
+        )?;
+        let open = sums(b, "backend", |m| &m.circuit_open).into_iter();
+        let open = open.map(|(labels, value)| (labels, value as f64)).collect();
+        to.gauges(
+            "backend_circuit_open",
+            "Workers that refuse requests to the backend",
+            open,
+        )?;
+        let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
+        to.histograms(
+            "backend_latency_seconds",
+            "From a batch to each of its answers",
+            latency,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::cohort::LaneError;
+
+    #[test]
+    fn a_scrape_adds_up_the_workers() {
+        let metrics = Arc::new(Metrics::new(2, Arc::default(), Box::new(())));
+        for worker in 0..2 {
+            let page = metrics.worker(worker).page("home");
+            page.requests.add(3);
+            page.answered(404);
+            page.queue_wait.record(5_000, 1);
+            page.launches[LaunchReason::Idle as usize].add(1);
+            page.lane_errors[LaneError::BackendTimeout as usize].add(1);
+        }
+        let text = metrics.encode().unwrap();
+        for line in [
+            "rhythm_requests_total{page=\"home\"} 6",
+            "rhythm_answers_total{page=\"home\",class=\"4xx\"} 2",
+            "rhythm_launches_total{page=\"home\",reason=\"idle\"} 2",
+            "rhythm_lane_errors_total{page=\"home\",kind=\"backend_timeout\"} 2",
+            "rhythm_queue_wait_seconds_count{page=\"home\"} 2",
+            "rhythm_queue_wait_seconds_bucket{le=\"+Inf\",page=\"home\"} 2",
+            "rhythm_contexts{worker=\"1\",state=\"busy\"} 0",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,270 @@
+//! A site: everything that is served, and that a reload replaces as a whole.
+//!
+//! Beside the compiled service these are its static files, its routes and what can be computed
+//! ahead for each page.
+
+pub(crate) mod routes;
+
+use crate::host::statics::Statics;
+use crate::site::routes::{Routes, Target};
+use rhythm_engine::program::Service;
+use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
+use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use rhythm_protocol::http::request::{HeadLimits, Method};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the service does not say itself.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SiteSettings {
+    /// Name of the session cookie.
+    pub cookie: String,
+    /// Whether the cookie is for encrypted connections only (`Secure`).
+    pub cookie_secure: bool,
+    /// Paths answered 303 with another path, such as `/` to the first page.
+    pub redirects: Vec<(String, String)>,
+    /// The backends, by their index in the service's calls.
+    pub backends: Vec<BackendSettings>,
+    /// Most bytes of a request's head; beyond is 431.
+    pub head_max: usize,
+    /// Most bytes of a request's target; beyond is 414.
+    pub target_max: usize,
+    /// Most header lines of a request; beyond is 431.
+    pub headers_max: usize,
+    /// Most bytes of a request's body; beyond is 413.
+    pub body_max: usize,
+}
+
+impl Default for SiteSettings {
+    fn default() -> SiteSettings {
+        let head = HeadLimits::default();
+        SiteSettings {
+            cookie: "rhythm_session".to_owned(),
+            cookie_secure: false,
+            redirects: Vec::new(),
+            backends: Vec::new(),
+            head_max: head.head_max,
+            target_max: head.target_max,
+            headers_max: head.headers_max,
+            body_max: 64 * 1024,
+        }
+    }
+}
+
+impl SiteSettings {
+    /// What a service's configuration says.
+    pub fn of(service: &Service) -> SiteSettings {
+        let ServiceConfig {
+            session,
+            limits,
+            redirects,
+            ..
+        } = &service.config;
+        let backend = |backend: &BackendConfig| BackendSettings {
+            identity: format!("{backend:?}"),
+            ..BackendSettings::new(&backend.name, Duration::from_nanos(backend.timeout_ns))
+        };
+        SiteSettings {
+            cookie: session.cookie.clone(),
+            redirects: redirects.clone().into_iter().collect(),
+            backends: service.backends.iter().map(backend).collect(),
+            head_max: limits.head_bytes as usize,
+            headers_max: limits.headers as usize,
+            body_max: limits.body_bytes as usize,
+            ..SiteSettings::default()
+        }
+    }
+}
+
+/// How long the pipeline waits for a backend.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BackendSettings {
+    /// Its name.
+    pub name: String,
+    /// What tells it from another backend of that name, such as its address: where this is the same
+    /// after a reload, so are the connections.
+    pub identity: String,
+    /// After this a request to it has failed, and its page is answered 504.
+    pub timeout: Duration,
+    /// After this the lanes of a cohort that have their answers go on without the others.
+    pub straggler_delay: Duration,
+}
+
+impl BackendSettings {
+    /// A backend with this timeout; lanes go on without stragglers after an eighth of it.
+    pub fn new(name: impl Into<String>, timeout: Duration) -> BackendSettings {
+        BackendSettings {
+            name: name.into(),
+            identity: String::new(),
+            timeout,
+            straggler_delay: timeout / 8,
+        }
+    }
+}
+
+/// What is computed ahead for a page.
+#[derive(Debug)]
+pub(crate) struct PageInfo {
+    /// The fields of its answers that are always the same.
+    pub(crate) fields: Box<[u8]>,
+    /// The page reads its form.
+    pub(crate) has_form: bool,
+    /// The page reads anything but its form and query.
+    pub(crate) has_others: bool,
+    /// It can answer with a file, so that conditions and ranges of its requests matter.
+    pub(crate) has_files: bool,
+    /// What is special about each header that it can add.
+    pub(crate) header_kinds: Vec<HeaderKind>,
+    /// Whether it can add Content-Type or Cache-Control, which then replace the fixed ones.
+    pub(crate) replaces_fields: bool,
+}
+
+impl PageInfo {
+    fn new(page: &PageProgram) -> PageInfo {
+        let mut fields = Vec::new();
+        fields.extend_from_slice(b"Content-Type: ");
+        fields.extend_from_slice(page.content_type.as_bytes());
+        fields.extend_from_slice(b"\r\n");
+        if page.session != SessionUse::None {
+            fields.extend_from_slice(NO_STORE);
+        }
+        let kinds: Vec<HeaderKind> = page.header_names.iter().map(|name| kind_of(name)).collect();
+        let carriers = || {
+            let scalars = page.params.iter().flat_map(|param| &param.carriers);
+            scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
+        };
+        PageInfo {
+            fields: fields.into(),
+            has_form: carriers().any(|carrier| *carrier == Carrier::Form),
+            has_others: carriers()
+                .any(|carrier| !matches!(carrier, Carrier::Form | Carrier::Query)),
+            has_files: page.any_op(|op| matches!(op, Op::File(_))),
+            replaces_fields: (kinds.iter())
+                .any(|kind| matches!(kind, HeaderKind::ContentType | HeaderKind::CacheControl)),
+            header_kinds: kinds,
+        }
+    }
+}
+
+/// For answers that depend on a session.
+const NO_STORE: &[u8] = b"Cache-Control: no-store\r\n";
+
+/// Headers of pages that are not just sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderKind {
+    /// Just sent.
+    Plain,
+    /// Replaces the page's own.
+    ContentType,
+    /// Replaces the page's own.
+    CacheControl,
+    /// The server's business alone: not sent.
+    Framing,
+}
+
+fn kind_of(name: &str) -> HeaderKind {
+    match name.to_ascii_lowercase().as_str() {
+        "content-type" => HeaderKind::ContentType,
+        "cache-control" => HeaderKind::CacheControl,
+        "content-length" | "transfer-encoding" | "connection" | "date" => HeaderKind::Framing,
+        _ => HeaderKind::Plain,
+    }
+}
+
+/// A redirect.
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    pub(crate) location: String,
+}
+
+/// Everything that is served. See the module's text.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) service: Arc<Service>,
+    pub(crate) statics: Statics,
+    pub(crate) settings: SiteSettings,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) routes: Routes,
+    pub(crate) redirects: Vec<Redirect>,
+    pub(crate) pages: Vec<PageInfo>,
+}
+
+impl Site {
+    /// Brings the parts together.
+    ///
+    /// # Errors
+    /// What in the service cannot be served, in words.
+    pub fn new(
+        service: Arc<Service>,
+        statics: Statics,
+        settings: SiteSettings,
+    ) -> Result<Site, String> {
+        let mut routes = Routes::default();
+        for (index, page) in service.pages.iter().enumerate() {
+            for call in &page.calls {
+                if call.backend >= settings.backends.len() {
+                    return Err(format!(
+                        "page {} calls a backend that is not there",
+                        page.name
+                    ));
+                }
+            }
+            for route in &page.routes {
+                (routes.add_route(route, Target::Page(index as u32)))
+                    .map_err(|error| format!("page {}: {error}", page.name))?;
+                check_path_params(page, &route.segments)?;
+            }
+        }
+        let mut redirects = Vec::new();
+        for (from, location) in &settings.redirects {
+            let target = Target::Redirect(redirects.len() as u32);
+            routes.add_path(from.as_bytes(), Method::Get, target);
+            redirects.push(Redirect {
+                location: location.clone(),
+            });
+        }
+        for (index, path) in statics.paths() {
+            routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
+        }
+        let head_limits = HeadLimits {
+            head_max: settings.head_max,
+            target_max: settings.target_max,
+            headers_max: settings.headers_max,
+        };
+        Ok(Site {
+            pages: service.pages.iter().map(PageInfo::new).collect(),
+            service,
+            statics,
+            settings,
+            head_limits,
+            routes,
+            redirects,
+        })
+    }
+
+    /// The service.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &SiteSettings {
+        &self.settings
+    }
+}
+
+/// A required path parameter that a route of its page does not have could never be met.
+fn check_path_params(page: &PageProgram, segments: &[Segment]) -> Result<(), String> {
+    for param in &page.params {
+        let in_route = segments
+            .iter()
+            .any(|segment| matches!(segment, Segment::Param(name) if *name == param.wire_name));
+        if param.carriers == [Carrier::Path] && param.default.is_none() && !in_route {
+            return Err(format!(
+                "page {}: a route lacks its path parameter {}",
+                page.name, param.wire_name
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! Routes: from a method and a path to what answers.
+//!
+//! Nearly every request names a resource exactly as it was declared, so the raw bytes of the path
+//! are looked up first, in a table made for that. What is left, paths with escapes in them and
+//! routes with parameters, is decoded segment by segment and compared.
+
+use rhythm_engine::program::{Route, Segment};
+use rhythm_protocol::http::request::Method;
+use rhythm_protocol::http::uri;
+use std::collections::HashMap;
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A page, by its index in the service.
+    Page(u32),
+    /// A static file, by its index.
+    File(u32),
+    /// A redirect, by its index.
+    Redirect(u32),
+}
+
+/// What a lookup found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'r> {
+    /// What answers, and for a route with parameters which it is.
+    Target(Target, Option<PatternId>),
+    /// The resource exists, and this is not one of its methods, which are given as in `Allow`.
+    OtherMethod(&'r str),
+    /// There is no such resource.
+    Nothing,
+}
+
+/// Index of a route with parameters.
+pub(crate) type PatternId = usize;
+
+/// The values of a path's parameters, decoded. Kept from request to request for its memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Captures {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Captures {
+    /// The value of parameter `index`.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let start = match index {
+            0 => 0,
+            _ => *self.ends.get(index - 1)?,
+        };
+        self.bytes.get(start..*self.ends.get(index)?)
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// The methods of one path.
+#[derive(Debug, Default)]
+struct Resource {
+    targets: Vec<(Method, Target)>,
+    allow: String,
+}
+
+impl Resource {
+    /// Adds a target. The first for a method stays.
+    fn add(&mut self, method: Method, target: Target) {
+        if self.targets.iter().all(|(known, _)| *known != method) {
+            self.targets.push((method, target));
+            let mut names: Vec<&str> = self.targets.iter().map(|(m, _)| m.name()).collect();
+            if names.contains(&"GET") {
+                names.push("HEAD");
+            }
+            if !names.contains(&"OPTIONS") {
+                names.push("OPTIONS");
+            }
+            names.sort_unstable();
+            names.dedup();
+            self.allow = names.join(", ");
+        }
+    }
+
+    #[inline]
+    fn target(&self, method: Method) -> Option<Target> {
+        let find = |wanted| self.targets.iter().find(|(known, _)| *known == wanted);
+        let found = find(method).or_else(|| match method {
+            Method::Head => find(Method::Get),
+            _ => None,
+        });
+        found.map(|&(_, target)| target)
+    }
+}
+
+/// A route's path with parameters in it.
+#[derive(Debug)]
+struct Pattern {
+    segments: Vec<Segment>,
+    names: Vec<String>,
+    resource: Resource,
+}
+
+/// The routes of a site.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    resources: Vec<Resource>,
+    /// By the raw path.
+    raw: RawTable,
+    /// By the decoded path; only paths without a slash inside a segment.
+    decoded: HashMap<Vec<u8>, u32>,
+    patterns: Vec<Pattern>,
+}
+
+impl Routes {
+    /// Adds a page's route.
+    ///
+    /// # Errors
+    /// When the server does not know the method.
+    pub(crate) fn add_route(&mut self, route: &Route, target: Target) -> Result<(), String> {
+        let method = Method::named(route.method.as_bytes())
+            .ok_or_else(|| format!("method {} is not known", route.method))?;
+        let mut path = Vec::new();
+        let mut names = Vec::new();
+        for segment in &route.segments {
+            path.push(b'/');
+            match segment {
+                Segment::Literal(text) => path.extend_from_slice(text.as_bytes()),
+                Segment::Param(name) => names.push(name.clone()),
+            }
+        }
+        if names.is_empty() {
+            self.add_path(&path, method, target);
+            return Ok(());
+        }
+        let shape = |segments: &[Segment]| -> Vec<Option<String>> {
+            (segments.iter())
+                .map(|segment| match segment {
+                    Segment::Literal(text) => Some(text.clone()),
+                    Segment::Param(_) => None,
+                })
+                .collect()
+        };
+        // Routes of one shape are one resource, unless they name their parameters differently.
+        let same = (self.patterns.iter_mut()).find(|pattern| {
+            pattern.names == names && shape(&pattern.segments) == shape(&route.segments)
+        });
+        match same {
+            Some(pattern) => pattern.resource.add(method, target),
+            None => {
+                let mut resource = Resource::default();
+                resource.add(method, target);
+                self.patterns.push(Pattern {
+                    segments: route.segments.clone(),
+                    names,
+                    resource,
+                });
+                // A literal segment goes before a parameter, the first segment deciding.
+                (self.patterns).sort_by_key(|pattern| {
+                    (pattern.segments.iter())
+                        .map(|segment| matches!(segment, Segment::Param(_)))
+                        .collect::<Vec<bool>>()
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a path given as it is after decoding.
+    pub(crate) fn add_path(&mut self, path: &[u8], method: Method, target: Target) {
+        let path = if path.is_empty() { b"/" } else { path };
+        let index = *self.decoded.entry(path.to_vec()).or_insert_with(|| {
+            self.resources.push(Resource::default());
+            (self.resources.len() - 1) as u32
+        });
+        self.resources[index as usize].add(method, target);
+        let as_sent = |byte: &u8| byte.is_ascii_graphic() && !b"%?#\"<>\\".contains(byte);
+        if path.iter().all(as_sent) {
+            self.raw.insert(path, index);
+        }
+    }
+
+    /// Finds what answers a request for `path`, given as it was sent.
+    #[inline]
+    pub(crate) fn find(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
+        if let Some(index) = self.raw.get(path) {
+            let resource = &self.resources[index as usize];
+            return match resource.target(method) {
+                Some(target) => Found::Target(target, None),
+                None => Found::OtherMethod(&resource.allow),
+            };
+        }
+        self.find_decoded(method, path, captures)
+    }
+
+    /// The names of a route's parameters.
+    pub(crate) fn names(&self, pattern: Option<PatternId>) -> &[String] {
+        pattern.map_or(&[], |id| &self.patterns[id].names)
+    }
+
+    #[cold]
+    fn find_decoded(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
+        captures.clear();
+        if self.patterns.is_empty() && !path.contains(&b'%') {
+            return Found::Nothing;
+        }
+        let mut segments: Vec<Vec<u8>> = Vec::new();
+        for segment in uri::segments(path) {
+            let mut decoded = Vec::new();
+            if uri::decode(segment, &mut decoded).is_err() {
+                return Found::Nothing;
+            }
+            segments.push(decoded);
+        }
+        let mut other_method = None;
+        if segments.iter().all(|segment| !segment.contains(&b'/')) {
+            let mut whole = Vec::new();
+            for segment in &segments {
+                whole.push(b'/');
+                whole.extend_from_slice(segment);
+            }
+            if let Some(&index) = self.decoded.get(&whole) {
+                let resource = &self.resources[index as usize];
+                match resource.target(method) {
+                    Some(target) => return Found::Target(target, None),
+                    None => other_method = Some(resource.allow.as_str()),
+                }
+            }
+        }
+        for (id, pattern) in self.patterns.iter().enumerate() {
+            let fits = pattern.segments.len() == segments.len()
+                && (pattern.segments.iter().zip(&segments)).all(|(want, is)| match want {
+                    Segment::Literal(text) => text.as_bytes() == is,
+                    Segment::Param(_) => !is.is_empty(),
+                });
+            if !fits {
+                continue;
+            }
+            let Some(target) = pattern.resource.target(method) else {
+                other_method.get_or_insert(pattern.resource.allow.as_str());
+                continue;
+            };
+            for (want, is) in pattern.segments.iter().zip(&segments) {
+                if let Segment::Param(_) = want {
+                    captures.bytes.extend_from_slice(is);
+                    captures.ends.push(captures.bytes.len());
+                }
+            }
+            return Found::Target(target, Some(id));
+        }
+        other_method.map_or(Found::Nothing, Found::OtherMethod)
+    }
+}
+
+/// A hash table from paths to numbers, for few and short keys that we chose ourselves: a
+/// multiplication for each eight bytes instead of a hash that has to withstand an attacker's keys.
+#[derive(Debug, Default)]
+struct RawTable {
+    keys: Vec<(Box<[u8]>, u32)>,
+    /// Index into `keys` plus one; 0 is empty. A power of two long, at most half full.
+    places: Vec<u32>,
+}
+
+impl RawTable {
+    fn insert(&mut self, key: &[u8], value: u32) {
+        if self.get(key).is_some() {
+            return;
+        }
+        self.keys.push((key.into(), value));
+        let size = (self.keys.len() * 4).next_power_of_two();
+        self.places.clear();
+        self.places.resize(size, 0);
+        for (index, (key, _)) in self.keys.iter().enumerate() {
+            let mut at = hash(key) as usize & (size - 1);
+            while self.places[at] != 0 {
+                at = (at + 1) & (size - 1);
+            }
+            self.places[at] = index as u32 + 1;
+        }
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u32> {
+        let mask = self.places.len().checked_sub(1)?;
+        let mut at = hash(key) as usize & mask;
+        loop {
+            let index = self.places[at].checked_sub(1)?;
+            let (known, value) = &self.keys[index as usize];
+            if **known == *key {
+                return Some(*value);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+#[inline]
+fn hash(key: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut state = key.len() as u64;
+    let mut mix = |word: u64| {
+        state = (state ^ word).wrapping_mul(FACTOR);
+        state ^= state >> 29;
+    };
+    let (words, rest) = key.as_chunks::<8>();
+    for word in words {
+        mix(u64::from_le_bytes(*word));
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(u64::from_le_bytes(last));
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(method: &str, path: &str) -> Route {
+        let segments = (path.split('/').skip(1))
+            .map(|segment| match segment.strip_prefix('{') {
+                Some(name) => Segment::Param(name.trim_end_matches('}').to_owned()),
+                None => Segment::Literal(segment.to_owned()),
+            })
+            .collect();
+        Route {
+            method: method.to_owned(),
+            segments,
+        }
+    }
+
+    fn routes(list: &[(&str, &str)]) -> Routes {
+        let mut routes = Routes::default();
+        for (index, (method, path)) in list.iter().enumerate() {
+            routes
+                .add_route(&route(method, path), Target::Page(index as u32))
+                .unwrap();
+        }
+        routes
+    }
+
+    fn find(routes: &Routes, method: Method, path: &str) -> (Option<u32>, String) {
+        let mut captures = Captures::default();
+        match routes.find(method, path.as_bytes(), &mut captures) {
+            Found::Target(Target::Page(page), pattern) => {
+                let values: Vec<String> = (0..routes.names(pattern).len())
+                    .map(|index| String::from_utf8_lossy(captures.get(index).unwrap()).into())
+                    .collect();
+                (Some(page), values.join("|"))
+            }
+            Found::Target(..) => unreachable!("only pages here"),
+            Found::OtherMethod(allow) => (None, allow.to_owned()),
+            Found::Nothing => (None, String::new()),
+        }
+    }
+
+    #[test]
+    fn finds_literal_paths_by_method() {
+        let routes = routes(&[
+            ("GET", "/"),
+            ("GET", "/a.php"),
+            ("POST", "/a.php"),
+            ("GET", "/a b"),
+        ]);
+        assert_eq!(find(&routes, Method::Get, "/").0, Some(0));
+        assert_eq!(find(&routes, Method::Head, "/a.php").0, Some(1));
+        assert_eq!(find(&routes, Method::Post, "/a.php").0, Some(2));
+        assert_eq!(find(&routes, Method::Post, "/").1, "GET, HEAD, OPTIONS");
+        assert_eq!(
+            find(&routes, Method::Put, "/a.php").1,
+            "GET, HEAD, OPTIONS, POST"
+        );
+        assert_eq!(find(&routes, Method::Get, "/a%20b").0, Some(3));
+        assert_eq!(find(&routes, Method::Get, "/%61.php").0, Some(1));
+        for path in ["/a", "/a.php/", "//", "/a.php%2f", "/%zz", "*"] {
+            assert_eq!(
+                find(&routes, Method::Get, path),
+                (None, String::new()),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn literal_segments_go_before_parameters() {
+        let list = [
+            ("GET", "/u/{id}/x"),
+            ("GET", "/u/me/x"),
+            ("PUT", "/u/{id}/x"),
+            ("GET", "/{a}/{b}"),
+        ];
+        let routes = routes(&list);
+        assert_eq!(
+            find(&routes, Method::Get, "/u/7%2f8/x"),
+            (Some(0), "7/8".into())
+        );
+        assert_eq!(find(&routes, Method::Get, "/u/me/x").0, Some(1));
+        assert_eq!(find(&routes, Method::Put, "/u/9/x"), (Some(2), "9".into()));
+        assert_eq!(
+            find(&routes, Method::Delete, "/u/9/x").1,
+            "GET, HEAD, OPTIONS, PUT"
+        );
+        assert_eq!(find(&routes, Method::Get, "/v/w"), (Some(3), "v|w".into()));
+        assert_eq!(find(&routes, Method::Get, "/v/"), (None, String::new()));
+    }
+}
