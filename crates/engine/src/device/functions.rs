@@ -5,6 +5,7 @@
 
 use crate::cohort::LaneError;
 use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
+use crate::settings::Limits;
 use md5::{Digest, Md5};
 use std::io::Write;
 
@@ -20,13 +21,20 @@ pub struct LaneLimits {
     pub turns: usize,
 }
 
+impl LaneLimits {
+    /// What a service's settings say.
+    pub fn of(limits: &Limits) -> LaneLimits {
+        LaneLimits {
+            body_bytes: limits.response_bytes_max as usize,
+            text_bytes: limits.stage_text_bytes_max as usize,
+            turns: limits.stage_turns_max as usize,
+        }
+    }
+}
+
 impl Default for LaneLimits {
     fn default() -> Self {
-        LaneLimits {
-            body_bytes: 8 << 20,
-            text_bytes: 1 << 20,
-            turns: 1 << 17,
-        }
+        LaneLimits::of(&Limits::default())
     }
 }
 

@@ -198,9 +198,9 @@ impl crate::client::Clients {
     #[inline]
     pub(crate) fn form(&mut self, id: ConnectionId, head: &RequestHead) -> AnswerForm {
         let (draining, requests_max) = (self.draining, self.limits.requests_max);
-        let last = self
-            .get(id)
-            .is_some_and(|connection| requests_max != 0 && connection.requests + 1 >= requests_max);
+        let last = self.get(id).is_some_and(|connection| {
+            requests_max.is_some_and(|most| connection.requests + 1 >= most.get())
+        });
         AnswerForm {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),
