@@ -132,8 +132,8 @@ impl Pipeline {
         self.epoch = epoch_of(number, site, &mut self.backends, &self.metrics);
     }
 
-    /// Takes no more clients, answers what is under way, and has [finished](rhythm_net::Handler::finished)
-    /// then, or after `limit`.
+    /// Takes no more clients, answers what is under way, and has
+    /// [finished](rhythm_net::Handler::finished) then, or after `limit`.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
         self.begin(port, now);
         port.stop_accepting();
@@ -143,7 +143,7 @@ impl Pipeline {
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
     /// until then.
-    pub fn turn_ended(&mut self, now: Time) {
+    pub(crate) fn turn_ended(&mut self, now: Time) {
         self.responder.turn_ended(now);
     }
 

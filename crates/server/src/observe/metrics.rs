@@ -192,7 +192,7 @@ impl WorkerMetrics {
     }
 
     /// Counts an answer of the host path.
-    pub fn host_answered(&self, status: u16) {
+    pub(crate) fn host_answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.host_answers[class].add(1);
     }
@@ -242,18 +242,6 @@ impl Metrics {
     /// A worker's figures.
     pub fn worker(&self, index: usize) -> Arc<WorkerMetrics> {
         self.workers[index].clone()
-    }
-
-    /// All of it in the Prometheus text format (OpenMetrics 1.0).
-    ///
-    /// # Errors
-    /// None that is known: writing to a text cannot fail.
-    pub fn encode(self: &Arc<Metrics>) -> Result<String, fmt::Error> {
-        let mut registry = prometheus_client::registry::Registry::with_prefix("rhythm");
-        registry.register_collector(Box::new(scrape::Scrape(self.clone())));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry)?;
-        Ok(text)
     }
 }
 

@@ -34,43 +34,56 @@ timeout = "300ms"
 pub const PAGES: &[(&str, &str)] = &[
     (
         "hello.html",
-        "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\nname = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n+++\n<p>Hello {{ name }}!</p>",
+        "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\n\
+        name = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n+++\n\
+        <p>Hello {{ name }}!</p>",
     ),
     (
         "number.html",
-        "+++\nroute = \"GET /number/{n}\"\n[params]\nn = { in = \"path\", type = \"int\", min = 1, max = 99 }\n+++\n{{ 100 // (n - 7) }}",
+        "+++\nroute = \"GET /number/{n}\"\n[params]\n\
+        n = { in = \"path\", type = \"int\", min = 1, max = 99 }\n+++\n{{ 100 // (n - 7) }}",
     ),
     (
         "list.html",
-        "+++\nroute = \"POST /list\"\n[params]\npay = { in = \"form\", list = 3, min_items = 1, fields = { who = { type = \"text\" }, sum = { type = \"int\" } } }\n+++\n{% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
+        "+++\nroute = \"POST /list\"\n[params]\n\
+        pay = { in = \"form\", list = 3, min_items = 1, fields = { who = { type = \"text\" }, sum \
+        = { type = \"int\" } } }\n+++\n{% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
     ),
     (
         "login.html",
-        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n[[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin as {{ user }}",
+        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n\
+        [[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin as {{ user }}",
     ),
     (
         "me.html",
-        "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\n{% if session.userid %}user {{ session.userid }}{% else %}nobody{% endif %}",
+        "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\n\
+        {% if session.userid %}user {{ session.userid }}{% else %}nobody{% endif %}",
     ),
     (
         "logout.html",
-        "+++\nroute = \"GET /logout\"\nsession = \"optional\"\n[[step]]\nsession = \"destroy\"\n+++\nout",
+        "+++\nroute = \"GET /logout\"\nsession = \"optional\"\n[[step]]\nsession = \"destroy\"\n\
+        +++\nout",
     ),
     (
         "ask.html",
-        "+++\nroute = \"GET /ask\"\n[params]\nq = { in = \"query\", type = \"text\" }\n[[step]]\ncall = \"echo\"\nrequest = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n{% for a in answers %}[{{ a.text }}]{% endfor %}",
+        "+++\nroute = \"GET /ask\"\n[params]\nq = { in = \"query\", type = \"text\" }\n[[step]]\n\
+        call = \"echo\"\nrequest = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
+        {% for a in answers %}[{{ a.text }}]{% endfor %}",
     ),
     (
         "file.html",
-        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n[[step]]\nfile = \"{{ name }}\"\n+++\n",
+        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n\
+        [[step]]\nfile = \"{{ name }}\"\n+++\n",
     ),
     (
         "gone.html",
-        "+++\nroute = \"GET /gone\"\n[[step]]\nheaders = { X-Why = \"moved\" }\n[[step]]\nredirect = \"/hello\"\n+++\n",
+        "+++\nroute = \"GET /gone\"\n[[step]]\nheaders = { X-Why = \"moved\" }\n[[step]]\n\
+        redirect = \"/hello\"\n+++\n",
     ),
     (
         "large.html",
-        "+++\nroute = \"GET /large\"\n+++\n{% for i in range(20000) %}line {{ i }} of a page that is large\n{% endfor %}",
+        "+++\nroute = \"GET /large\"\n+++\n\
+        {% for i in range(20000) %}line {{ i }} of a page that is large\n{% endfor %}",
     ),
 ];
 

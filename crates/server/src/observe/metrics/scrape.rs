@@ -283,6 +283,20 @@ impl Scrape {
     }
 }
 
+impl Metrics {
+    /// All of it in the Prometheus text format (OpenMetrics 1.0).
+    ///
+    /// # Errors
+    /// None that is known: writing to a text cannot fail.
+    pub fn encode(self: &Arc<Metrics>) -> Result<String, fmt::Error> {
+        let mut registry = prometheus_client::registry::Registry::with_prefix("rhythm");
+        registry.register_collector(Box::new(Scrape(self.clone())));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
