@@ -328,8 +328,13 @@ fn draining_ends_even_if_clients_do_not() {
     let server = start(|options| options.drain = SHORT);
     let mut stuck = client(&server);
     stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
-    std::thread::sleep(SHORT / 3);
+    let accepted = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        server.metrics().worker(0).accepted.get() == 1
+    });
+    assert!(accepted, "the client is not known");
     stop(server);
+    assert!(stuck.dropped());
 }
 
 #[test]

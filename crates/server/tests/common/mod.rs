@@ -12,7 +12,7 @@ use rhythm_server::backend::{Backend, Batch, Tell};
 use rhythm_server::{
     Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -229,7 +229,13 @@ pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
 
 pub fn stop(handle: Handle) {
     handle.shutdown();
-    handle.join();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        handle.join();
+        let _ = ended.send(());
+    });
+    // One that does not end fails its test instead of keeping it.
+    (end.recv_timeout(Duration::from_secs(20))).expect("the server ends when it is told to");
 }
 
 /// A response.
@@ -359,7 +365,11 @@ impl Client {
 
     /// Whether the server has dropped the connection without another byte.
     pub fn dropped(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        let read = self.stream.read(&mut [0; 1]);
+        let silent = |error: &std::io::Error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        };
+        read.map_or_else(|error| !silent(&error), |length| length == 0)
     }
 
     /// Whether the server has closed, and nothing more came.
