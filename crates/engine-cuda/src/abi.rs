@@ -36,31 +36,15 @@ impl Outcome {
     /// What the byte says; one that says nothing is the device's failure.
     #[must_use]
     pub fn of(byte: u8) -> Outcome {
-        const ERRORS: [LaneError; 12] = [
-            LaneError::DivisionByZero,
-            LaneError::Overflow,
-            LaneError::OutOfRange,
-            LaneError::NotANumber,
-            LaneError::TooLarge,
-            LaneError::TooManyTurns,
-            LaneError::BadAnswer,
-            LaneError::BackendFailed,
-            LaneError::BackendRefused,
-            LaneError::BackendTimeout,
-            LaneError::SessionsFull,
-            LaneError::DeviceFailed,
-        ];
         match byte {
             LANE_ACTIVE => Outcome::Active,
             LANE_FINISHED => Outcome::Finished,
             LANE_ROOM => Outcome::Room,
             LANE_HOST => Outcome::Host,
-            _ => Outcome::Failed(
-                ERRORS
-                    .into_iter()
-                    .find(|error| LANE_FAILED + *error as u8 == byte)
-                    .unwrap_or(LaneError::DeviceFailed),
-            ),
+            _ => {
+                let error = byte.checked_sub(LANE_FAILED).and_then(LaneError::of_number);
+                Outcome::Failed(error.unwrap_or(LaneError::DeviceFailed))
+            }
         }
     }
 }

@@ -216,7 +216,10 @@ fn take_body(
         segment_start: segment_start as u32,
         segment_count: (output.segments.len() - segment_start) as u32,
         body_length: result.body_length,
-        status: result.status,
+        status: match result.status {
+            0 => LaneOutput::default().status,
+            status => status,
+        },
         session: match result.session {
             1 => SessionChange::Create(result.user),
             2 => SessionChange::Destroy,

@@ -111,7 +111,7 @@ impl Responder<'_> {
     }
 
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
-        self.metrics.lane_errors[error as usize].add(1);
+        self.metrics.lane_errors[error.index()].add(1);
         let status = error.status();
         self.error(port, request, status)
     }
@@ -139,11 +139,7 @@ impl Responder<'_> {
         let output = &cohort.output.lanes[lane];
         let program = &self.site.service.pages[self.page];
         let info = &self.site.pages[self.page];
-        let status = if output.status == 0 {
-            200
-        } else {
-            output.status
-        };
+        let status = output.status;
         if output.session == SessionChange::Destroy
             && let Some(session) = &request.session
         {
