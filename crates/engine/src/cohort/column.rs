@@ -43,7 +43,10 @@ impl Column {
             FieldType::Scalar(_) => Column::Int(Vec::new()),
             FieldType::List(columns) => Column::List(ListColumn {
                 spans: Vec::new(),
-                columns: columns.iter().map(|(_, t)| Column::new(&FieldType::Scalar(*t))).collect(),
+                columns: columns
+                    .iter()
+                    .map(|(_, t)| Column::new(&FieldType::Scalar(*t)))
+                    .collect(),
             }),
         }
     }

@@ -231,8 +231,10 @@ mod tests {
                 length: 2,
             };
             let half = View { length: 5, ..text };
-            list.columns[0].push_text(half);
-            list.columns[0].push_text(half);
+            for item in 2 * lane..2 * lane + 2 {
+                list.columns[0].push_empty();
+                list.columns[0].set_text(item, half);
+            }
             cohort.requests.push(BackendRequest {
                 lane: lane as u32,
                 text,
@@ -248,7 +250,10 @@ mod tests {
         // The program's texts take 4; a lane takes 20, and its request 10.
         for (bytes_max, expected) in [
             (64, [LaneState::Active, LaneState::Active]),
-            (63, [LaneState::Active, LaneState::Failed(LaneError::TooLarge)]),
+            (
+                63,
+                [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
+            ),
             (24, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {

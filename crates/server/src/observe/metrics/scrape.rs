@@ -5,6 +5,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use rhythm_cohort::LaunchReason;
+use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
