@@ -7,8 +7,10 @@
 //! (count, position, turn, and where the bits of the positions kept are).
 //!
 //! ```text
-//!   if c {then} else {otherwise}     JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
-//!   for ... {body} else {otherwise}  LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
+//!   if c {then} else {otherwise}
+//!       JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
+//!   for ... {body} else {otherwise}
+//!       LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
 //! ```
 //! With a filter all positions are tried before the first turn, as the reference does, and a bit
 //! each remembers which were kept.
