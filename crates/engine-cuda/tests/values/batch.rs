@@ -413,8 +413,8 @@ fn check_items(items: &[Item], tables: &[u8], order: LaneOrder) -> usize {
         };
         assert!(
             right,
-            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, code {code}, \
-             {:?} given",
+            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, \
+             code {code}, {:?} given",
             item.function,
             item.operation,
             item.texts
