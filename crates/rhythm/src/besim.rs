@@ -1,8 +1,9 @@
 //! `rhythm besim`: the Banking workload's backend, over HTTP.
 
-use crate::{duration, logs};
+use crate::logs;
 use anyhow::{Context, Result};
 use rhythm_besim::serve::{ServeOptions, Server};
+use rhythm_engine::settings::{LogFormat, duration};
 use rhythm_net::signal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    logs::start(logs::Format::Text);
+    logs::start(LogFormat::Text);
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,
@@ -53,7 +54,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         fail_percent: args.fail,
         seed: args.seed,
     };
-    let server = Server::bind(&options)?;
+    let server = Server::start(&options)?;
     let stopper = server.stopper();
     let _watch = signal::watch(move |signal| {
         if !matches!(signal, signal::Signal::Reload | signal::Signal::User1) {
@@ -62,6 +63,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })
     .context("cannot watch for signals")?;
     tracing::info!(address = %server.local_address(), users = args.users, "besim is serving");
-    server.run()?;
+    server.join()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -24,7 +24,7 @@ use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
+use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_server::backend::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
@@ -148,7 +148,7 @@ impl Stage {
             now: Time::ZERO,
         };
         let mut pipeline_options: PipelineOptions =
-            rhythm_server::ServerOptions::of(service, any_address()).pipeline;
+            rhythm_server::ServerOptions::of(service).pipeline;
         pipeline_options.formation.lanes_max = options.cohort_size;
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
         Stage {
@@ -167,7 +167,7 @@ impl Stage {
             self.connections.push(connection);
             let accepted = Accepted {
                 connection,
-                listener: ListenerId(0),
+                role: Role::default(),
                 peer: any_address(),
             };
             self.pipeline.opened(&mut self.port, accepted, self.now);

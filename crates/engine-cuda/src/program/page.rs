@@ -25,8 +25,6 @@ pub(crate) struct Page {
     pub(crate) decodings: Vec<Decoding>,
     /// The first slot of each field.
     pub(crate) slots: Vec<u32>,
-    /// How many slots there are.
-    pub(crate) slot_count: u32,
     /// The bits of all its tables of constants.
     pub(crate) tables: Vec<u64>,
 }
@@ -35,7 +33,7 @@ impl Page {
     /// Encodes a page's programs. `fragments` are where the service's are.
     #[must_use]
     pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
-        let (slots, slot_count) = column_slots(program);
+        let (slots, _) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
             .tables
@@ -83,7 +81,6 @@ impl Page {
             stages: stages.collect(),
             decodings: decodings.collect(),
             slots: slots.clone(),
-            slot_count,
             tables,
         }
     }

@@ -54,7 +54,7 @@ index = { "/old" = "/new" }
 [session]
 cookie = "sid"
 [limits]
-headers = 12
+headers_max = 12
 "#;
     sources
         .files
@@ -77,7 +77,7 @@ struct Host {
 
 impl Host {
     fn new(service: &Arc<Service>) -> Host {
-        let statics = Statics::new(&service.config.static_mount, []);
+        let statics = Statics::new(&service.config.statics.mount, []);
         Host {
             service: service.clone(),
             parser: ReferenceParser::new(service.clone(), statics).unwrap(),
