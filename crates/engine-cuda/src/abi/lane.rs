@@ -10,7 +10,7 @@ pub const LANE_ACTIVE: u8 = 0;
 /// It has its answer.
 pub const LANE_FINISHED: u8 = 1;
 /// One of its regions is too small: to be run again with larger ones.
-pub const LANE_ROOM: u8 = 2;
+pub(crate) const LANE_ROOM: u8 = 2;
 /// It asks for something that only the host computes: the reference runs it.
 pub const LANE_HOST: u8 = 3;
 /// Added to its error.

@@ -9,11 +9,12 @@ use crate::layout::Layout;
 use crate::program::Decoding;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{
-    Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View,
+    Arena, BackendRequest, Cohort, Column, LaneError, LaneOutput, LaneState, Output, SessionChange,
+    Span, View,
 };
-use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, Work};
+use rhythm_engine::program::{CallResult, PageProgram};
 
 /// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
 /// the job.
@@ -234,13 +235,12 @@ fn take_body(
 /// cohort.
 fn take_decoded(
     cohort: &mut Cohort,
-    program: &rhythm_engine::program::PageProgram,
+    program: &PageProgram,
     call: usize,
     decoding: &Decoding,
     lane: usize,
     delivered: &Delivered<'_>,
 ) {
-    use rhythm_engine::program::CallResult;
     let call = &program.calls[call];
     let status = delivered.int(decoding.status, lane);
     cohort.fields[usize::from(call.status)].set_int(lane, status);
