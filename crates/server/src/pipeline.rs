@@ -57,7 +57,7 @@ use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Arena, LaneError};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(contexts, options.formation.lanes_max),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
             device: Device::new(executor),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),
