@@ -49,7 +49,7 @@ use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use rhythm_cohort::{ContextId, Formation, LaunchReason};
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Arena, LaneError};
 use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
@@ -151,7 +151,7 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(contexts, options.formation.lanes_max),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
             device: Device::new(executor),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),

@@ -115,10 +115,10 @@ pub(crate) fn since_origin(now: Time) -> Duration {
 }
 
 impl Cohorts {
-    /// Free contexts, for cohorts of so many lanes.
-    pub(crate) fn new(contexts: usize, lanes_max: usize) -> Cohorts {
+    /// Free contexts, for cohorts of so many lanes whose texts take so many bytes.
+    pub(crate) fn new(contexts: usize, lanes_max: usize, arena_bytes_max: usize) -> Cohorts {
         Cohorts {
-            pool: Pool::new(contexts, lanes_max),
+            pool: Pool::new(contexts, lanes_max, || Cohort::new(arena_bytes_max)),
             flights: (0..contexts).map(|_| Flight::default()).collect(),
             freed: false,
         }
