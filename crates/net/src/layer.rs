@@ -28,98 +28,23 @@
 //! - A connection that fails while the layer sends by itself has *ended* for the handler, which did
 //!   not send and so was not told by [`Sent::Gone`](crate::Sent::Gone).
 
+mod codec;
 mod port;
+mod state;
 
-use crate::outgoing::{Flushed, Outgoing};
-use crate::port::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Time, Token};
+pub use codec::{Codec, Codecs};
+
+use crate::outgoing::Flushed;
+use crate::port::{
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Time, Token,
+};
 use crate::table::ConnectionTable;
 use crate::timer::TimerWheel;
 use crate::workers::Worker;
-use crate::{Datagram, DatagramId};
 use port::LayerPort;
+use state::{Link, Phase, State};
 use std::io::ErrorKind;
 use std::time::Duration;
-
-/// What becomes of one connection's bytes in both directions. It holds at most one record that has
-/// not come whole.
-pub trait Codec {
-    /// Seals bytes from the front into one record at most, which it appends to `out`, and returns
-    /// how many. None only before the greeting is over.
-    fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize;
-
-    /// Takes in what came (nothing, when an outgoing connection is to begin): appends the bytes of
-    /// the records that are whole to `plain`, and what the peer must be answered to `out`.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it: `out` is still sent, then the connection is closed, what else came
-    /// with it is dropped, and nothing is asked of the codec any more.
-    fn open(
-        &mut self,
-        input: &[u8],
-        plain: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ErrorKind>;
-
-    /// Whether the greeting is over and bytes can be sealed.
-    fn is_ready(&self) -> bool;
-
-    /// Whether the peer has said farewell: it sends nothing more.
-    fn has_ended(&self) -> bool;
-
-    /// Appends the farewell to `out`.
-    fn end(&mut self, out: &mut Vec<u8>);
-}
-
-/// Gives connections their codecs; those without one pass through the layer as they are.
-pub trait Codecs {
-    /// What they have.
-    type Codec: Codec;
-
-    /// For a client, by the role of the listener at which it arrived.
-    fn accepted(&mut self, accepted: &Accepted) -> Option<Self::Codec>;
-
-    /// For a connection of our own, by what is known of the peer.
-    fn connecting(&mut self, peer: &Peer) -> Option<Self::Codec>;
-}
-
-/// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Begun by us, and the handler waits for `connected`.
-    Connecting,
-    /// In use by the handler.
-    Open,
-    /// Closed by the handler: what is held is still to be sent.
-    Closing,
-}
-
-/// A connection with a codec.
-struct Link<C> {
-    codec: C,
-    phase: Phase,
-    /// The rest of a record, and of greetings.
-    held: Outgoing,
-    /// The handler's last send was not taken whole.
-    wants_write: bool,
-    is_paused: bool,
-    /// The handler knows that the peer has finished.
-    has_told_end: bool,
-}
-
-/// What the layer keeps beside its handler.
-struct State<S: Codecs> {
-    codecs: S,
-    links: ConnectionTable<Link<S::Codec>>,
-    /// Connections that were resumed: their end may be due to be told.
-    resumed: Vec<ConnectionId>,
-    /// Until when a closing connection may take what is held, by slot.
-    closing: TimerWheel,
-    linger: Duration,
-    /// The record being sealed, used again for every one.
-    record: Vec<u8>,
-    now: Time,
-}
 
 /// A handler whose connections' bytes go through codecs.
 pub struct Layer<H, S: Codecs> {
@@ -239,31 +164,6 @@ impl<H: Handler, S: Codecs> Layer<H, S> {
             link.wants_write = false;
             self.handle(port, now, |handler, port| handler.writable(port, id, now));
         }
-    }
-}
-
-impl<S: Codecs> State<S> {
-    /// Adds a connection with this codec.
-    fn add(&mut self, id: ConnectionId, codec: S::Codec, phase: Phase) {
-        let link = Link {
-            codec,
-            phase,
-            held: Outgoing::new(),
-            wants_write: false,
-            is_paused: false,
-            has_told_end: false,
-        };
-        let before = self.links.insert(id, link);
-        debug_assert!(before.is_none(), "a connection that is gone is forgotten");
-    }
-
-    /// Forgets a connection that is gone, and says where it stood if it had a codec.
-    fn forget(&mut self, id: ConnectionId) -> Option<Phase> {
-        let link = self.links.remove(id)?;
-        if link.phase == Phase::Closing {
-            self.closing.clear(id.slot());
-        }
-        Some(link.phase)
     }
 }
 

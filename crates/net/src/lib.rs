@@ -32,12 +32,12 @@
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
-//! - For who starts it: [`listener`], [`datagram`], [`signal`], [`resource`], [`affinity`], and
-//!   [`waker`] and [`clock`].
+//! - For who starts it: [`listener`], [`datagram`], [`signal`], [`resource`], and [`waker`] and
+//!   [`clock`].
 // Allowed in one file: datagram/messages.rs.
 #![deny(unsafe_code)]
 
-pub mod affinity;
+mod affinity;
 pub mod clock;
 pub mod datagram;
 pub mod epoll;
@@ -54,14 +54,14 @@ pub mod timer;
 pub mod waker;
 pub mod workers;
 
-pub use datagram::{Datagram, DatagramId, DatagramSocket};
+pub use datagram::DatagramSocket;
 pub use epoll::{Driver, DriverOptions};
 pub use layer::{Codec, Codecs, Layer};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use outgoing::{Flushed, Outgoing};
 pub use port::{
-    Accepted, ConnectionId, Ended, Handler, Peer, PeerAddress, Port, Role, Sent, Time, Token,
-    WallClock,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
+    Sent, Time, Token, WallClock,
 };
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;

@@ -1,9 +1,9 @@
 //! The port that a layer gives its handler.
 
-use super::{Codec, Codecs, Phase, State};
+use super::codec::{Codec, Codecs};
+use super::state::{Phase, State};
 use crate::outgoing::Flushed;
-use crate::port::{ConnectionId, Peer, Port, Sent, WallClock};
-use crate::{Datagram, DatagramId};
+use crate::port::{ConnectionId, Datagram, DatagramId, Peer, Port, Sent, WallClock};
 use std::io;
 
 /// The driver's port, with the codecs before it.
