@@ -6,9 +6,9 @@
 //! difference.
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
-//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time asked for has
-//! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
-//! handler back from inside one of its own.
+//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time
+//! asked for has come; `idle` once. A handler may use the port in any of these calls, and a port
+//! never calls the handler back from inside one of its own.
 
 use crate::datagram::{Datagram, DatagramId};
 use crate::slab::Key;
@@ -293,7 +293,8 @@ pub trait Handler {
         let _ = (port, connection, bytes, now);
     }
 
-    /// The input ended. Told once per connection, and never after the handler closed or aborted it.
+    /// The input ended. Either way is told once per connection at most, `Failed` last, and nothing
+    /// after the handler closed or aborted it.
     fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
         let _ = now;
         if how == Ended::PeerFinished {

@@ -253,7 +253,8 @@ impl<C> Workers<C> {
 /// Starts workers: all of them are ready when it returns, or none is left.
 ///
 /// Each thread has one socket of each of the `entrances`, as far as they go; it keeps them through
-/// all its handlers. `make` makes a thread's handler, on that thread, at first and after each panic.
+/// all its handlers. `make` makes a thread's handler, on that thread, at first and after each
+/// panic.
 ///
 /// # Errors
 ///

@@ -157,7 +157,7 @@ impl Messages {
         let sent = usize::try_from(sent).map_err(|_| last_errno())?;
         let slices = self.headers[..sent]
             .iter()
-            .map(|header| header.msg_hdr.msg_iovlen as usize);
+            .map(|header| header.msg_hdr.msg_iovlen);
         Ok(slices.sum())
     }
 }

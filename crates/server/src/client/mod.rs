@@ -57,7 +57,7 @@ impl ClientLimits {
 }
 
 /// Input that is not a whole request yet, or one that has to wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tail {
     pub(crate) bytes: Vec<u8>,
     /// Parsed as far as the bytes go.

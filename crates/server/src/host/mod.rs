@@ -2,4 +2,5 @@
 
 pub(crate) mod admin;
 mod config;
+pub(crate) mod reply;
 pub(crate) mod statics;

@@ -90,26 +90,6 @@ struct HistogramSum {
     buckets: Vec<(f64, u64)>,
 }
 
-/// How many kinds of [`LaneError`] there are, and one for 0.
-const LANE_ERRORS: usize = LaneError::DeviceFailed as usize + 1;
-
-/// Names of [`LaneError`]s in metrics, by their numbers.
-const LANE_ERROR_NAMES: [&str; LANE_ERRORS] = [
-    "none",
-    "division_by_zero",
-    "overflow",
-    "out_of_range",
-    "not_a_number",
-    "too_large",
-    "too_many_turns",
-    "bad_answer",
-    "backend_failed",
-    "backend_refused",
-    "backend_timeout",
-    "sessions_full",
-    "device_failed",
-];
-
 /// A worker's figures for a page.
 #[derive(Debug, Default)]
 pub struct PageMetrics {
@@ -127,8 +107,8 @@ pub struct PageMetrics {
     pub launches: [Count; 4],
     /// Lanes that left their cohort because a backend kept them waiting.
     pub stragglers: Count,
-    /// Lanes failed, by [`LaneError`].
-    pub lane_errors: [Count; LANE_ERRORS],
+    /// Lanes failed, by [`LaneError::index`].
+    pub lane_errors: [Count; LaneError::ALL.len()],
     /// Lanes in formation at this moment.
     pub queued: Count,
 }

@@ -229,11 +229,7 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         None => cohort.output.stitch(lane, &service.fragments, &mut body),
     }
     Answer {
-        status: if output.status == 0 {
-            200
-        } else {
-            output.status
-        },
+        status: output.status,
         content_type,
         body,
         session: output.session,
