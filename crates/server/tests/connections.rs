@@ -474,3 +474,33 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     assert_eq!(user.response(false).text(), "[late]");
     server.join();
 }
+
+#[test]
+fn the_configuration_has_every_setting_and_where_it_comes_from() {
+    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let admin = server.admin_addr().expect("an admin listener");
+    let answer = Client::new(admin).get("/config");
+    let told: serde_json::Value = serde_json::from_str(answer.text()).expect("JSON");
+    let config = service_of(PAGES, SERVICE).config;
+    for section in config.sections() {
+        let (values, origins) = (
+            &told["settings"][section.name()],
+            &told["from"][section.name()],
+        );
+        for definition in section.definitions() {
+            let key = definition.key;
+            assert!(values.get(key).is_some(), "{key}: {}", answer.text());
+            assert_eq!(
+                origins[key],
+                config.origin(section.name(), key).name(),
+                "{key}"
+            );
+        }
+    }
+    assert_eq!(told["settings"]["limits"]["body_bytes_max"], 2000);
+    assert_eq!(told["from"]["limits"]["body_bytes_max"], "file");
+    assert_eq!(told["settings"]["cohort"]["delay"], "2ms");
+    assert_eq!(told["from"]["cohort"]["delay"], "default");
+    assert_eq!(told["memory"]["workers"], 1);
+    stop(server);
+}
