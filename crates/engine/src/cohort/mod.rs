@@ -52,8 +52,6 @@ pub struct Cohort {
     pub fields: Vec<Column>,
     /// Where each lane stands.
     pub lanes: Vec<LaneState>,
-    /// Whom each lane's answer is for: the pipeline's own key, opaque here.
-    pub tickets: Vec<u64>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
     /// Requests of the stage last run, in order of lanes, and for one lane in the order asked.
@@ -77,7 +75,6 @@ impl Cohort {
     pub fn reset(&mut self, program: &PageProgram) {
         self.stage = 0;
         self.lanes.clear();
-        self.tickets.clear();
         self.requests.clear();
         self.output.clear();
         self.arena.reset(&program.texts);
@@ -94,10 +91,9 @@ impl Cohort {
 
     /// Adds a lane with empty fields (empty text, 0, empty list) and gives its index. The caller
     /// then fills in the fields.
-    pub fn push_lane(&mut self, ticket: u64) -> usize {
+    pub fn push_lane(&mut self) -> usize {
         let lane = self.lanes.len();
         self.lanes.push(LaneState::Active);
-        self.tickets.push(ticket);
         self.fields.iter_mut().for_each(Column::push_empty);
         lane
     }
@@ -105,7 +101,6 @@ impl Cohort {
     /// Takes the last lane back, as when its parameters turn out to be bad.
     pub fn pop_lane(&mut self) {
         self.lanes.pop();
-        self.tickets.pop();
         self.fields.iter_mut().for_each(Column::pop);
     }
 
@@ -140,7 +135,7 @@ impl Cohort {
         debug_assert!(lanes.is_sorted(), "lanes are given in rising order");
         let first = into.len();
         for &lane in lanes {
-            let to = into.push_lane(self.tickets[lane]);
+            let to = into.push_lane();
             into.lanes[to] = self.lanes[lane];
             self.lanes[lane] = LaneState::Moved;
             let texts = self.fields.iter().map(|field| field.text_bytes(lane)).sum();
@@ -222,7 +217,7 @@ mod tests {
         let mut cohort = Cohort::default();
         cohort.reset(page);
         for lane in 0..2 {
-            cohort.push_lane(0);
+            cohort.push_lane();
             let text = cohort.arena.push(b"0123456789");
             cohort.fields[0].set_text(lane, text);
             let list = cohort.fields[1].list_mut();
