@@ -62,8 +62,8 @@ pub struct Pool<K, C> {
 }
 
 impl<K: Copy + Eq + std::fmt::Debug, C> Pool<K, C> {
-    /// A pool of `contexts` contexts for cohorts of at most `lanes_max` lanes, both at least 1, each
-    /// made by `cohort`.
+    /// A pool of `contexts` contexts for cohorts of at most `lanes_max` lanes, both at least 1,
+    /// each made by `cohort`.
     pub fn new(contexts: usize, lanes_max: usize, cohort: impl Fn() -> C) -> Self {
         let contexts = contexts.max(1);
         Pool {
