@@ -5,7 +5,7 @@
 
 use rhythm_engine_cuda::gpu::driver::Driver;
 use rhythm_engine_cuda::gpu::{
-    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, SharedGpu, launch,
+    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -129,17 +129,16 @@ fn part_everything() {
     gpu.record(stream, from).expect("recorded");
     let grid = Grid::over(1000, 256).with_shared(200 << 10);
     // SAFETY: both buffers live until the stream has been waited for, and nobody else uses them.
-    unsafe {
-        gpu.fill(stream, device.address(), 7, 64).expect("filled");
-        let arguments = CountThreads {
-            result: device.address().plus(8),
-        };
-        launch(&*gpu, stream, grid, &arguments).expect("launched");
-        gpu.copy(stream, host.address(), device.address(), 64)
-            .expect("copied");
-        gpu.copy(stream, Address(0), Address(0), 0)
-            .expect("nothing is copied");
-    }
+    let queue = unsafe { Queue::new(&*gpu, stream) };
+    queue.fill(device.first(64), 7).expect("filled");
+    let result = device.address().plus(8);
+    // SAFETY: there are eight bytes at that place.
+    unsafe { queue.launch(grid, &CountThreads { result }) }.expect("launched");
+    queue
+        .copy(host.first(64), device.first(64))
+        .expect("copied");
+    let nothing = device.first(0);
+    queue.copy(nothing, nothing).expect("nothing is copied");
     gpu.record(stream, to).expect("recorded");
     gpu.wait(stream, from).expect("a stream waits");
     let (told, tells) = channel();
@@ -191,7 +190,7 @@ fn part_failure() {
     let buffer = DeviceBuffer::new(&gpu, 16).expect("memory");
     let nowhere = CountThreads { result: Address(0) };
     // SAFETY: the fake takes this address for a failure.
-    unsafe { launch(&*gpu, stream, Grid::over(1, 32), &nowhere) }.expect("launched");
+    unsafe { Queue::new(&*gpu, stream).launch(Grid::over(1, 32), &nowhere) }.expect("launched");
     let (told, tells) = channel();
     let call = Box::new(move |result| told.send(result).expect("somebody waits"));
     gpu.on_completion(stream, call).expect("a call is put in");
@@ -275,21 +274,25 @@ fn what_is_missing_is_said() {
     );
     begins(
         "init=803",
-        "the GPU cannot be used: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: as the fake says, in cuInit; kernel module and libcuda.so",
+        "the GPU cannot be used: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: as the fake says, in \
+         cuInit; kernel module and libcuda.so",
     );
     // An error that nobody knows yet.
     begins(
         "retain=4711",
-        "the GPU cannot be used: error 4711: unknown, in cuDevicePrimaryCtxRetain; or use --device host",
+        "the GPU cannot be used: error 4711: unknown, in cuDevicePrimaryCtxRetain; or use \
+         --device host",
     );
     begins(
         "load=2",
-        "the kernels of stage cannot be loaded: error 2: unknown, in cuModuleLoadDataEx (not for me)",
+        "the kernels of stage cannot be loaded: error 2: unknown, in cuModuleLoadDataEx \
+         (not for me)",
     );
     let old = Libraries::new("old").with("fake_cuda.c", "libcuda.so", &["-DWITHOUT_CALLBACKS"]);
     assert_eq!(
         old.absent(""),
-        "the CUDA driver is too old: it has no cuStreamAddCallback; install NVIDIA's driver (580 or later), or use --device host"
+        "the CUDA driver is too old: it has no cuStreamAddCallback; install NVIDIA's \
+         driver (580 or later), or use --device host"
     );
 }
 

@@ -3,7 +3,7 @@
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::functions::{self, Made};
 use rhythm_engine::program::{Arithmetic, Comparison, Escape, TextFunction};
-use rhythm_engine_cuda::case::CaseTables;
+use rhythm_engine_cuda::case;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder, run};
 use rhythm_engine_cuda::gpu::{Grid, PinnedBuffer, SharedGpu};
 
@@ -310,14 +310,14 @@ impl Batch {
     /// Launches them under each order and compares. Gives how many the host would have to compute.
     pub(crate) fn check(&self) -> usize {
         assert!(!self.items.is_empty());
-        let tables = CaseTables::bytes();
+        let tables = case::tables();
         // Bounded memory, and a last warp that is not full.
         self.items
             .chunks(30_001)
             .map(|items| {
                 ORDERS
                     .into_iter()
-                    .map(|order| check_items(items, &tables, order))
+                    .map(|order| check_items(items, tables, order))
                     .max()
                     .unwrap_or(0)
             })
@@ -413,7 +413,8 @@ fn check_items(items: &[Item], tables: &[u8], order: LaneOrder) -> usize {
         };
         assert!(
             right,
-            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, code {code}, {:?} given",
+            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, \
+             code {code}, {:?} given",
             item.function,
             item.operation,
             item.texts

@@ -149,7 +149,7 @@ pub fn print_bool(value: bool) -> &'static [u8] {
 
 /// What replaces a byte in HTML, if anything does.
 #[inline]
-pub fn html_entity(byte: u8) -> Option<&'static [u8]> {
+pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
     Some(match byte {
         b'<' => b"&lt;",
         b'>' => b"&gt;",

@@ -1,5 +1,7 @@
 //! Bounds that hold for every executor.
 
+use crate::settings::Limits;
+
 /// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
@@ -12,18 +14,25 @@ pub struct LaneLimits {
     pub turns: usize,
 }
 
-impl Default for LaneLimits {
-    fn default() -> Self {
+impl LaneLimits {
+    /// What a service's settings say.
+    pub fn of(limits: &Limits) -> LaneLimits {
         LaneLimits {
-            body_bytes: 8 << 20,
-            text_bytes: 1 << 20,
-            turns: 1 << 17,
+            body_bytes: limits.response_bytes_max as usize,
+            text_bytes: limits.stage_text_bytes_max as usize,
+            turns: limits.stage_turns_max as usize,
         }
     }
 }
 
+impl Default for LaneLimits {
+    fn default() -> Self {
+        LaneLimits::of(&Limits::default())
+    }
+}
+
 /// Most rows of one answer of a backend; one with more is unreadable.
-pub const ROWS_MAX: u32 = 4096;
+pub(crate) const ROWS_MAX: u32 = 4096;
 
 /// Fragments of at most this many bytes are folded into the run: copying them costs less than a
 /// segment.

@@ -7,8 +7,9 @@
 use super::context::Context;
 use super::library::Code;
 use super::nvrtc::{CompileError, compile};
-use super::{GpuError, Kernel};
-use crate::gpu::{MODULES, images};
+use crate::gpu::images;
+use crate::gpu::interface::GpuError;
+use crate::gpu::kernel::{Kernel, MODULES};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
 use std::ffi::{CString, c_uint, c_void};
 
@@ -104,8 +105,9 @@ fn load_module(context: &Context, name: &str) -> Result<CUmodule, GpuError> {
     };
     let (major, minor) = description.capability;
     Err(GpuError::Absent(format!(
-        "the GPU {} (compute capability {major}.{minor}) with a driver for CUDA {} takes no image of {name}: {embedded}; {why}; \
-         install NVIDIA's driver (580 or later), or libnvrtc of the driver's CUDA version, or use --device host",
+        "the GPU {} (compute capability {major}.{minor}) with a driver for CUDA {} takes no image \
+         of {name}: {embedded}; {why}; install NVIDIA's driver (580 or later), or libnvrtc of the \
+         driver's CUDA version, or use --device host",
         description.name, description.driver_version
     )))
 }
