@@ -180,7 +180,8 @@ fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
         if let Some(url) = &backend.url {
             if layout.has_device_backend() {
                 bail!(
-                    "--layout {layout} has the backend on the GPU, but {} is at {url}: give --backend {}=embedded, or --layout a",
+                    "--layout {layout} has the backend on the GPU, but {} is at {url}: \
+                     give --backend {}=embedded, or --layout a",
                     backend.name,
                     backend.name
                 );

@@ -126,6 +126,21 @@ impl Cohort {
         }
     }
 
+    /// Bytes of the texts that would move with these lanes, given in rising order: of their fields,
+    /// and of the requests they wait for and what has been answered of those.
+    pub fn moved_bytes(&self, lanes: &[usize]) -> usize {
+        let fields = |lane: &usize| -> usize {
+            (self.fields.iter())
+                .map(|field| field.text_bytes(*lane))
+                .sum()
+        };
+        let requests = (self.requests.iter())
+            .filter(|request| lanes.binary_search(&(request.lane as usize)).is_ok())
+            .flat_map(|request| [Some(request.text), request.answer])
+            .map(|view| view.map_or(0, |view| view.length as usize));
+        lanes.iter().map(fields).chain(requests).sum()
+    }
+
     /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait
     /// for, to the end of `into`, a cohort of the same page at the same stage; in `self` they
     /// become [`LaneState::Moved`]. A lane whose texts find no room in `into` fails there. This is
@@ -255,6 +270,10 @@ mod tests {
             let mut from = filled(&page);
             let mut into = Cohort::new(bytes_max);
             into.reset(&page);
+            // Asked before, it tells exactly when all of them fit.
+            let all_fit = expected == [LaneState::Active; 2];
+            assert_eq!(into.arena.has_room(from.moved_bytes(&[0, 1])), all_fit);
+            assert_eq!(from.moved_bytes(&[1]), 30);
             from.move_lanes(&[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
