@@ -27,7 +27,7 @@
 //! input by the stalls of its connections, which reach back to the sockets.
 
 use crate::answer::response::Random;
-use crate::backend::{Ask, Backend};
+use crate::backend::Backend;
 use crate::client::{ClientLimits, Clients};
 use crate::flight::process::{Asked, CohortKey, Run};
 use crate::flight::request::Requests;
@@ -136,7 +136,6 @@ pub struct Pipeline {
     pub(crate) captures: Captures,
     pub(crate) params: ParamReader,
     pub(crate) users: Vec<Option<i64>>,
-    pub(crate) batch: Vec<Ask>,
     pub(crate) done: Vec<Work>,
     pub(crate) complete: Vec<ContextId>,
     expired: Vec<ConnectionId>,
@@ -189,7 +188,6 @@ impl Pipeline {
             captures: Captures::default(),
             params: ParamReader::default(),
             users: Vec::new(),
-            batch: Vec::new(),
             done: Vec::new(),
             complete: Vec::new(),
             expired: Vec::new(),

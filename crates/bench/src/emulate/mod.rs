@@ -25,7 +25,8 @@ use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
-use rhythm_server::backend::EmbeddedBesim;
+use rhythm_server::backend::InProcess;
+use rhythm_server::backend::besim::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
 use std::hint::black_box;
@@ -134,7 +135,7 @@ impl Stage {
         let parts = PipelineParts {
             site: Arc::clone(site),
             executor,
-            backends: Box::new(move |_, _| Box::new(EmbeddedBesim::new(bank))),
+            backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {

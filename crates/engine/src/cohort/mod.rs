@@ -7,10 +7,18 @@
 //! no further part; the others go on (paper, section 4.4).
 
 mod column;
+mod form;
 mod output;
+mod requests;
+mod rows;
+mod text;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
+pub use form::ReadArgument;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
+pub use requests::{Argument, Requests};
+pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};
+pub use text::{print_bool, print_float, print_int};
 
 use crate::program::{FieldType, PageProgram, Type};
 
@@ -81,17 +89,6 @@ pub enum LaneState {
     Failed(LaneError),
 }
 
-/// One request to a backend, asked by a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackendRequest {
-    /// Who asks.
-    pub lane: u32,
-    /// The request's text, in the cohort's arena.
-    pub text: View,
-    /// The answer's body, in the cohort's arena, once it has come.
-    pub answer: Option<View>,
-}
-
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
 pub struct Cohort {
@@ -105,9 +102,10 @@ pub struct Cohort {
     pub tickets: Vec<u64>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
-    /// Requests of the stage last run, in order of lanes, and for one lane in the order asked.
-    /// Answers are put in by the pipeline and decoded by the next stage.
-    pub requests: Vec<BackendRequest>,
+    /// Requests of the stage last run, until they are settled ([`Cohort::settle`]).
+    pub requests: Requests,
+    /// What has been answered, by request; shorter where nothing has.
+    answers: Vec<Option<Answered>>,
     /// What the finished lanes answer.
     pub output: Output,
 }
@@ -119,6 +117,7 @@ impl Cohort {
         self.lanes.clear();
         self.tickets.clear();
         self.requests.clear();
+        self.answers.clear();
         self.output.clear();
         self.arena.reset(&program.texts);
         let same_shape = self.fields.len() == program.fields.len()
@@ -171,11 +170,12 @@ impl Cohort {
         }
     }
 
-    /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait
-    /// for, to the end of `into`, a cohort of the same page at the same stage; in `self` they
-    /// become [`LaneState::Finished`] with their tickets kept. This is how stragglers leave their
-    /// cohort (paper, section 3.1).
-    pub fn move_lanes(&mut self, lanes: &[usize], into: &mut Cohort) {
+    /// Moves lanes of `self`, given in rising order, with their fields, the requests they wait for
+    /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
+    /// same stage; in `self` they become [`LaneState::Finished`] with their tickets kept. This is
+    /// how stragglers leave their cohort (paper, section 3.1).
+    pub fn move_lanes(&mut self, program: &PageProgram, lanes: &[usize], into: &mut Cohort) {
+        debug_assert_eq!(self.stage, into.stage, "cohorts at the same stage");
         let first = into.len();
         for &lane in lanes {
             let to = into.push_lane(self.tickets[lane]);
@@ -185,25 +185,7 @@ impl Cohort {
             into.lanes[to] = self.lanes[lane];
             self.lanes[lane] = LaneState::Finished;
         }
-        // Requests are in order of lanes, too: one pass finds those of the lanes moved.
-        let texts = &self.arena;
-        let mut moved = 0;
-        self.requests.retain(|request| {
-            while lanes
-                .get(moved)
-                .is_some_and(|&lane| lane < request.lane as usize)
-            {
-                moved += 1;
-            }
-            if lanes.get(moved) != Some(&(request.lane as usize)) {
-                return true;
-            }
-            let text = into.arena.push(texts.get(request.text));
-            let answer = request.answer.map(|view| into.arena.push(texts.get(view)));
-            let lane = (first + moved) as u32;
-            into.requests.push(BackendRequest { lane, text, answer });
-            false
-        });
+        self.move_requests(program, lanes, first, into);
     }
 }
 

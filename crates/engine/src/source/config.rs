@@ -1,11 +1,13 @@
 //! Reads the configuration of a service: `service.toml`.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, TomlText, is_token, text_of};
+use super::keys::{Keys, Text, TomlText, is_token, text_of};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{BackendConfig, BackendKind, CohortPolicy, Limits, ServiceConfig};
-use toml::de::DeValue;
+use crate::kind::BackendKind;
+use crate::settings::{BackendConfig, CohortPolicy, Limits, ServiceConfig, Setting};
+use std::collections::BTreeMap;
+use toml::de::{DeTable, DeValue};
 
 /// What `service.toml` holds beside the configuration.
 pub(crate) struct ServiceFile<'a> {
@@ -16,7 +18,11 @@ pub(crate) struct ServiceFile<'a> {
 }
 
 /// Reads `service.toml`. Whatever is wrong is reported and replaced by its default.
-pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
+pub(crate) fn read<'a>(
+    text: &'a str,
+    kinds: &[BackendKind],
+    report: &mut Report,
+) -> ServiceFile<'a> {
     let mut service = ServiceFile {
         config: ServiceConfig::default(),
         backends: Vec::new(),
@@ -120,11 +126,9 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
                 );
                 continue;
             };
-            let known = ["kind", "url", "users", "timeout", "retries", "connections"];
-            let keys = Keys::new(toml, table, value.span().start, &known, report);
-            service
-                .backends
-                .push(read_backend(&keys, name.value, name.place, report));
+            let offset = value.span().start;
+            let backend = read_backend(toml, table, offset, &name, kinds, report);
+            service.backends.push(backend);
         }
     }
     service
@@ -178,41 +182,72 @@ fn read_limits(root: &Keys<'_, '_>, limits: &mut Limits, report: &mut Report) {
     );
 }
 
-fn read_backend(
-    keys: &Keys<'_, '_>,
-    name: String,
-    place: Place<'_>,
+/// Reads a backend's table: the keys of all backends, and those of its kind's own.
+fn read_backend<'a>(
+    toml: TomlText<'a>,
+    table: &DeTable<'a>,
+    offset: usize,
+    name: &Text<'a>,
+    kinds: &[BackendKind],
     report: &mut Report,
 ) -> BackendConfig {
+    let every = ["kind", "timeout", "retries", "connections"];
+    let own = |kind: &'_ BackendKind| kind.keys.iter().map(|key| key.name).collect::<Vec<_>>();
+    let names: Vec<(&str, usize)> = (kinds.iter().map(|kind| kind.name)).zip(0..).collect();
+    let written = table.get("kind").and_then(|kind| kind.get_ref().as_str());
+    let kind = written.and_then(|written| kinds.iter().find(|kind| kind.name == written));
+    // Without a kind the mistakes are those of the one most likely meant.
+    let kind = kind.or(kinds.first().filter(|_| written.is_none()));
+    // Of a kind that is not known, any key may be.
+    let known: Vec<&str> = match kind {
+        Some(kind) => every.into_iter().chain(own(kind)).collect(),
+        None => every
+            .into_iter()
+            .chain(kinds.iter().flat_map(own))
+            .collect(),
+    };
+    let keys = Keys::new(toml, table, offset, &known, report);
     if !keys.has("kind") {
-        report.error(place, "`kind` is missing", "kind = \"besim\"");
+        let hint = kinds
+            .first()
+            .map(|kind| format!("kind = \"{}\"", kind.name));
+        report.error(name.place, "`kind` is missing", hint.unwrap_or_default());
     }
-    let kind = keys.choice("kind", &[("besim", BackendKind::BeSim)], report);
-    let url = keys
-        .text("url", report)
-        .filter(|url| url.value != "embedded");
-    if let Some(url) = &url
-        && !url.value.starts_with("http://")
-    {
-        let hint = "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"";
-        report.error(url.place, "this is no address of a backend", hint);
-    }
+    keys.choice("kind", &names, report);
     let mut backend = BackendConfig {
-        name,
-        kind: kind.unwrap_or(BackendKind::BeSim),
-        url: url.map(|url| url.value),
-        users: 100_000,
+        name: name.value.clone(),
+        kind: kind.map_or("", |kind| kind.name),
         timeout_ns: 2_000_000_000,
         retries: 1,
         connections: 16,
+        own: BTreeMap::new(),
     };
-    set_u32(&mut backend.users, keys.int("users", 1..=1 << 30, report));
     set(&mut backend.timeout_ns, keys.duration("timeout", report));
     set_u32(&mut backend.retries, keys.int("retries", 0..=10, report));
     set_u32(
         &mut backend.connections,
         keys.int("connections", 1..=1024, report),
     );
+    for key in kind.map_or(&[][..], |kind| kind.keys) {
+        let (default, value) = match key.default {
+            Setting::Text(text) => (
+                Setting::Text(text.to_owned()),
+                keys.text(key.name, report)
+                    .map(|text| Setting::Text(text.value)),
+            ),
+            Setting::Int(value) => (
+                Setting::Int(value),
+                keys.int(key.name, i64::MIN..=i64::MAX, report)
+                    .map(Setting::Int),
+            ),
+        };
+        if let Some(value) = &value
+            && !(key.check)(value)
+        {
+            report.error(keys.place_of(key.name), key.wrong, key.hint);
+        }
+        backend.own.insert(key.name, value.unwrap_or(default));
+    }
     backend
 }
 

@@ -16,7 +16,7 @@
 //! time, and a context is freed when all its lanes are answered or have moved.
 
 use crate::answer::response::{Responder, milliseconds};
-use crate::backend::{Ask, Batch};
+use crate::backend::Batch;
 use crate::flight::request::NO_TICKET;
 use crate::pipeline::{Epoch, Pipeline, since_origin};
 use rhythm_cohort::{ContextId, ContextState, LaunchReason};
@@ -297,11 +297,15 @@ impl Pipeline {
         let slot = &mut self.backends[slot_index];
         let cohort = self.pool.cohort_mut(id);
         slot.metrics.requests.add(cohort.requests.len() as u64);
-        if cohort.requests.is_empty()
-            || slot
-                .backend
-                .answer_into(&mut cohort.requests, &mut cohort.arena)
-        {
+        let program = &epoch.site.service.pages[key.page as usize];
+        if cohort.requests.is_empty() {
+            cohort.settle(program);
+            return self.submit(port, id);
+        }
+        if let Some(backend) = slot.backend.embedded() {
+            let (requests, mut rows) = cohort.exchange(program);
+            backend.answer(requests, &mut rows);
+            cohort.settle(program);
             return self.submit(port, id);
         }
         run.deadline = now + epoch.site.settings.backends[call.backend].timeout;
@@ -309,25 +313,19 @@ impl Pipeline {
         run.phase = Phase::Backend;
         run.unanswered = cohort.requests.len();
         run.keys.clear();
-        self.batch.clear();
-        for (index, request) in cohort.requests.iter().enumerate() {
-            let key = self.asked.insert(Pending {
+        for request in 0..cohort.requests.len() {
+            run.keys.push(self.asked.insert(Pending {
                 context: id,
-                request: index as u32,
+                request: request as u32,
                 backend: slot_index as u32,
                 asked: now,
                 deadline: run.deadline,
-            });
-            run.keys.push(key);
-            self.batch.push(Ask {
-                key,
-                text: request.text,
-            });
+            }));
         }
         let batch = Batch {
-            asks: &self.batch,
-            arena: &cohort.arena,
-            idempotent: call.idempotent,
+            call,
+            requests: &cohort.requests,
+            keys: &run.keys,
             deadline: run.deadline,
         };
         slot.backend.submit(port, batch, now);
@@ -355,20 +353,19 @@ impl Pipeline {
                 metrics
                     .latency
                     .record(now.since(pending.asked).as_nanos() as u64, 1);
+                let run = &mut runs[pending.context as usize];
+                let epoch = run.epoch.as_ref().expect("a busy context has its service");
+                let page = pool.key(pending.context).page as usize;
                 let cohort = pool.cohort_mut(pending.context);
+                let (_, mut rows) = cohort.exchange(&epoch.site.service.pages[page]);
                 let request = pending.request as usize;
-                let lane = cohort.requests[request].lane as usize;
                 match answer {
-                    Ok(body) if cohort.arena.has_room(body.len()) => {
-                        cohort.requests[request].answer = Some(cohort.arena.push(body));
-                    }
-                    Ok(_) => cohort.fail(lane, LaneError::TooLarge),
+                    Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
                     Err(error) => {
                         metrics.failures.add(1);
-                        cohort.fail(lane, error);
+                        rows.fail(request, error);
                     }
                 }
-                let run = &mut runs[pending.context as usize];
                 run.unanswered -= 1;
                 if run.unanswered == 0 {
                     complete.push(pending.context);
@@ -388,7 +385,11 @@ impl Pipeline {
         if self.pool.state(id) != ContextState::Busy {
             self.pool.launch(id);
         }
-        self.runs[id as usize].keys.clear();
+        let page = self.pool.key(id).page as usize;
+        let run = &mut self.runs[id as usize];
+        run.keys.clear();
+        let epoch = run.epoch.as_ref().expect("a busy context has its service");
+        (self.pool.cohort_mut(id)).settle(&epoch.site.service.pages[page]);
         if self.respond(port, id) {
             self.submit(port, id);
         } else {
@@ -457,7 +458,7 @@ impl Pipeline {
                 .add(1);
             self.asked.take(*key);
             cohort.fail(
-                cohort.requests[index].lane as usize,
+                cohort.requests.lanes()[index] as usize,
                 LaneError::BackendTimeout,
             );
             run.unanswered -= 1;
@@ -471,9 +472,9 @@ impl Pipeline {
         let key = self.pool.key(id);
         let cohort = self.pool.cohort(id);
         let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
-        let mut stragglers: Vec<usize> = (cohort.requests.iter())
-            .filter(|request| request.answer.is_none() && active(request.lane as usize))
-            .map(|request| request.lane as usize)
+        let mut stragglers: Vec<usize> = (cohort.requests.lanes().iter().enumerate())
+            .filter(|(request, lane)| !cohort.is_answered(*request) && active(**lane as usize))
+            .map(|(_, lane)| *lane as usize)
             .collect();
         stragglers.dedup();
         let active_lanes = (0..cohort.len()).filter(|&lane| active(lane)).count();
@@ -512,8 +513,8 @@ impl Pipeline {
         }
         let moves = |lane: u32| stragglers.binary_search(&(lane as usize)).is_ok();
         let mut kept = Vec::new();
-        for (request, key) in cohort.requests.iter().zip(&run.keys) {
-            if !moves(request.lane) {
+        for (lane, key) in cohort.requests.lanes().iter().zip(&run.keys) {
+            if !moves(*lane) {
                 kept.push(*key);
                 continue;
             }
@@ -526,7 +527,7 @@ impl Pipeline {
                 run.unanswered -= 1;
             }
         }
-        cohort.move_lanes(&stragglers, target);
+        cohort.move_lanes(program, &stragglers, target);
         for &lane in &stragglers {
             cohort.tickets[lane] = NO_TICKET;
         }

@@ -8,6 +8,7 @@ use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Backend, Batch, Tell};
 use rhythm_server::{
     Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
@@ -85,7 +86,7 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     for file in statics() {
         sources.static_files.insert(file.path);
     }
-    match compile(&sources) {
+    match compile(&sources, &kinds()) {
         Ok(service) => service,
         Err(diagnostics) => panic!("{diagnostics:#?}"),
     }

@@ -14,6 +14,7 @@ use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
 use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
@@ -154,7 +155,7 @@ fn change(sources: &mut Sources) {
 }
 
 fn compile_or_panic(sources: &Sources) -> Arc<Service> {
-    match compile(sources) {
+    match compile(sources, &kinds()) {
         Ok(service) => Arc::new(service),
         Err(diagnostics) => panic!("services/banking does not compile: {diagnostics:#?}"),
     }

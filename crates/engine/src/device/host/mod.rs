@@ -9,13 +9,11 @@
 //! - `strip`: the registers and lanes of a strip;
 //! - `run`: the operations;
 //! - `write`: the kernels that write output;
-//! - `decode`: backend answers to columns;
 //! - `md5`: many digests at once.
 //!
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
 //! every path.
 
-mod decode;
 mod md5;
 mod run;
 mod strip;
@@ -24,7 +22,7 @@ mod write;
 use super::functions::LaneLimits;
 use super::scalar::FOLD_BYTES_MAX;
 use super::{Executor, Refusal, Work};
-use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState, View};
+use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
 use rhythm_protocol::scan::Level;
 use run::Run;
@@ -101,7 +99,6 @@ struct Scratch {
     registers: Registers,
     lanes: Box<Lanes>,
     selections: Vec<Selection>,
-    cells: Vec<View>,
 }
 
 impl Host {
@@ -124,9 +121,6 @@ impl Host {
         fragments: &[Box<[u8]>],
         cohort: &mut Cohort,
     ) {
-        if cohort.stage > 0 {
-            decode::decode_answers(program, cohort, &mut self.scratch.cells);
-        }
         cohort
             .output
             .lanes
@@ -254,7 +248,7 @@ impl Host {
             some_ended_early = true;
         }
         // A loop asks turn by turn, but requests stand lane by lane.
-        sort_from(&mut cohort.requests, requests_before, |r| r.lane);
+        cohort.requests.sort_from(requests_before);
         sort_from(&mut cohort.output.headers, headers_before, |h| h.0);
         if some_ended_early {
             let ended_early = |index: u32| {
@@ -263,9 +257,7 @@ impl Host {
                     matches!(lanes.fate[lane], Fate::Failed(_) | Fate::Overflowed)
                 })
             };
-            retain_from(&mut cohort.requests, requests_before, |r| {
-                !ended_early(r.lane)
-            });
+            (cohort.requests).retain_from(requests_before, |lane| !ended_early(lane));
             retain_from(&mut cohort.output.headers, headers_before, |h| {
                 !ended_early(h.0)
             });

@@ -4,7 +4,7 @@ use super::md5;
 use super::strip::{Cell, Fate, Lanes, Registers, STRIP, Selection, unpack};
 use super::write::Regions;
 use crate::cohort::SessionChange;
-use crate::cohort::{Arena, BackendRequest, Column, LaneError, Span, View};
+use crate::cohort::{Arena, Argument, Column, LaneError, Requests, Span, View};
 use crate::device::functions::{self, Made};
 use crate::device::scalar::FOLD_BYTES_MAX;
 use crate::program::{
@@ -20,7 +20,7 @@ pub(super) struct Run<'a> {
     pub(super) fragments: &'a [Box<[u8]>],
     pub(super) fields: &'a [Column],
     pub(super) arena: &'a mut Arena,
-    pub(super) requests: &'a mut Vec<BackendRequest>,
+    pub(super) requests: &'a mut Requests,
     pub(super) headers: &'a mut Vec<(u32, u16, View)>,
     pub(super) registers: &'a mut Registers,
     pub(super) lanes: &'a mut Lanes,
@@ -265,18 +265,7 @@ impl Run<'_> {
                 }
             }
             Op::Put { from, escape } => self.put(selection, *from, *escape),
-            Op::Request { text } => {
-                for &lane in selection {
-                    let text = self.registers.view(*text, lane);
-                    if self.lanes.charge(lane, text.length as usize) {
-                        self.requests.push(BackendRequest {
-                            lane: self.lanes.index[usize::from(lane)],
-                            text,
-                            answer: None,
-                        });
-                    }
-                }
-            }
+            Op::Request { arguments } => self.request(selection, arguments),
             Op::Status { status } => {
                 for &lane in selection {
                     self.lanes.answer[usize::from(lane)].status = *status;
@@ -509,6 +498,28 @@ impl Run<'_> {
                     print(kind, cell, made);
                     Ok(None)
                 });
+            }
+        }
+    }
+
+    fn request(&mut self, selection: &Selection, arguments: &[Register]) {
+        let call = self.stage.call.expect("a stage that asks ends with a call");
+        let form = &self.program.calls[call].form;
+        for &lane in selection {
+            let (registers, arena, stage) = (&*self.registers, &*self.arena, self.stage);
+            let arguments =
+                arguments
+                    .iter()
+                    .map(|&register| match stage.registers[usize::from(register)] {
+                        Type::Text => Argument::Text(arena.get(registers.view(register, lane))),
+                        Type::Int => Argument::Int(registers.int(register, lane)),
+                        Type::Float => Argument::Float(registers.float(register, lane)),
+                        Type::Bool => Argument::Bool(registers.bool(register, lane)),
+                    });
+            let index = self.lanes.index[usize::from(lane)];
+            let charge = form.charge(arguments.clone());
+            if self.lanes.charge(lane, charge) && !self.requests.push(index, arguments) {
+                self.lanes.fail(lane, LaneError::TooLarge);
             }
         }
     }
