@@ -11,18 +11,21 @@
 
 use crate::bank::Bank;
 use crate::mix::mix64;
+use rhythm_net::workers::{
+    self, Entrance, Inbox, Place, Worker, WorkerError, WorkerOptions, Workers,
+};
 use rhythm_net::{
-    Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, ListenError, ListenOptions,
-    Listener, Port, Sent, Time, TimerWheel, Token, Waker,
+    Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, ListenError, ListenOptions,
+    Listener, Outgoing, Port, Role, Time, TimerWheel,
 };
 use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::{Framing, HeadLimits, Method, RequestHead, parse_head};
 use rhythm_protocol::http::response::ResponseWriter;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Answers a connection may wait for; beyond, its requests are not read.
@@ -30,6 +33,9 @@ const WAITING_MAX: usize = 1024;
 
 /// Bytes of answers not yet taken by a socket; beyond, its requests are not read.
 const OUT_MAX: usize = 256 * 1024;
+
+/// The buffer for answers that a connection keeps while it has none to send.
+const KEEP_BYTES: usize = 8 * 1024;
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,60 +81,48 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// BeSim, listening.
+/// BeSim, serving.
 pub struct Server {
     address: SocketAddr,
-    threads: Vec<(Driver, Service)>,
-    stopper: Stopper,
+    workers: Workers<Infallible>,
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
 pub struct Stopper {
-    is_stopped: Arc<AtomicBool>,
-    wakers: Arc<[Waker]>,
+    inboxes: Arc<[Inbox<Infallible>]>,
 }
 
 impl Stopper {
-    /// Makes [`Server::run`] return; answers still delayed are dropped.
+    /// Makes [`Server::join`] return; answers still delayed are dropped.
     pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.wakers.iter().for_each(Waker::wake);
+        self.inboxes.iter().for_each(Inbox::stop);
     }
 }
 
 impl Server {
-    /// Listens. Clients can connect from now on; they are answered once it runs.
+    /// Starts to serve: clients can connect when it returns.
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub fn bind(options: &ServeOptions) -> Result<Server, ServeError> {
+    pub fn start(options: &ServeOptions) -> Result<Server, ServeError> {
         let threads = options.threads.max(1);
         let listeners = Listener::bind_group(options.listen, threads, &ListenOptions::default())?;
         let address = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let mut wakers = Vec::new();
-        let mut services = Vec::new();
-        for (index, listener) in listeners.into_iter().enumerate() {
-            let mut driver = Driver::new(&DriverOptions::default())?;
-            driver.add_listener(listener)?;
-            wakers.push(driver.waker(Token(0))?);
-            services.push((
-                driver,
-                Service::new(options, index as u64, Arc::clone(&is_stopped)),
-            ));
-        }
-        let stopper = Stopper {
-            is_stopped,
-            wakers: wakers.into(),
+        let worker_options = WorkerOptions {
+            name: "besim",
+            threads,
+            ..WorkerOptions::default()
         };
-        Ok(Server {
-            address,
-            threads: services,
-            stopper,
-        })
+        let options = options.clone();
+        let make = move |place: Place<'_, Infallible>| {
+            Ok::<_, Infallible>(Service::new(&options, place.index as u64))
+        };
+        let listeners = vec![Entrance::listeners(Role::default(), listeners)];
+        let workers = workers::start(&worker_options, listeners, make).map_err(io::Error::other)?;
+        Ok(Server { address, workers })
     }
 
     /// Where it listens.
@@ -140,29 +134,17 @@ impl Server {
     /// What ends it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        Stopper {
+            inboxes: self.workers.inboxes().into(),
+        }
     }
 
-    /// Answers until stopped.
+    /// Waits until it is stopped.
     ///
     /// # Errors
-    /// When waiting for events fails, which it has no reason to.
-    pub fn run(self) -> io::Result<()> {
-        std::thread::scope(|scope| {
-            let run =
-                |(mut driver, mut service): (Driver, Service)| move || driver.run(&mut service);
-            let threads: Vec<_> = self
-                .threads
-                .into_iter()
-                .map(|thread| scope.spawn(run(thread)))
-                .collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-        })
+    /// When a thread could not go on.
+    pub fn join(self) -> Result<(), WorkerError> {
+        self.workers.join()
     }
 }
 
@@ -175,13 +157,11 @@ struct Delayed {
 
 /// A client's connection.
 struct Connection {
-    id: ConnectionId,
     head: RequestHead,
     /// Input of which no whole request is made yet.
     input: Vec<u8>,
     waiting: VecDeque<Delayed>,
-    out: Vec<u8>,
-    taken: usize,
+    out: Outgoing,
     /// No more requests are read: close once all is answered.
     is_last: bool,
     is_paused: bool,
@@ -195,15 +175,13 @@ struct Service {
     /// Of 2^32 requests, how many fail.
     fail_share: u64,
     random: u64,
-    /// By slot.
-    connections: Vec<Option<Connection>>,
+    connections: ConnectionTable<Connection>,
     timers: TimerWheel,
     body: Vec<u8>,
-    is_stopped: Arc<AtomicBool>,
 }
 
 impl Service {
-    fn new(options: &ServeOptions, index: u64, is_stopped: Arc<AtomicBool>) -> Service {
+    fn new(options: &ServeOptions, index: u64) -> Service {
         let share = (options.fail_percent / 100.0).clamp(0.0, 1.0);
         Service {
             bank: Bank::new(options.users),
@@ -211,10 +189,9 @@ impl Service {
             jitter: options.jitter,
             fail_share: (share * (1_u64 << 32) as f64) as u64,
             random: mix64(options.seed ^ index << 32),
-            connections: Vec::new(),
+            connections: ConnectionTable::new(),
             timers: TimerWheel::new(rhythm_net::clock::monotonic()),
             body: Vec::new(),
-            is_stopped,
         }
     }
 
@@ -224,30 +201,25 @@ impl Service {
         mix64(self.random)
     }
 
-    fn slot(&mut self, id: ConnectionId) -> Option<usize> {
-        let slot = id.slot() as usize;
-        let connection = self.connections.get(slot)?.as_ref()?;
-        (connection.id == id).then_some(slot)
-    }
-
-    fn forget(&mut self, slot: usize) -> Option<Connection> {
-        self.timers.clear(slot as u32);
-        self.connections[slot].take()
+    fn forget(&mut self, id: ConnectionId) {
+        if self.connections.remove(id).is_some() {
+            self.timers.clear(id.slot());
+        }
     }
 
     /// Answers the whole requests in the input, and sends what is due. Requests beyond the room for
     /// answers are left, to be taken up when there is room again.
-    fn work(&mut self, port: &mut dyn Port, slot: usize, now: Time) {
-        while self.take_requests(port, slot, now) {
-            self.send(port, slot, now);
+    fn work(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        while self.take_requests(port, id, now) {
+            self.send(port, id, now);
         }
-        self.send(port, slot, now);
+        self.send(port, id, now);
     }
 
     /// Makes answers of the whole requests in the input. Whether there may be more than there was
     /// room for.
-    fn take_requests(&mut self, port: &mut dyn Port, slot: usize, now: Time) -> bool {
-        let Some(mut connection) = self.connections[slot].take() else {
+    fn take_requests(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) -> bool {
+        let Some(mut connection) = self.connections.remove(id) else {
             return false;
         };
         let mut used = 0;
@@ -277,12 +249,12 @@ impl Service {
         if connection.has_room() == connection.is_paused {
             connection.is_paused = !connection.is_paused;
             if connection.is_paused {
-                port.pause(connection.id);
+                port.pause(id);
             } else {
-                port.resume(connection.id);
+                port.resume(id);
             }
         }
-        self.connections[slot] = Some(connection);
+        self.connections.insert(id, connection);
         filled_up
     }
 
@@ -332,56 +304,43 @@ impl Service {
     }
 
     /// Sends the answers whose time has come, and closes after the last.
-    fn send(&mut self, port: &mut dyn Port, slot: usize, now: Time) {
-        let Some(connection) = &mut self.connections[slot] else {
+    fn send(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        while connection
+        while let Some(delayed) = connection
             .waiting
-            .front()
-            .is_some_and(|delayed| delayed.due <= now)
+            .front_mut()
+            .filter(|first| first.due <= now)
         {
-            match connection
-                .waiting
-                .pop_front()
-                .and_then(|delayed| delayed.bytes)
-            {
-                Some(bytes) => connection.out.extend_from_slice(&bytes),
+            let bytes = delayed.bytes.take();
+            connection.waiting.pop_front();
+            match bytes {
+                Some(bytes) => connection.out.push(&bytes),
                 None => {
-                    port.abort(connection.id);
-                    self.forget(slot);
-                    return;
+                    port.abort(id);
+                    return self.forget(id);
                 }
             }
         }
-        if connection.taken < connection.out.len() {
-            match port.send(connection.id, &connection.out[connection.taken..]) {
-                Sent::Taken(taken) => connection.taken += taken,
-                Sent::Gone => {
-                    self.forget(slot);
-                    return;
-                }
+        match connection.out.flush(port, id) {
+            Flushed::All if connection.is_last && connection.waiting.is_empty() => {
+                port.close(id);
+                return self.forget(id);
             }
-        }
-        if connection.taken == connection.out.len() {
-            connection.out.clear();
-            connection.taken = 0;
-            if connection.is_last && connection.waiting.is_empty() {
-                port.close(connection.id);
-                self.forget(slot);
-                return;
-            }
+            Flushed::All | Flushed::Some => {}
+            Flushed::Gone => return self.forget(id),
         }
         match connection.waiting.front() {
-            Some(delayed) => self.timers.set(slot as u32, delayed.due),
-            None => self.timers.clear(slot as u32),
+            Some(delayed) => self.timers.set(id.slot(), delayed.due),
+            None => self.timers.clear(id.slot()),
         }
     }
 }
 
 impl Connection {
     fn has_room(&self) -> bool {
-        self.waiting.len() < WAITING_MAX && self.out.len() - self.taken < OUT_MAX
+        self.waiting.len() < WAITING_MAX && self.out.unsent() < OUT_MAX
     }
 }
 
@@ -396,71 +355,65 @@ fn plain(status: u16, keep_alive: bool) -> Vec<u8> {
     out
 }
 
+impl Worker for Service {
+    type Command = Infallible;
+}
+
 impl Handler for Service {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
-        let slot = accepted.connection.slot() as usize;
-        if self.connections.len() <= slot {
-            self.connections.resize_with(slot + 1, || None);
-        }
-        self.connections[slot] = Some(Connection {
-            id: accepted.connection,
+        let connection = Connection {
             head: RequestHead::new(),
             input: Vec::new(),
             waiting: VecDeque::new(),
-            out: Vec::new(),
-            taken: 0,
+            out: Outgoing::keeping(KEEP_BYTES),
             is_last: false,
             is_paused: false,
-        });
+        };
+        self.connections.insert(accepted.connection, connection);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        let Some(slot) = self.slot(id) else {
-            return;
-        };
-        if let Some(connection) = self.connections[slot]
-            .as_mut()
-            .filter(|connection| !connection.is_last)
-        {
+        let connection = self.connections.get_mut(id);
+        if let Some(connection) = connection.filter(|connection| !connection.is_last) {
             connection.input.extend_from_slice(bytes);
-            self.work(port, slot, now);
+            self.work(port, id, now);
         }
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        let Some(slot) = self.slot(id) else {
-            return;
-        };
-        match (how, &mut self.connections[slot]) {
+        match (how, self.connections.get_mut(id)) {
             (Ended::PeerFinished, Some(connection)) => {
                 connection.is_last = true;
-                self.send(port, slot, now);
+                self.send(port, id, now);
             }
-            _ => drop(self.forget(slot)),
+            _ => self.forget(id),
         }
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        if let Some(slot) = self.slot(id) {
-            self.send(port, slot, now);
-            self.work(port, slot, now);
+        if let Some(connection) = self.connections.get_mut(id) {
+            match connection.out.writable(port, id) {
+                Flushed::Gone => self.forget(id),
+                Flushed::All | Flushed::Some => self.work(port, id, now),
+            }
         }
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         let mut due = Vec::new();
-        self.timers.expire(now, |slot| due.push(slot as usize));
+        self.timers.expire(now, |slot| due.push(slot));
         for slot in due {
-            self.send(port, slot, now);
-            self.work(port, slot, now);
+            let id = self.connections.id_at(slot);
+            debug_assert!(id.is_some(), "a connection that is forgotten has no timer");
+            if let Some(id) = id {
+                // First what is due goes out, which makes room for more requests.
+                self.send(port, id, now);
+                self.work(port, id, now);
+            }
         }
     }
 
     fn wake_at(&self) -> Option<Time> {
         self.timers.wake_at()
-    }
-
-    fn finished(&self) -> bool {
-        self.is_stopped.load(Ordering::Acquire)
     }
 }

@@ -11,7 +11,6 @@ mod page_common;
 use page_common::compare;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::conformance;
 use rhythm_engine::device::conformance::{self, LANES};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;

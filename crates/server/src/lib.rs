@@ -17,8 +17,9 @@ mod worker;
 
 pub use answer::response::Random;
 pub use client::{ClientLimits, SEND_RATE_MIN};
+pub use flight::backends::BackendFactory;
 pub use host::statics::{StaticFile, Statics};
-pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
+pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
 pub use server::{
     Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
     SharedBackendFactory, StartError,

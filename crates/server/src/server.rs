@@ -2,12 +2,12 @@
 
 use crate::backend::Backend;
 use crate::client::ClientLimits;
-use crate::host::admin::{self, Admin};
-use crate::observe::access_log::{LogFormat, LogWriter};
+use crate::host::admin;
+use crate::observe::access_log::{LogFormat, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
-use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
+use crate::worker::{Command, DEVICE, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_cohort::{Formation, Policy};
@@ -15,16 +15,14 @@ use rhythm_engine::device::Executor;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
-use rhythm_net::{
-    Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
-};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
+use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker
@@ -138,6 +136,15 @@ pub enum StartError {
     Device(String),
 }
 
+impl<E: fmt::Display> From<workers::StartError<E>> for StartError {
+    fn from(error: workers::StartError<E>) -> StartError {
+        match error {
+            workers::StartError::System(error) => StartError::System(error),
+            other => StartError::Device(other.to_string()),
+        }
+    }
+}
+
 struct Sessions(Arc<SessionArray>);
 
 impl fmt::Debug for Sessions {
@@ -152,12 +159,28 @@ impl SessionGauge for Sessions {
     }
 }
 
+/// What holds for every worker, and for one that starts anew.
+struct Current {
+    site: Mutex<Arc<Site>>,
+    is_draining: AtomicBool,
+}
+
+impl Current {
+    fn site(&self) -> Arc<Site> {
+        let site = self.site.lock();
+        site.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
+    }
+}
+
 /// What a server shares with those who control it.
 struct Shared {
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Inbox<Command>>,
     loader: Mutex<Loader>,
-    site: Mutex<Arc<Site>>,
-    draining: Arc<AtomicBool>,
+    current: Arc<Current>,
     drain: Duration,
 }
 
@@ -190,6 +213,7 @@ impl Control {
         })?;
         *self
             .shared
+            .current
             .site
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = site.clone();
@@ -205,7 +229,8 @@ impl Control {
 
     /// Begins to shut down: no more clients are taken, and what is under way is finished.
     pub fn shutdown(&self) {
-        self.shared.draining.store(true, Ordering::Release);
+        let current = &self.shared.current;
+        current.is_draining.store(true, Ordering::Release);
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Drain(self.shared.drain));
         }
@@ -213,16 +238,12 @@ impl Control {
 
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
-        self.shared.draining.load(Ordering::Acquire)
+        self.shared.current.is_draining()
     }
 
     /// What is served now.
     pub fn site(&self) -> Arc<Site> {
-        self.shared
-            .site
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.current.site()
     }
 }
 
@@ -233,8 +254,8 @@ pub struct Handle {
     admin: Option<SocketAddr>,
     control: Control,
     metrics: Arc<Metrics>,
-    workers: Vec<JoinHandle<()>>,
-    admin_thread: Option<(Waker, JoinHandle<()>)>,
+    workers: Workers<Command>,
+    admin_thread: Option<Workers<Infallible>>,
     log: Option<LogWriter>,
 }
 
@@ -274,14 +295,13 @@ impl Handle {
 
     /// Waits until it has shut down.
     pub fn join(self) {
-        for worker in self.workers {
-            // A worker that could not go on has said why.
-            let _ = worker.join();
-        }
-        if let Some((waker, thread)) = self.admin_thread {
-            self.control.shared.draining.store(true, Ordering::Release);
-            waker.wake();
-            let _ = thread.join();
+        // A worker that could not go on has said why.
+        let _ = self.workers.join();
+        if let Some(admin) = self.admin_thread {
+            let current = &self.control.shared.current;
+            current.is_draining.store(true, Ordering::Release);
+            admin.stop();
+            let _ = admin.join();
         }
         if let Some(log) = self.log {
             log.finish();
@@ -316,81 +336,40 @@ impl Server {
         let local = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
-        let cores = if options.pin {
-            affinity::allowed_cores()?
-        } else {
-            Vec::new()
+        let current = Arc::new(Current {
+            site: Mutex::new(parts.site),
+            is_draining: AtomicBool::new(false),
+        });
+        let worker_options = WorkerOptions {
+            threads: workers,
+            pin: options.pin,
+            driver: DriverOptions {
+                connections_max: options.connections_max.div_ceil(workers).max(1),
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
         };
-        let driver_options = DriverOptions {
-            connections_max: options.connections_max.div_ceil(workers).max(1),
-            ..DriverOptions::default()
+        let factory = WorkerFactory {
+            current: current.clone(),
+            executors: parts.executors,
+            backends: parts.backends,
+            sessions,
+            metrics: metrics.clone(),
+            sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
+            options: options.pipeline,
+            drain: options.drain,
         };
-
-        let mut threads = Vec::new();
-        let mut inboxes = Vec::new();
-        let (ready, started) = sync_channel(workers);
-        for (index, listener) in listeners.into_iter().enumerate() {
-            let mut driver = Driver::new(&driver_options)?;
-            driver.add_listener(listener)?;
-            let inbox = Arc::new(Inbox::new(driver.waker(COMMANDS)?));
-            let device_waker = driver.waker(DEVICE)?;
-            inboxes.push(inbox.clone());
-            let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            let worker_metrics = metrics.worker(index);
-            let (site, sessions) = (parts.site.clone(), sessions.clone());
-            let (executors, backends) = (parts.executors.clone(), parts.backends.clone());
-            let sinks = log.as_ref().map(LogWriter::sinks);
-            let pipeline_options = options.pipeline;
-            let ready = ready.clone();
-            let body = move || {
-                if let Some(Err(error)) = core.map(affinity::pin_current_thread) {
-                    tracing::warn!(worker = index, %error, "a worker cannot be kept on a core");
-                }
-                let metrics = worker_metrics.clone();
-                let mut make = move |site: Arc<Site>| {
-                    let backends = backends.clone();
-                    let parts = PipelineParts {
-                        site,
-                        executor: executors(index, device_waker.clone())?,
-                        backends: Box::new(move |site, index| backends(site, index)),
-                        sessions: sessions.clone(),
-                        random: system_random(),
-                        metrics: worker_metrics.clone(),
-                        log: sinks.as_ref().map(|make| make()),
-                        now: clock::monotonic(),
-                    };
-                    Ok::<Pipeline, String>(Pipeline::new(parts, pipeline_options))
-                };
-                let pipeline = match make(site.clone()) {
-                    Ok(pipeline) => pipeline,
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        return;
-                    }
-                };
-                let _ = ready.send(Ok(()));
-                drop(ready);
-                worker::run(
-                    index,
-                    &mut driver,
-                    &inbox,
-                    &metrics,
-                    site,
-                    pipeline,
-                    &mut make,
-                );
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            threads.push(thread.spawn(body)?);
-        }
-        drop(ready);
-        let draining = Arc::new(AtomicBool::new(false));
+        let make = move |place: Place<'_, Command>| factory.make(place);
+        let workers = workers::start(
+            &worker_options,
+            vec![Entrance::listeners(Role::default(), listeners)],
+            make,
+        )?;
         let control = Control {
             shared: Arc::new(Shared {
-                inboxes,
+                inboxes: workers.inboxes().to_vec(),
                 loader: Mutex::new(parts.loader),
-                site: Mutex::new(parts.site),
-                draining,
+                current,
                 drain: options.drain,
             }),
         };
@@ -399,22 +378,15 @@ impl Server {
             admin: None,
             control,
             metrics,
-            workers: threads,
+            workers,
             admin_thread: None,
             log,
         };
-        let failed = started.iter().find_map(Result::err);
-        if let Some(error) = failed {
-            handle.shutdown();
-            handle.join();
-            return Err(StartError::Device(error));
-        }
         if let Some(address) = options.admin {
-            let admin = Admin::new(handle.control(), handle.metrics.clone(), options.clone());
-            match admin::start(address, admin) {
-                Ok((address, waker, thread)) => {
+            match admin::start(address, handle.control(), handle.metrics.clone(), options) {
+                Ok((address, thread)) => {
                     handle.admin = Some(address);
-                    handle.admin_thread = Some((waker, thread));
+                    handle.admin_thread = Some(thread);
                 }
                 Err(error) => {
                     handle.shutdown();
@@ -424,6 +396,47 @@ impl Server {
             }
         }
         Ok(handle)
+    }
+}
+
+/// Makes workers, each on its own thread.
+struct WorkerFactory {
+    current: Arc<Current>,
+    executors: ExecutorFactory,
+    backends: SharedBackendFactory,
+    sessions: Arc<SessionArray>,
+    metrics: Arc<Metrics>,
+    /// Makes a worker's end of the access log.
+    sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
+    options: PipelineOptions,
+    drain: Duration,
+}
+
+impl WorkerFactory {
+    fn make(&self, place: Place<'_, Command>) -> Result<Worker, String> {
+        let Place { index, driver, .. } = place;
+        let metrics = self.metrics.worker(index);
+        if place.restarts > 0 {
+            metrics.restarts.add(1);
+        }
+        let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
+        let backends = self.backends.clone();
+        let now = clock::monotonic();
+        let parts = PipelineParts {
+            site: self.current.site(),
+            executor: (self.executors)(index, device_waker)?,
+            backends: Box::new(move |site, index| backends(site, index)),
+            sessions: self.sessions.clone(),
+            random: system_random(),
+            metrics: metrics.clone(),
+            log: self.sinks.as_ref().map(|make| make()),
+            now,
+        };
+        let mut pipeline = Pipeline::new(parts, self.options);
+        if self.current.is_draining() {
+            pipeline.drain(driver.port(), now, self.drain);
+        }
+        Ok(Worker::new(pipeline, metrics))
     }
 }
 

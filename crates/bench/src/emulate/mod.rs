@@ -24,7 +24,7 @@ use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
+use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_server::backend::InProcess;
 use rhythm_server::backend::besim::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
@@ -168,7 +168,7 @@ impl Stage {
             self.connections.push(connection);
             let accepted = Accepted {
                 connection,
-                listener: ListenerId(0),
+                role: Role::default(),
                 peer: any_address(),
             };
             self.pipeline.opened(&mut self.port, accepted, self.now);
@@ -280,7 +280,10 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// The bank that a site's backend is.
 fn bank_of(site: &Site) -> Bank {
     let backends = &site.service().backends;
-    Bank::new(backends.first().map_or(100_000, |backend| backend.users))
+    let users = backends
+        .first()
+        .map_or(100_000, |backend| backend.int("users"));
+    Bank::new(u32::try_from(users).unwrap_or(u32::MAX))
 }
 
 /// What the server answers, through the reference executor: what the answers of a device that has

@@ -5,7 +5,7 @@
 //! the pieces and between them the arguments, percent-encoded (RFC 3986, section 2.1). Between two
 //! arguments stands a byte that no encoded one holds, so that a request can be read back.
 
-use super::requests::Argument;
+use super::requests::{Argument, Requests};
 use super::text;
 use crate::program::{Form, Type};
 use rhythm_protocol::http::uri;
@@ -53,7 +53,7 @@ impl Form {
 
     /// Reads a request's arguments from its text form; texts are decoded into `texts`, each with
     /// its place in it. `None` where the text is of another form.
-    pub fn read(&self, request: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
+    fn read(&self, request: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
         let mut rest = request.strip_prefix(&*self.pieces[0])?;
         let mut arguments = Vec::with_capacity(self.arguments.len());
         for (kind, index) in self.arguments.iter().zip(1..) {
@@ -100,9 +100,28 @@ impl Form {
     }
 }
 
+impl Requests {
+    /// Appends a request that is given in its text form. False: it is of another form, or there is
+    /// no room for its texts; nothing was appended.
+    #[must_use]
+    pub fn push_text(&mut self, lane: u32, form: &Form, text: &[u8]) -> bool {
+        let mut texts = Vec::new();
+        let Some(arguments) = form.read(text, &mut texts) else {
+            return false;
+        };
+        let arguments = arguments.iter().map(|argument| match argument {
+            ReadArgument::Text(range) => Argument::Text(&texts[range.clone()]),
+            ReadArgument::Int(value) => Argument::Int(*value),
+            ReadArgument::Float(value) => Argument::Float(*value),
+            ReadArgument::Bool(value) => Argument::Bool(*value),
+        });
+        self.push(lane, arguments)
+    }
+}
+
 /// An argument read from a text.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ReadArgument {
+enum ReadArgument {
     /// Where it is among the texts decoded.
     Text(std::ops::Range<usize>),
     /// An integer.

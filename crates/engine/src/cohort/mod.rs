@@ -14,7 +14,6 @@ mod rows;
 mod text;
 
 pub use column::{Arena, Column, ListColumn, Span, View};
-pub use form::ReadArgument;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use requests::{Argument, Requests};
 pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};

@@ -2,6 +2,7 @@
 //! argument of the call.
 
 use super::column::{Arena, View};
+use super::{Cohort, LaneError};
 
 /// One argument of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,6 +127,17 @@ impl Requests {
         debug_assert_eq!(self.arguments.len(), count);
         self.lanes.push(lane);
         true
+    }
+
+    /// Appends the requests of a cohort, whose lanes fail where there is no room for their texts.
+    pub fn append(&mut self, cohort: &mut Cohort) {
+        for request in 0..cohort.requests.len() {
+            let lane = cohort.requests.lanes[request];
+            if !self.push(lane, cohort.requests.arguments(request)) {
+                cohort.fail(lane as usize, LaneError::TooLarge);
+            }
+        }
+        cohort.requests.clear();
     }
 
     /// Makes the column at `index` one for arguments such as this one.

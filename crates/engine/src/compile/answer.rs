@@ -4,7 +4,9 @@ use super::build::Sink;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
-use crate::program::{Comparison, Escape, Form, Op, Register, SessionFields, Type};
+use crate::program::{
+    Comparison, Escape, For, Form, Header, Op, Register, Request, SessionFields, Type,
+};
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
 use crate::source::keys::Text;
@@ -57,9 +59,7 @@ impl<'a> Answers<'_, 'a> {
     }
 
     fn answer(&mut self, compiler: &mut Compiler<'_, 'a>, answer: &AnswerDecl<'a>) -> Result<()> {
-        compiler.stage.push(Op::Status {
-            status: answer.status,
-        });
+        compiler.stage.push(Op::Status(answer.status));
         let mut names = BTreeMap::new();
         for (name, text) in &answer.with {
             let operand = text_template(compiler, text, Escape::None).unwrap_or(Operand::Poison);
@@ -127,7 +127,7 @@ impl<'a> Answers<'_, 'a> {
                     ));
                 }
                 let user = compiler.register(&operand);
-                compiler.stage.push(Op::SessionCreate { user });
+                compiler.stage.push(Op::SessionCreate(user));
             }
             StepKind::SessionDestroy => {
                 if session.is_none() {
@@ -142,7 +142,7 @@ impl<'a> Answers<'_, 'a> {
             }
             StepKind::Redirect { to, status } => {
                 let text = text_template(compiler, to, Escape::Percent)?;
-                compiler.stage.push(Op::Status { status: *status });
+                compiler.stage.push(Op::Status(*status));
                 add_header(compiler, "Location", text);
             }
             StepKind::Head { headers, status } => {
@@ -153,7 +153,7 @@ impl<'a> Answers<'_, 'a> {
                     add_header(compiler, &name.value, text);
                 }
                 if let Some(status) = status {
-                    compiler.stage.push(Op::Status { status: *status });
+                    compiler.stage.push(Op::Status(*status));
                 }
             }
             StepKind::File { path } => {
@@ -169,7 +169,7 @@ impl<'a> Answers<'_, 'a> {
                     ));
                 }
                 let path = compiler.text_register(&operand);
-                compiler.stage.push(Op::File { path });
+                compiler.stage.push(Op::File(path));
             }
         }
         Ok(())
@@ -268,7 +268,7 @@ pub(crate) fn request<'a>(
         body,
         Default::default(),
         compiler.fragments,
-        |body, otherwise| Op::For {
+        |body, otherwise| For {
             count,
             filter: None,
             position,
@@ -356,7 +356,7 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
         arguments: registers.iter().map(kind).collect(),
     };
     let arguments = registers;
-    compiler.stage.push(Op::Request { arguments });
+    compiler.stage.push(Op::Request(Request { arguments }));
     Ok(form)
 }
 
@@ -405,8 +405,8 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         text => text,
     };
     let value = compiler.text_register(&text);
-    compiler.stage.push(Op::Header {
+    compiler.stage.push(Op::Header(Header {
         name: index as u16,
         value,
-    });
+    }));
 }

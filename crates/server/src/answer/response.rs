@@ -3,8 +3,10 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
+use crate::answer::error::write_error;
+use crate::answer::form::{AnswerForm, Answered};
 use crate::client::{Clients, Turn};
-use crate::flight::request::{AnswerForm, NO_TICKET, Request, Requests};
+use crate::flight::request::{Request, Requests};
 use crate::host::statics::Wanted;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
@@ -17,22 +19,15 @@ use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
-    HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content, reason,
+    HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
 
 /// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
 /// simulation.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
 
-/// An answer, for log and metrics.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    pub(crate) status: u16,
-    pub(crate) body_length: u64,
-}
-
-/// What answering lanes takes.
-pub(crate) struct Responder<'a> {
+/// What answering the lanes of a cohort takes.
+pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
     pub(crate) requests: &'a mut Requests,
     pub(crate) sessions: &'a SessionArray,
@@ -43,15 +38,16 @@ pub(crate) struct Responder<'a> {
     pub(crate) metrics: &'a PageMetrics,
     /// When the cohort was launched.
     pub(crate) launched: Time,
+    pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
     pub(crate) log: Option<&'a mut LogSink>,
 }
 
-impl Responder<'_> {
+impl LaneAnswers<'_> {
     /// Answers all lanes that are finished or failed and not answered yet. Whether any lane is
     /// left.
-    pub(crate) fn answer_lanes(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
+    pub(crate) fn answer(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
         let mut headers = 0;
         let mut left = false;
         for lane in 0..cohort.len() {
@@ -60,8 +56,8 @@ impl Responder<'_> {
                 left = true;
                 continue;
             }
-            let ticket = std::mem::replace(&mut cohort.tickets[lane], NO_TICKET);
-            let Some(request) = self.requests.take(ticket) else {
+            // Answered after a stage before, or moved to another cohort.
+            let Some(request) = self.requests.take(lane) else {
                 continue;
             };
             // Headers are in order of lanes.
@@ -74,18 +70,20 @@ impl Responder<'_> {
             }
             let answered = match state {
                 LaneState::Failed(error) => self.failed(port, &request, error),
-                _ => self.finished(port, cohort, lane, headers, &request),
+                LaneState::Finished => self.finished(port, cohort, lane, headers, &request),
+                LaneState::Active => unreachable!("it was left"),
             };
-            let now = self.clients.now;
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
             self.answered += 1;
             self.metrics.answered(answered.status);
-            if let (Some(log), Some(line)) = (&mut self.log, &request.line) {
+            if let Some(log) = &mut self.log
+                && let Some(line) = self.requests.line(&request)
+            {
                 log.entry(
                     line,
                     answered,
-                    now.since(request.arrived),
+                    self.now.since(request.arrived),
                     self.date.seconds(),
                 );
             }
@@ -95,19 +93,14 @@ impl Responder<'_> {
 
     /// How an answer is to look and where it goes; `None` where the client is gone.
     fn turn(&mut self, request: &Request) -> Option<(AnswerForm, Turn)> {
-        let (connection, sequence) = (request.connection, request.sequence);
-        let ends = self.clients.ends_with(connection, sequence)?;
+        let turn = request.turn;
+        let ends = (self.clients).ends_with(turn.connection, turn.sequence)?;
         let close = request.form.close || ends;
         let form = AnswerForm {
             close,
             ..request.form
         };
-        let turn = Turn {
-            connection,
-            sequence,
-            close,
-        };
-        Some((form, turn))
+        Some((form, Turn { close, ..turn }))
     }
 
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
@@ -122,10 +115,7 @@ impl Responder<'_> {
                 write_error(out, status, form, self.date, "", |_| {});
             });
         }
-        Answered {
-            status,
-            body_length: 0,
-        }
+        Answered::bare(status)
     }
 
     fn finished(
@@ -145,17 +135,14 @@ impl Responder<'_> {
             output.status
         };
         if output.session == SessionChange::Destroy
-            && let Some(session) = &request.session
+            && let Some(session) = self.requests.session(lane)
         {
             self.sessions.destroy(session);
         }
         let Some((form, turn)) = self.turn(request) else {
-            return Answered {
-                status,
-                body_length: 0,
-            };
+            return Answered::bare(status);
         };
-        let cookie = match self.change_session(output, milliseconds(self.clients.now)) {
+        let cookie = match self.change_session(output, milliseconds(self.now)) {
             Ok(cookie) => cookie,
             Err(error) => return self.failed(port, request, error),
         };
@@ -183,11 +170,7 @@ impl Responder<'_> {
             let wanted = Wanted {
                 form,
                 turn,
-                conditions: request
-                    .kept
-                    .as_ref()
-                    .map(|kept| kept.get())
-                    .unwrap_or_default(),
+                conditions: self.requests.conditions(request),
                 method: if form.head_only {
                     Method::Head
                 } else {
@@ -290,51 +273,4 @@ fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[
 /// What the session array counts time in.
 pub(crate) fn milliseconds(now: Time) -> Millis {
     now.as_nanos() / 1_000_000
-}
-
-/// Seconds after which a client may try again where the server had no room.
-const RETRY_SECONDS: u64 = 1;
-
-/// Writes an error answer: status and reason as a small page, with a sentence that may say more.
-pub(crate) fn write_error(
-    out: &mut Vec<u8>,
-    status: u16,
-    form: AnswerForm,
-    date: &DateCache,
-    detail: &str,
-    fields: impl FnOnce(&mut ResponseWriter<'_>),
-) {
-    let reason = reason(status);
-    let mut escaped = String::new();
-    for c in detail.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    let sentence = if escaped.is_empty() {
-        String::new()
-    } else {
-        format!("<p>{escaped}</p>\n")
-    };
-    let body = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
-         <title>{status} {reason}</title></head>\n<body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"
-    );
-    let mut head = ResponseWriter::new(out, status);
-    fields(&mut head);
-    if status == 503 {
-        head.retry_after(RETRY_SECONDS);
-    }
-    head.content_type("text/html; charset=utf-8")
-        .content_length(body.len() as u64)
-        .connection(!form.close, form.http10)
-        .date(date)
-        .end();
-    if !form.head_only {
-        out.extend_from_slice(body.as_bytes());
-    }
 }

@@ -64,7 +64,7 @@ impl Answers {
     }
 
     /// Keeps the answer under way, or why there is none, for the next poll.
-    pub(super) fn push(&mut self, key: u64, outcome: Result<i64, LaneError>) {
+    pub fn push(&mut self, key: u64, outcome: Result<i64, LaneError>) {
         let [_, first, first_row] = self.open;
         let answer = outcome.map(|status| Reach {
             status,
@@ -79,7 +79,7 @@ impl Answers {
     }
 
     /// Forgets the answer under way.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         let [texts, cells, rows] = self.open;
         self.texts.truncate(texts);
         self.cells.truncate(cells);
@@ -87,7 +87,7 @@ impl Answers {
     }
 
     /// Tells all and forgets them.
-    pub(super) fn tell(&mut self, tell: &mut Tell<'_>) {
+    pub fn tell(&mut self, tell: &mut Tell<'_>) {
         let mut told = std::mem::take(&mut self.told);
         for (key, answer) in told.drain(..) {
             match &answer {

@@ -43,7 +43,7 @@ use super::wire::{Greeting, Reply, Unreadable, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::settings::BackendConfig;
-use rhythm_net::{ConnectionId, Ended, Port, Time};
+use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -122,9 +122,9 @@ enum Loss {
 pub struct Pool<W: Wire> {
     wire: W,
     options: PoolOptions,
-    addresses: Vec<SocketAddr>,
-    /// The address to connect to next.
-    address_next: usize,
+    peers: Vec<Peer>,
+    /// The one to connect to next.
+    peer_next: usize,
     waiting: VecDeque<Sending>,
     pipes: Vec<Pipe<W::Reader>>,
     circuit: Circuit,
@@ -176,14 +176,15 @@ impl Done {
 }
 
 impl<W: Wire> Pool<W> {
-    /// A backend at these addresses, which are used in turn. Without an address every request
-    /// fails.
-    pub fn new(wire: W, addresses: Vec<SocketAddr>, options: PoolOptions) -> Pool<W> {
+    /// A backend at these addresses of a host, which are used in turn. Without an address every
+    /// request fails.
+    pub fn new(wire: W, host: &str, addresses: Vec<SocketAddr>, options: PoolOptions) -> Pool<W> {
+        let peer = |address| Peer::tcp(host, address);
         Pool {
             wire,
             options,
-            addresses,
-            address_next: 0,
+            peers: addresses.into_iter().map(peer).collect(),
+            peer_next: 0,
             waiting: VecDeque::new(),
             pipes: Vec::new(),
             circuit: Circuit::new(options.circuit),
@@ -244,11 +245,9 @@ impl<W: Wire> Pool<W> {
             {
                 return;
             }
-            let address = self
-                .addresses
-                .get(self.address_next % self.addresses.len().max(1));
-            self.address_next = self.address_next.wrapping_add(1);
-            match address.map(|address| port.connect(*address)) {
+            let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
+            self.peer_next = self.peer_next.wrapping_add(1);
+            match peer.map(|peer| port.connect(peer)) {
                 Some(Ok(connection)) => {
                     let until = now + self.options.connect_timeout;
                     self.pipes.push(Pipe::new(connection, until));
@@ -269,7 +268,7 @@ impl<W: Wire> Pool<W> {
         self.connect_failures += 1;
         if self.circuit.is_open() {
             self.fail_waiting(LaneError::BackendRefused);
-        } else if self.pipes.is_empty() && self.connect_failures >= self.addresses.len().max(2) {
+        } else if self.pipes.is_empty() && self.connect_failures >= self.peers.len().max(2) {
             self.connect_failures = 0;
             self.fail_waiting(LaneError::BackendFailed);
         }

@@ -1,7 +1,7 @@
 //! All clients' connections of a worker: answers in order, closing, timers.
 
 use super::{
-    ClientLimits, Connection, Early, SEND_RATE_MIN, Stall, Turn, Unsent, Waiting, last_own,
+    ClientLimits, Connection, Early, SEND_RATE_MIN, Stall, Tail, Turn, Unsent, Waiting, last_own,
 };
 use rhythm_net::{ConnectionId, Port, Sent, Time, TimerWheel};
 use rhythm_protocol::http::response::CONTINUE;
@@ -32,6 +32,8 @@ pub(crate) struct Clients {
     /// Connections that may go on: their stall is over.
     unstalled: Vec<ConnectionId>,
     due: Vec<u32>,
+    /// What the next connection that is read needs for it.
+    pub(crate) spare: Option<Box<Tail>>,
     /// Every answer is the last of its connection.
     pub(crate) draining: bool,
 }
@@ -48,6 +50,7 @@ impl Clients {
             outbox_to: None,
             unstalled: Vec::new(),
             due: Vec::new(),
+            spare: None,
             draining: false,
         }
     }
@@ -95,6 +98,12 @@ impl Clients {
         } else {
             limit
         }
+    }
+
+    /// Whether this is an open connection of a client.
+    #[inline]
+    pub(crate) fn has(&mut self, id: ConnectionId) -> bool {
+        self.get(id).is_some()
     }
 
     /// A connection, if it is open and a client's.

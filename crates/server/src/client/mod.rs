@@ -54,7 +54,7 @@ impl Default for ClientLimits {
 }
 
 /// Input that is not a whole request yet, or one that has to wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tail {
     pub(crate) bytes: Vec<u8>,
     /// Parsed as far as the bytes go.

@@ -5,18 +5,18 @@
 
 use crate::observe::metrics::Metrics;
 use crate::server::{Control, ServerOptions, StartError};
+use rhythm_net::workers::{self, Entrance, Place, Worker, WorkerOptions, Workers};
 use rhythm_net::{
-    Accepted, ConnectionId, Driver, DriverOptions, Ended, Handler, ListenOptions, Listener, Port,
-    Sent, Time, TimerWheel, Token, Waker, clock,
+    Accepted, ConnectionId, ConnectionTable, DriverOptions, Ended, Flushed, Handler, ListenOptions,
+    Listener, Outgoing, Port, Role, Time, TimerWheel, clock,
 };
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::{HeadLimits, Method, RequestHead, parse_head};
 use rhythm_protocol::http::response::ResponseWriter;
-use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A client has this long for its request and for taking the answer.
@@ -26,58 +26,53 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 struct Client {
     input: Vec<u8>,
-    /// The answer, once there is one, and how much of it is sent.
-    output: Option<(Vec<u8>, usize)>,
+    /// It has its answer, or as much as it took.
+    is_answered: bool,
+    output: Outgoing,
 }
 
 /// Answers the admin listener's clients.
 #[derive(Debug)]
-pub(crate) struct Admin {
+struct Admin {
     control: Control,
     metrics: Arc<Metrics>,
     options: ServerOptions,
-    clients: HashMap<ConnectionId, Client>,
-    slots: HashMap<u32, ConnectionId>,
+    clients: ConnectionTable<Client>,
     timers: TimerWheel,
-    stopping: bool,
 }
 
 /// Starts the admin listener's thread.
 pub(crate) fn start(
     address: SocketAddr,
-    mut admin: Admin,
-) -> Result<(SocketAddr, Waker, JoinHandle<()>), StartError> {
+    control: Control,
+    metrics: Arc<Metrics>,
+    options: ServerOptions,
+) -> Result<(SocketAddr, Workers<Infallible>), StartError> {
     let listener = Listener::bind(address, &ListenOptions::default())?;
     let local = listener.local_address();
-    let mut driver = Driver::new(&DriverOptions {
-        connections_max: 64,
-        ..DriverOptions::default()
-    })?;
-    driver.add_listener(listener)?;
-    let waker = driver.waker(Token(0))?;
-    let thread = std::thread::Builder::new()
-        .name("admin".into())
-        .spawn(move || {
-            if let Err(error) = driver.run(&mut admin) {
-                tracing::error!(%error, "the admin listener cannot go on");
-            }
-        })?;
-    Ok((local, waker, thread))
+    let worker_options = WorkerOptions {
+        name: "admin",
+        driver: DriverOptions {
+            connections_max: 64,
+            ..DriverOptions::default()
+        },
+        ..WorkerOptions::default()
+    };
+    let make = move |_: Place<'_, Infallible>| {
+        Ok::<_, Infallible>(Admin {
+            control: control.clone(),
+            metrics: metrics.clone(),
+            options: options.clone(),
+            clients: ConnectionTable::new(),
+            timers: TimerWheel::new(clock::monotonic()),
+        })
+    };
+    let listeners = vec![Entrance::listeners(Role::default(), vec![listener])];
+    let workers = workers::start(&worker_options, listeners, make)?;
+    Ok((local, workers))
 }
 
 impl Admin {
-    pub(crate) fn new(control: Control, metrics: Arc<Metrics>, options: ServerOptions) -> Admin {
-        Admin {
-            control,
-            metrics,
-            options,
-            clients: HashMap::new(),
-            slots: HashMap::new(),
-            timers: TimerWheel::new(clock::monotonic()),
-            stopping: false,
-        }
-    }
-
     /// Status, content type and content.
     fn respond(&self, method: Method, path: &[u8]) -> (u16, &'static str, String) {
         const TEXT: &str = "text/plain; charset=utf-8";
@@ -135,46 +130,41 @@ impl Admin {
         text
     }
 
-    fn send(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let Some((output, sent)) = self
-            .clients
-            .get_mut(&id)
-            .and_then(|client| client.output.as_mut())
-        else {
-            return;
-        };
-        match port.send(id, &output[*sent..]) {
-            Sent::Taken(taken) => {
-                *sent += taken;
-                if *sent == output.len() {
-                    port.close(id);
-                    self.forget(id);
-                }
+    /// The answer is sent to its end, or as far as it can be.
+    fn sent(&mut self, port: &mut dyn Port, id: ConnectionId, flushed: Flushed) {
+        match flushed {
+            Flushed::All => {
+                port.close(id);
+                self.forget(id);
             }
-            Sent::Gone => self.forget(id),
+            Flushed::Some => {}
+            Flushed::Gone => self.forget(id),
         }
     }
 
     fn forget(&mut self, id: ConnectionId) {
-        self.clients.remove(&id);
-        self.slots.remove(&id.slot());
-        self.timers.clear(id.slot());
+        if self.clients.remove(id).is_some() {
+            self.timers.clear(id.slot());
+        }
     }
+}
+
+impl Worker for Admin {
+    type Command = Infallible;
 }
 
 impl Handler for Admin {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, now: Time) {
         let id = accepted.connection;
         self.clients.insert(id, Client::default());
-        self.slots.insert(id.slot(), id);
         self.timers.set(id.slot(), now + TIMEOUT);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], _: Time) {
         let Some(client) = self
             .clients
-            .get_mut(&id)
-            .filter(|client| client.output.is_none())
+            .get_mut(id)
+            .filter(|client| !client.is_answered)
         else {
             return;
         };
@@ -214,17 +204,18 @@ impl Handler for Admin {
         if method != Method::Head {
             output.extend_from_slice(body.as_bytes());
         }
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.output = Some((output, 0));
+        if let Some(client) = self.clients.get_mut(id) {
+            client.is_answered = true;
+            let flushed = client.output.send(port, id, &output);
+            self.sent(port, id, flushed);
         }
-        self.send(port, id);
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) {
         let answering = self
             .clients
-            .get(&id)
-            .is_some_and(|client| client.output.is_some());
+            .get(id)
+            .is_some_and(|client| client.is_answered);
         if how != Ended::PeerFinished {
             self.forget(id);
         } else if !answering {
@@ -234,18 +225,17 @@ impl Handler for Admin {
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
-        self.send(port, id);
-    }
-
-    fn notified(&mut self, _: &mut dyn Port, _: Token, _: Time) {
-        self.stopping = true;
+        if let Some(client) = self.clients.get_mut(id) {
+            let flushed = client.output.writable(port, id);
+            self.sent(port, id, flushed);
+        }
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         let mut due = Vec::new();
         self.timers.expire(now, |slot| due.push(slot));
         for slot in due {
-            if let Some(&id) = self.slots.get(&slot) {
+            if let Some(id) = self.clients.id_at(slot) {
                 port.abort(id);
                 self.forget(id);
             }
@@ -254,9 +244,5 @@ impl Handler for Admin {
 
     fn wake_at(&self) -> Option<Time> {
         self.timers.wake_at()
-    }
-
-    fn finished(&self) -> bool {
-        self.stopping
     }
 }

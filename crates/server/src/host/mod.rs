@@ -1,4 +1,5 @@
 //! The host path: what is answered without a cohort.
 
 pub(crate) mod admin;
+pub(crate) mod reply;
 pub(crate) mod statics;

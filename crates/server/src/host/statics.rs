@@ -3,9 +3,9 @@
 //! A request never names a file of the disk: it names an entry of this table, so there is nothing
 //! outside it to be reached by dots and slashes.
 
-use crate::answer::response::write_error;
+use crate::answer::error::write_error;
+use crate::answer::form::AnswerForm;
 use crate::client::{Clients, Turn};
-use crate::flight::request::AnswerForm;
 use rhythm_net::Port;
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::{self, DateCache};

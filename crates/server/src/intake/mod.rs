@@ -1,6 +1,9 @@
 //! Intake: from bytes of a connection to a lane of a cohort, or to the host path.
+//!
+//! reader.rs frames requests, dispatch.rs decides which way they go, and parser.rs reads what they
+//! mean (params.rs: into a lane's columns).
 
 pub(crate) mod dispatch;
 pub(crate) mod params;
 pub(crate) mod parser;
-mod reader;
+pub(crate) mod reader;

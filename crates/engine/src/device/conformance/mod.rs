@@ -10,8 +10,9 @@ mod programs;
 
 pub use programs::make_service;
 
+use super::executor::{Executor, Refusal, Work};
+use super::limits::LaneLimits;
 use super::scalar::Scalar;
-use super::{Executor, LaneLimits, Refusal, Work};
 use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, ROWS_MAX, Span, View};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;

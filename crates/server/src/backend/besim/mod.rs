@@ -1,6 +1,8 @@
 //! BeSim, the backend simulator of the Banking workload: in this process, or over HTTP.
 
 mod embedded;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use embedded::EmbeddedBesim;
@@ -79,6 +81,7 @@ fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
     let wire = BesimWire::new(&url, AnswerLimits::default());
     Ok(Box::new(Pool::new(
         wire,
+        &url.host,
         addresses,
         PoolOptions::of(config),
     )))

@@ -1,0 +1,116 @@
+//! How fast the device's memory is: a copy, and stores alone. What rendering is measured against.
+#![allow(unsafe_code)]
+
+use crate::abi::bandwidth::{CopyBytes, WriteBytes};
+use crate::gpu::{DeviceBuffer, Gpu, GpuError, Grid, Queue, SharedGpu, Slice};
+use serde::Serialize;
+
+const THREADS: u32 = 512;
+/// Enough to fill every multiprocessor (2048 threads each on sm_90).
+const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
+
+fn grid(gpu: &dyn Gpu) -> Grid {
+    let blocks = gpu.multiprocessors() * BLOCKS_PER_MULTIPROCESSOR;
+    Grid::blocks(blocks as usize, THREADS)
+}
+
+/// Copies bytes by a kernel, in a stream. Gives the bytes moved: read and written.
+///
+/// # Errors
+/// The GPU failed.
+///
+/// # Panics
+/// They are not as many, or not a multiple of 16.
+pub fn copy_bytes<'m>(
+    gpu: &dyn Gpu,
+    queue: &Queue<'m>,
+    to: Slice<'m, u8>,
+    from: Slice<'m, u8>,
+) -> Result<u64, GpuError> {
+    assert!(to.len() == from.len() && to.len().is_multiple_of(16));
+    let bytes = to.len() as u64;
+    let arguments = CopyBytes {
+        to: to.address(),
+        from: from.address(),
+        bytes,
+    };
+    // SAFETY: both are borrowed for 'm and have so many bytes, a multiple of 16.
+    unsafe { queue.launch(grid(gpu), &arguments)? };
+    Ok(2 * bytes)
+}
+
+/// Fills memory with copies of `value` by a kernel, in a stream. Gives the bytes written.
+///
+/// # Errors
+/// The GPU failed.
+///
+/// # Panics
+/// They are not a multiple of 16.
+pub fn write_bytes<'m>(
+    gpu: &dyn Gpu,
+    queue: &Queue<'m>,
+    to: Slice<'m, u8>,
+    value: u32,
+) -> Result<u64, GpuError> {
+    assert!(to.len().is_multiple_of(16));
+    let bytes = to.len() as u64;
+    let arguments = WriteBytes {
+        to: to.address(),
+        bytes,
+        value,
+        unused: 0,
+    };
+    // SAFETY: it is borrowed for 'm and has so many bytes, a multiple of 16.
+    unsafe { queue.launch(grid(gpu), &arguments)? };
+    Ok(bytes)
+}
+
+/// Times that each is measured; the median counts.
+const TIMES: usize = 5;
+
+/// What the device's memory does for kernels that do nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// Gigabytes a second, read and written, by a copy.
+    pub copy_gb_per_s: f64,
+    /// Gigabytes a second written by stores alone.
+    pub write_gb_per_s: f64,
+}
+
+/// Measures it with buffers of so many bytes, which should be many times the device's L2 cache.
+///
+/// # Errors
+/// There is no room for two such buffers, or the GPU failed.
+pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
+    let stream = gpu.stream()?;
+    let (to, from) = (
+        DeviceBuffer::new(gpu, bytes)?,
+        DeviceBuffer::new(gpu, bytes)?,
+    );
+    let marks = [gpu.mark()?, gpu.mark()?];
+    let median = |copies: bool| -> Result<f64, GpuError> {
+        let mut rates = Vec::new();
+        // Once more than counts, to warm up.
+        for _ in 0..=TIMES {
+            gpu.record(stream, marks[0])?;
+            // SAFETY: the buffers are only ours, and the stream is waited for before they go.
+            let queue = unsafe { Queue::new(&**gpu, stream) };
+            let (to, from) = (to.first(to.len()), from.first(from.len()));
+            let moved = match copies {
+                true => copy_bytes(&**gpu, &queue, to, from),
+                false => write_bytes(&**gpu, &queue, to, 0x2020_2020),
+            };
+            let recorded = gpu.record(stream, marks[1]);
+            gpu.synchronize(stream)?;
+            recorded?;
+            rates.push(moved? as f64 / f64::from(gpu.elapsed_ms(marks[0], marks[1])?) / 1e6);
+        }
+        rates.remove(0);
+        rates.sort_by(f64::total_cmp);
+        Ok(rates[TIMES / 2])
+    };
+    Ok(Bandwidth {
+        copy_gb_per_s: median(true)?,
+        write_gb_per_s: median(false)?,
+    })
+}
