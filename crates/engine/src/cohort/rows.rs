@@ -49,6 +49,17 @@ pub enum Cell<'a> {
     Bytes(&'a [u8]),
 }
 
+impl<'a> From<Argument<'a>> for Cell<'a> {
+    fn from(argument: Argument<'a>) -> Cell<'a> {
+        match argument {
+            Argument::Text(text) => Cell::Text(text),
+            Argument::Int(value) => Cell::Int(value),
+            Argument::Float(value) => Cell::Float(value),
+            Argument::Bool(value) => Cell::Bool(value),
+        }
+    }
+}
+
 /// The answer of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {

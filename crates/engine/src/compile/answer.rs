@@ -313,7 +313,10 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
                                 result = Err(compiler.error(place, message, hint));
                                 continue;
                             };
-                            parts.extend([Operand::text(&between), operand]);
+                            if !between.is_empty() {
+                                parts.push(Operand::text(&between));
+                            }
+                            parts.push(operand);
                             if let Some(piece) = pieces.last_mut() {
                                 piece.clear();
                             }

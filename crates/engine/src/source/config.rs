@@ -229,22 +229,21 @@ fn read_backend<'a>(
         keys.int("connections", 1..=1024, report),
     );
     for key in kind.map_or(&[][..], |kind| kind.keys) {
+        let mut place = keys.place_of(key.name);
         let (default, value) = match key.default {
-            Setting::Text(text) => (
-                Setting::Text(text.to_owned()),
-                keys.text(key.name, report)
-                    .map(|text| Setting::Text(text.value)),
-            ),
-            Setting::Int(value) => (
-                Setting::Int(value),
-                keys.int(key.name, i64::MIN..=i64::MAX, report)
-                    .map(Setting::Int),
-            ),
+            Setting::Text(default) => {
+                let text = keys.text(key.name, report);
+                place = text.as_ref().map_or(place, |text| text.place);
+                let value = text.map(|text| Setting::Text(text.value));
+                (Setting::Text(default.to_owned()), value)
+            }
+            Setting::Int(default) => {
+                let value = keys.int(key.name, i64::MIN..=i64::MAX, report);
+                (Setting::Int(default), value.map(Setting::Int))
+            }
         };
-        if let Some(value) = &value
-            && !(key.check)(value)
-        {
-            report.error(keys.place_of(key.name), key.wrong, key.hint);
+        if value.as_ref().is_some_and(|value| !(key.check)(value)) {
+            report.error(place, key.wrong, key.hint);
         }
         backend.own.insert(key.name, value.unwrap_or(default));
     }

@@ -14,14 +14,14 @@ use std::time::Duration;
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 /// A request's outcome and when it was told.
-pub(super) type Told = (Result<Vec<u8>, LaneError>, Time);
+pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
     pub(super) backend: Pool<PlainWire>,
     pub(super) port: FakePort,
     pub(super) now: Time,
-    pub(super) told: BTreeMap<u64, Told>,
+    pub(super) told: BTreeMap<u64, Outcome>,
     /// How often each query was carried out.
     pub(super) executed: BTreeMap<String, u32>,
 }
