@@ -16,6 +16,7 @@ mod kind;
 mod pipe;
 mod pool;
 mod reader;
+mod registry;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -23,9 +24,10 @@ mod wire;
 
 pub use answers::{Answers, Told};
 pub use circuit::CircuitOptions;
-pub use kind::{KINDS, Kind, kinds, open};
+pub use kind::Kind;
 pub use pool::{Pool, PoolOptions};
 pub use reader::AnswerLimits;
+pub use registry::{KINDS, kinds, open};
 pub use url::{BackendUrl, UrlError};
 pub use wire::{Greeting, Reply, Unreadable, Wire};
 
