@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::client::ClientLimits;
 use crate::host::admin;
-use crate::observe::access_log::{LogFormat, LogSink, LogWriter};
+use crate::observe::access_log::{LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
@@ -14,7 +14,7 @@ use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
+use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, ServiceConfig};
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
@@ -58,14 +58,14 @@ pub struct ServerOptions {
     /// The longest that a shutdown waits for what is under way.
     pub drain: Duration,
     /// The access log's format.
-    pub log_format: LogFormat,
+    pub log_format: AccessLogFormat,
 }
 
 impl ServerOptions {
-    /// What a service's configuration says, listening at `listen` with one worker; no admin
-    /// listener.
-    pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
+    /// What a service's settings say.
+    pub fn of(service: &Service) -> ServerOptions {
         let ServiceConfig {
+            server,
             session,
             cohort,
             limits,
@@ -77,30 +77,30 @@ impl ServerOptions {
                 CohortPolicy::Fixed => Policy::Fixed,
             },
             lanes_max: cohort.size as usize,
-            delay: Duration::from_nanos(cohort.delay_ns),
+            delay: cohort.delay,
         };
         ServerOptions {
-            listen,
-            admin: None,
-            workers: 1,
-            pin: false,
-            pipeline: PipelineOptions {
-                // Each page can form a cohort while others are under way.
-                contexts: (2 * service.pages.len()).max(CONTEXTS_MIN),
-                formation,
-                clients: ClientLimits {
-                    header_timeout: Duration::from_nanos(limits.header_timeout_ns),
-                    body_timeout: Duration::from_nanos(limits.body_timeout_ns),
-                    idle_timeout: Duration::from_nanos(limits.idle_timeout_ns),
-                    requests_max: limits.requests_per_connection,
-                    ..ClientLimits::default()
-                },
+            listen: server.listen,
+            admin: server.admin,
+            workers: match server.workers {
+                Some(workers) => workers.get() as usize,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
             },
-            connections_max: limits.max_connections as usize,
+            pin: server.pin,
+            pipeline: PipelineOptions {
+                contexts: match cohort.contexts {
+                    Some(contexts) => contexts.get() as usize,
+                    // Each page can form a cohort while others are under way.
+                    None => (2 * service.pages.len()).max(CONTEXTS_MIN),
+                },
+                formation,
+                clients: ClientLimits::of(limits),
+            },
+            connections_max: limits.connections_max as usize,
             sessions_max: session.capacity,
-            session_idle: Duration::from_nanos(session.idle_timeout_ns),
-            drain: Duration::from_secs(10),
-            log_format: LogFormat::Common,
+            session_idle: session.idle_timeout,
+            drain: server.drain_timeout,
+            log_format: server.access_log_format,
         }
     }
 }
@@ -180,6 +180,8 @@ impl Current {
 struct Shared {
     inboxes: Vec<Inbox<Command>>,
     loader: Mutex<Loader>,
+    /// The settings in effect.
+    config: Mutex<ServiceConfig>,
     current: Arc<Current>,
     drain: Duration,
 }
@@ -211,6 +213,14 @@ impl Control {
         let site = loader().inspect_err(|error| {
             tracing::error!(error, "the service cannot be reloaded; the old one is kept");
         })?;
+        let mut config = (self.shared.config.lock()).unwrap_or_else(PoisonError::into_inner);
+        let (reloaded, kept) = config.reloaded(&site.service().config);
+        *config = reloaded;
+        drop(config);
+        if !kept.is_empty() {
+            let settings = kept.join(", ");
+            tracing::warn!(settings, "these settings keep their values until a restart");
+        }
         *self
             .shared
             .current
@@ -239,6 +249,12 @@ impl Control {
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
         self.shared.current.is_draining()
+    }
+
+    /// The settings in effect: the site's, but those that a reload does not change.
+    pub fn config(&self) -> ServiceConfig {
+        let config = self.shared.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is served now.
@@ -336,6 +352,7 @@ impl Server {
         let local = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
+        let config = parts.site.service().config.clone();
         let current = Arc::new(Current {
             site: Mutex::new(parts.site),
             is_draining: AtomicBool::new(false),
@@ -369,6 +386,7 @@ impl Server {
             shared: Arc::new(Shared {
                 inboxes: workers.inboxes().to_vec(),
                 loader: Mutex::new(parts.loader),
+                config: Mutex::new(config),
                 current,
                 drain: options.drain,
             }),

@@ -204,7 +204,10 @@ fn take_body(
         segment_start: segment_start as u32,
         segment_count: (output.segments.len() - segment_start) as u32,
         body_length: result.body_length,
-        status: result.status,
+        status: match result.status {
+            0 => LaneOutput::default().status,
+            status => status,
+        },
         session: match result.session {
             SESSION_CREATE => SessionChange::Create(result.user),
             SESSION_DESTROY => SessionChange::Destroy,

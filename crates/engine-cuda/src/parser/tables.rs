@@ -15,7 +15,6 @@ use crate::upload::{Bundle, upload};
 use rhythm_engine::program::{
     Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service, SessionUse,
 };
-use rhythm_protocol::http::request::HeadLimits;
 
 /// Most pages: so many counts fit a block's shared memory.
 const PAGES_MAX: usize = 12_000;
@@ -111,8 +110,7 @@ impl ParserTables {
     }
 
     /// How many pages the device knows.
-    #[must_use]
-    pub fn page_count(&self) -> u32 {
+    pub(crate) fn page_count(&self) -> u32 {
         self.pages.len() as u32
     }
 
@@ -159,7 +157,7 @@ impl Encoder {
         }
         // As the host's routes: pages come before redirects, and a literal segment before a
         // parameter, the first segment deciding.
-        let redirects = service.config.redirects.keys();
+        let redirects = service.config.statics.index.keys();
         literals.extend(redirects.map(|path| ("GET".to_owned(), path.clone(), HOST_PAGE)));
         patterns.sort_by_key(|(route, _)| -> Vec<bool> {
             route.segments.iter().map(is_param).collect()
@@ -206,12 +204,12 @@ impl Encoder {
             literal_count: literals.len() as u32,
             pattern_count: patterns.len() as u32,
             page_count: to.pages.len() as u32,
-            head_max: config.limits.head_bytes,
-            target_max: HeadLimits::default().target_max as u32,
-            header_max: config.limits.headers,
-            body_max: config.limits.body_bytes,
+            head_max: config.limits.head_bytes_max,
+            target_max: config.limits.target_bytes_max,
+            header_max: config.limits.headers_max,
+            body_max: config.limits.body_bytes_max,
             cookie: to.text(&config.session.cookie),
-            mount: to.text(&config.static_mount),
+            mount: to.text(&config.statics.mount),
             ..TableArguments::default()
         };
         to

@@ -1,7 +1,7 @@
 //! What the lanes of a cohort ask a backend: a column of lanes, and a typed column for each
 //! argument of the call.
 
-use super::column::{Arena, View};
+use super::arena::{Arena, View};
 use super::{Cohort, LaneError};
 
 /// One argument of a request.

@@ -19,7 +19,8 @@
 //! rows, and another number than one where it expects one row fail the lane with
 //! [`LaneError::BadAnswer`].
 
-use super::column::{Arena, Column, Span, View};
+use super::arena::{Arena, View};
+use super::column::{Column, Span};
 use super::requests::{Argument, Requests};
 use super::text;
 use super::{Cohort, LaneError, LaneState};

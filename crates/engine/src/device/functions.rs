@@ -123,7 +123,7 @@ pub fn text_to_float(text: &str) -> Result<f64, LaneError> {
 
 /// What replaces a byte in HTML, if anything does.
 #[inline]
-pub fn html_entity(byte: u8) -> Option<&'static [u8]> {
+pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
     Some(match byte {
         b'<' => b"&lt;",
         b'>' => b"&gt;",

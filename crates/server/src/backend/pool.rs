@@ -92,9 +92,9 @@ impl PoolOptions {
     /// What a backend's table in service.toml says, and for the rest the defaults.
     pub fn of(config: &BackendConfig) -> PoolOptions {
         PoolOptions {
-            connections_max: config.connections as usize,
-            retries_max: config.retries,
-            timeout: Duration::from_nanos(config.timeout_ns),
+            connections_max: config.pool.connections_max as usize,
+            retries_max: config.pool.retries,
+            timeout: config.pool.timeout,
             ..PoolOptions::default()
         }
     }

@@ -10,17 +10,19 @@ mod clients;
 
 pub(crate) use clients::Clients;
 
+use rhythm_engine::settings::Limits;
 use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::body::ChunkedDecoder;
 use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits of clients' connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
     /// From a connection's opening, or a head's first byte, to the head's end.
     pub header_timeout: Duration,
@@ -31,8 +33,8 @@ pub struct ClientLimits {
     /// For the client to take what is ready for it, beside the time its bytes take at
     /// [`SEND_RATE_MIN`].
     pub send_timeout: Duration,
-    /// Requests after which a connection is closed; 0: any number.
-    pub requests_max: u32,
+    /// Requests after which a connection is closed, if any.
+    pub requests_max: Option<NonZeroU32>,
     /// Requests of one connection under way at a time; more are not read.
     pub pipelined_max: u32,
 }
@@ -40,15 +42,16 @@ pub struct ClientLimits {
 /// The slowest that a client may read over time, bytes a second.
 pub const SEND_RATE_MIN: u64 = 4096;
 
-impl Default for ClientLimits {
-    fn default() -> ClientLimits {
+impl ClientLimits {
+    /// What a service's settings say.
+    pub fn of(limits: &Limits) -> ClientLimits {
         ClientLimits {
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(60),
-            send_timeout: Duration::from_secs(30),
-            requests_max: 0,
-            pipelined_max: 64,
+            header_timeout: limits.header_timeout,
+            body_timeout: limits.body_timeout,
+            idle_timeout: limits.idle_timeout,
+            send_timeout: limits.send_timeout,
+            requests_max: limits.requests_per_connection_max,
+            pipelined_max: limits.pipelined_max,
         }
     }
 }

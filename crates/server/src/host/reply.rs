@@ -5,10 +5,10 @@ use crate::answer::form::{AnswerForm, Answered};
 use crate::client::{Clients, Turn};
 use crate::host::statics::Wanted;
 use crate::intake::params::BadParameter;
+use crate::intake::reader::Incoming;
 use crate::site::Site;
 use rhythm_net::Port;
 use rhythm_protocol::http::date::DateCache;
-use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 
 /// An answer of the host path.
@@ -31,7 +31,6 @@ pub(crate) enum Reply {
 /// Where an answer of the host path goes, and what it takes.
 pub(crate) struct Host<'a> {
     pub(crate) clients: &'a mut Clients,
-    pub(crate) site: &'a Site,
     pub(crate) date: &'a DateCache,
     pub(crate) turn: Turn,
     pub(crate) form: AnswerForm,
@@ -42,14 +41,14 @@ impl Host<'_> {
     pub(crate) fn reply(
         &mut self,
         port: &mut dyn Port,
-        head: &RequestHead,
-        bytes: &[u8],
+        site: &Site,
+        request: Incoming<'_>,
         reply: Reply,
     ) -> Answered {
-        let (site, date, turn, form) = (self.site, self.date, self.turn, self.form);
+        let (date, turn, form) = (self.date, self.turn, self.form);
         match reply {
             Reply::File(file) => {
-                let wanted = Wanted::of(head, bytes, form, turn);
+                let wanted = Wanted::of(request.head, request.bytes, form, turn);
                 let (status, body_length) =
                     (site.statics).answer(file, wanted, date, self.clients, port, |_| {});
                 Answered {

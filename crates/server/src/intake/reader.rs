@@ -287,7 +287,7 @@ impl Clients {
     ) -> Option<(Turn, AnswerForm, IpAddr)> {
         let (draining, requests_max) = (self.draining, self.limits.requests_max);
         let connection = self.get(id)?;
-        let last = requests_max != 0 && connection.requests + 1 >= requests_max;
+        let last = requests_max.is_some_and(|most| connection.requests + 1 >= most.get());
         let close = !head.keep_alive() || draining || last;
         let form = AnswerForm {
             head_only: head.method() == Method::Head,

@@ -4,6 +4,7 @@
 //! writer that cannot keep up costs lines, which are counted, but never time.
 
 use crate::answer::form::Answered;
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_protocol::http::request::RequestHead;
 use std::io::Write;
 use std::net::IpAddr;
@@ -12,17 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// The common log format of NCSA httpd.
-    #[default]
-    Common,
-    /// One JSON object a line.
-    Json,
-}
 
 /// A buffer is handed over when it holds this many bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -65,7 +55,7 @@ struct Line<'a> {
 /// A worker's end of the log.
 #[derive(Debug)]
 pub struct LogSink {
-    format: LogFormat,
+    format: AccessLogFormat,
     buffer: Vec<u8>,
     lines: u64,
     channel: SyncSender<Vec<u8>>,
@@ -78,7 +68,7 @@ pub(crate) struct LogWriter {
     channel: SyncSender<Vec<u8>>,
     dropped: Arc<AtomicU64>,
     thread: JoinHandle<()>,
-    format: LogFormat,
+    format: AccessLogFormat,
 }
 
 impl LogWriter {
@@ -87,7 +77,7 @@ impl LogWriter {
     /// # Errors
     /// Where no thread can be started.
     pub(crate) fn start(
-        format: LogFormat,
+        format: AccessLogFormat,
         to: Box<dyn Write + Send>,
     ) -> std::io::Result<LogWriter> {
         let (channel, buffers) = sync_channel(BUFFERS_MAX);
@@ -155,8 +145,8 @@ impl LogSink {
             at,
         };
         match self.format {
-            LogFormat::Common => write_common(&line, &mut self.buffer),
-            LogFormat::Json => write_json(&line, &mut self.buffer),
+            AccessLogFormat::Common => write_common(&line, &mut self.buffer),
+            AccessLogFormat::Json => write_json(&line, &mut self.buffer),
         }
         self.lines += 1;
         if self.buffer.len() >= BUFFER_BYTES {
@@ -322,7 +312,7 @@ mod tests {
         let (channel, stuck) = sync_channel(1);
         let dropped = Arc::new(AtomicU64::new(0));
         let mut sink = LogSink {
-            format: LogFormat::Common,
+            format: AccessLogFormat::Common,
             buffer: Vec::new(),
             lines: 0,
             channel,

@@ -72,7 +72,7 @@ type Got = (LaneState, i64, Vec<Vec<Vec<u8>>>);
 fn ask(program: &PageProgram, arguments: &[Argument<'_>], backend: &mut dyn Embedded) -> Got {
     let mut cohort = Cohort::default();
     cohort.reset(program);
-    let lane = cohort.push_lane(0);
+    let lane = cohort.push_lane();
     cohort.stage = 1;
     assert!(cohort.requests.push(0, arguments.iter().copied()));
     let (requests, mut rows) = cohort.exchange(program);

@@ -1,0 +1,70 @@
+//! What `service.toml` says of a backend.
+
+use super::definition::{count, time};
+use crate::section;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The value of a key that a kind of backend has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting<T = String> {
+    /// A string.
+    Text(T),
+    /// An integer.
+    Int(i64),
+}
+
+impl<T: AsRef<str>> Setting<T> {
+    /// The string; empty for an integer.
+    pub fn text(&self) -> &str {
+        match self {
+            Setting::Text(text) => text.as_ref(),
+            Setting::Int(_) => "",
+        }
+    }
+
+    /// The integer; 0 for a string.
+    pub fn int(&self) -> i64 {
+        match self {
+            Setting::Text(_) => 0,
+            Setting::Int(value) => *value,
+        }
+    }
+}
+
+/// A backend of `service.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendConfig {
+    /// Its name, as calls give it.
+    pub name: String,
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// What backends of every kind have.
+    pub pool: PoolSettings,
+    /// The keys of its kind's own, defaults filled in.
+    pub own: BTreeMap<&'static str, Setting>,
+}
+
+impl BackendConfig {
+    /// A string of its kind's own; empty where the kind has no such key.
+    pub fn text(&self, key: &str) -> &str {
+        self.own.get(key).map_or("", Setting::text)
+    }
+
+    /// An integer of its kind's own; 0 where the kind has no such key.
+    pub fn int(&self, key: &str) -> i64 {
+        self.own.get(key).map_or(0, Setting::int)
+    }
+}
+
+section! {
+    /// What backends of every kind have.
+    pub struct PoolSettings = "backend.NAME" {
+        /// A call that takes longer fails; only its request is affected.
+        timeout: Duration = Duration::from_secs(2); time(),
+        /// How often a request is sent again where that is safe.
+        retries: u32 = 1; count(0, 10),
+        /// Connections to it from one worker at a time.
+        connections_max: u32 = 16; count(1, 1024).was("connections"),
+    }
+}
