@@ -6,6 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance;
 use rhythm_engine::source::Sources;
 
 fuzz_target!(|data: &[u8]| {
@@ -32,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
         ),
     );
     add("templates/t", other.to_owned());
-    match compile(&sources) {
+    match compile(&sources, conformance::BESIM) {
         Ok(service) => {
             for page in &service.pages {
                 let _ = service.listing(page).to_string();

@@ -1,4 +1,4 @@
-//! Answers of a backend, good and bad: what the kernels read from them is what the reference reads.
+//! Answers of a backend, good and bad: what stages are given of them is what the reference has.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::flight::{Bell, Filling, Flight, fly};
 use common::wasteful::wasteful;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::conformance::Dice;
+use rhythm_engine::device::conformance::{Dice, deliver_text};
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::emulated::Emulated;
 use std::sync::Arc;
@@ -100,20 +100,23 @@ fn any_answer_is_read_as_the_reference_reads_it() {
         // `wasteful` lanes by threes ask for a tenth, a fifth and all of it: at least two.
         let mut filling = Filling::wasteful(&service, lanes, [20, 0, 1]);
         let (answers, refused) = (answers.clone(), refused.clone());
+        let page = service.pages[0].clone();
         filling.answer = Box::new(move |_, cohort: &mut Cohort| {
             let mut asked = vec![0; lanes];
-            for request in &mut cohort.requests {
-                let lane = request.lane as usize;
+            let (requests, mut rows) = cohort.exchange(&page);
+            for (request, &lane) in requests.lanes().iter().enumerate() {
+                let lane = lane as usize;
                 asked[lane] += 1;
                 let own = &answers[lane / 2];
-                let answer = match (asked[lane], lane % 2) {
+                let body = match (asked[lane], lane % 2) {
                     (1, 0) | (2, 1) => own,
                     (1, 1) => &refused,
                     (2, 0) => &answers[(lane * 7 + 3) % answers.len()],
                     _ => &answers[0],
                 };
-                request.answer = Some(cohort.arena.push(answer));
+                rows.answer(request, |answer| deliver_text(body, 2, answer));
             }
+            cohort.settle(&page);
         });
         let bell = Arc::new(Bell::default());
         let gpu = Emulated::new(order);

@@ -3,7 +3,7 @@
 //! In the order of the flow, from page files to answers:
 //!
 //! - [`source`]: the files of a service, read; mistakes are [`diagnostic`]s, what `service.toml`
-//!   sets is [`settings`];
+//!   sets is [`settings`], which backends there can be [`kind`];
 //! - [`compile`]: from sources to programs;
 //! - [`program`]: what a page is compiled to;
 //! - [`cohort`]: columns, lanes, the pool and when a cohort is launched;
@@ -14,6 +14,7 @@ pub mod cohort;
 pub mod compile;
 pub mod device;
 pub mod diagnostic;
+pub mod kind;
 pub mod program;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;

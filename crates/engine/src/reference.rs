@@ -4,7 +4,9 @@
 //! templates are rendered by MiniJinja, from values of its own.
 
 use crate::cohort::{Cohort, Column};
+use crate::device::conformance;
 use crate::diagnostic::Report;
+use crate::kind::Kinds;
 use crate::program::{FieldType, PageProgram, SessionUse};
 use crate::source::declaration::{AnswerDecl, StepKind};
 use crate::source::{Sources, config, header};
@@ -126,7 +128,11 @@ pub fn answer(
     let text = sources.files.get(&path).map_or("", String::as_str);
     let (toml, offset) =
         header::split(&path, text, &mut report).ok_or_else(|| not_compiled(&path))?;
-    let header = header::read(toml, &mut report).ok_or_else(|| not_compiled(&path))?;
+    let kinds = Kinds {
+        kinds: conformance::BESIM,
+        backends: &[],
+    };
+    let header = header::read(toml, kinds, &mut report).ok_or_else(|| not_compiled(&path))?;
     let else_page = |answer: &AnswerDecl<'_>| {
         let mut with = BTreeMap::new();
         for (name, text) in &answer.with {
@@ -146,7 +152,7 @@ pub fn answer(
         && !present.is_some_and(|p| p.is_ok_and(|p| p.is_true()))
     {
         let text = sources.files.get("service.toml").map_or("", String::as_str);
-        let service = config::read(text, &mut report);
+        let service = config::read(text, conformance::BESIM, &mut report);
         return else_page(
             &service
                 .missing

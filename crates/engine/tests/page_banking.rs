@@ -1,6 +1,7 @@
 //! The Banking service compiles, and its pages have the stages that the workload asks for.
 
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance;
 use rhythm_engine::source::Sources;
 use std::fs;
 use std::path::Path;
@@ -29,7 +30,7 @@ fn read(folder: &Path) -> Sources {
 #[test]
 fn banking_compiles() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/banking");
-    let service = match compile(&read(&folder)) {
+    let service = match compile(&read(&folder), conformance::BESIM) {
         Ok(service) => service,
         Err(diagnostics) => {
             for diagnostic in &diagnostics {
@@ -62,6 +63,6 @@ fn banking_compiles() {
     assert_eq!(config.cohort.delay, Duration::from_millis(2));
     assert_eq!(config.limits.head_bytes_max, 16_384);
     assert_eq!(service.backends[0].name, "besim");
-    assert_eq!(service.backends[0].url, None, "embedded");
-    assert_eq!(service.backends[0].users, 100_000);
+    assert_eq!(service.backends[0].text("url"), "embedded");
+    assert_eq!(service.backends[0].int("users"), 100_000);
 }

@@ -12,6 +12,7 @@ mod page_common;
 use page_common::compare;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::source::Sources;
@@ -59,7 +60,7 @@ fn check(path: &Path) -> Result<(), String> {
         .or_insert(SERVICE.to_owned());
 
     let mut found = Vec::new();
-    match compile(&sources) {
+    match compile(&sources, conformance::BESIM) {
         Err(diagnostics) => {
             let text: String = diagnostics
                 .iter()

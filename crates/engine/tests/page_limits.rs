@@ -2,6 +2,7 @@
 //! too large.
 
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance;
 use rhythm_engine::source::Sources;
 
 /// Compiles a page with this template and templates, and gives the first mistake.
@@ -19,7 +20,7 @@ fn mistake(template: &str, templates: &[(&str, String)]) -> String {
             .files
             .insert(format!("templates/{name}"), text.clone());
     }
-    match compile(&sources) {
+    match compile(&sources, conformance::BESIM) {
         Ok(service) => format!("compiles to {} fragments", service.fragments.len()),
         Err(diagnostics) => diagnostics[0].message.clone(),
     }

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance;
 use rhythm_engine::settings::{Definition, Kind, Origin, ServiceConfig, Value, document};
 use rhythm_engine::source::Sources;
 use std::path::Path;
@@ -14,7 +15,7 @@ fn read(toml: &str) -> Result<ServiceConfig, String> {
     let mut sources = Sources::default();
     let files = &mut sources.files;
     files.insert("service.toml".to_owned(), toml.to_owned());
-    match compile(&sources) {
+    match compile(&sources, conformance::BESIM) {
         Ok(service) => Ok(service.config),
         Err(found) => {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();

@@ -46,7 +46,7 @@ fn scalar_equals_host_equals_minijinja_over_made_templates() {
     let mut refusals = Vec::new();
     for seed in 0..seeds {
         let sources = made_sources(seed);
-        let service = match compile(&sources) {
+        let service = match compile(&sources, conformance::BESIM) {
             Ok(service) => Arc::new(service),
             Err(mistakes) => {
                 refusals.push(mistakes[0].to_string());
@@ -107,7 +107,9 @@ fn sample(name: &str) -> Sources {
 
 #[test]
 fn banking_passes_the_conformance_suite() {
-    let service = Arc::new(compile(&sample("banking")).unwrap_or_else(|m| panic!("{m:#?}")));
+    let service = Arc::new(
+        compile(&sample("banking"), conformance::BESIM).unwrap_or_else(|m| panic!("{m:#?}")),
+    );
     assert_eq!(service.pages.len(), 17, "sixteen pages and the login form");
     let mut host = Host::new(LaneLimits::default(), Level::detect());
     for page in 0..service.pages.len() {

@@ -3,9 +3,11 @@
 //! A request is a query `1&command&argument&...`: the leading 1 is the workload, arguments are
 //! percent-encoded so that none can pose as two. An answer's body has, between the lines `<pre>`
 //! and `</pre>`, a line with a status digit (0 good, 1 bad), then a line for each row, its columns
-//! joined with `&`. Answers encode nothing, so values never hold `&`, control characters or what
-//! would end the block; [`write_row`] replaces them by spaces, and [`decode`] refuses what it
-//! cannot tell apart.
+//! joined with `&`. Plain answers encode nothing, so their values never hold `&`, control
+//! characters or what would end the block; [`write_row`] replaces them by spaces, and [`decode`]
+//! refuses what it cannot tell apart. Where the status is followed by `%`, values are
+//! percent-encoded (RFC 3986, section 2.1) and can hold any bytes ([`write_encoded_row`]); who
+//! knows plain answers only refuses such a status instead of misreading values.
 
 use crate::http::uri;
 use crate::scan::{Level, Separators, Simd, Task, separators};
@@ -102,6 +104,22 @@ pub fn start_answer(status: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'0' + status, b'\n']);
 }
 
+/// Appends the start of an answer of good status whose values are percent-encoded to `out`.
+pub fn start_encoded_answer(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<pre>\n0%\n");
+}
+
+/// Appends a row to an answer with encoded values. Any bytes come back as they were.
+pub fn write_encoded_row<'a>(columns: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (i, column) in columns.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'&');
+        }
+        uri::encode(column, out);
+    }
+    out.push(b'\n');
+}
+
 /// Appends a row to an answer, with spaces for what a value cannot hold: `&`, control characters,
 /// and the `<` of a row that would end the block.
 pub fn write_row<'a>(columns: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
@@ -140,6 +158,8 @@ pub struct Answer {
     pub status: u8,
     /// How many rows it has.
     pub rows: u32,
+    /// Whether its values are percent-encoded: each is to be decoded with [`uri::decode_bytes`].
+    pub is_encoded: bool,
 }
 
 /// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of
@@ -157,13 +177,18 @@ pub fn decode<T>(
     cell: impl Fn(usize, usize) -> T,
 ) -> Result<Answer, BesimError> {
     let start = find_start(body).ok_or(BesimError::NoPre)?;
-    let (status, rows_start) = match &body[start..] {
-        [status @ b'0'..=b'9', b'\n', ..] => (status - b'0', start + 2),
+    let (status, is_encoded, rows_start) = match &body[start..] {
+        [status @ b'0'..=b'9', b'\n', ..] => (status - b'0', false, start + 2),
+        [status @ b'0'..=b'9', b'%', b'\n', ..] => (status - b'0', true, start + 3),
         _ => return Err(BesimError::Status),
     };
     if status != 0 {
         // What follows a bad status is for people, in no particular form.
-        return Ok(Answer { status, rows: 0 });
+        return Ok(Answer {
+            status,
+            rows: 0,
+            is_encoded,
+        });
     }
     let before = cells.len();
     let rows = Level::active().run(Rows {
@@ -180,6 +205,7 @@ pub fn decode<T>(
     Ok(Answer {
         status,
         rows: rows?,
+        is_encoded,
     })
 }
 
@@ -345,14 +371,16 @@ mod tests {
     #[test]
     fn answers() {
         let (answer, values) = decoded(b"<pre>\n0\n12&01&5.50\n13&02&\n</pre>\n", 3).unwrap();
-        assert_eq!(answer, Answer { status: 0, rows: 2 });
+        let plain = |status, rows| Answer {
+            status,
+            rows,
+            is_encoded: false,
+        };
+        assert_eq!(answer, plain(0, 2));
         assert_eq!(values[2], (0, 2, b"5.50".to_vec()));
         assert_eq!(values[5], (1, 2, b"".to_vec()));
         let framed = b"<html>\n<body><pre>\n<pre>\n1\n</pre>\n</body>\0";
-        assert_eq!(
-            decoded(framed, 4),
-            Ok((Answer { status: 1, rows: 0 }, vec![]))
-        );
+        assert_eq!(decoded(framed, 4), Ok((plain(1, 0), vec![])));
         assert_eq!(decoded(b"<pre>\n0\n\n</pre>", 1).unwrap().0.rows, 1);
     }
 
@@ -439,6 +467,26 @@ mod tests {
                 rows
             });
             prop_assert_eq!(found, naive(&text, columns as usize));
+        }
+
+        #[test]
+        fn encoded_values_are_any_bytes(
+            rows in proptest::collection::vec(proptest::collection::vec(any::<Vec<u8>>(), 3), 0..8)
+        ) {
+            let mut body = Vec::new();
+            start_encoded_answer(&mut body);
+            for row in &rows {
+                write_encoded_row(row.iter().map(Vec::as_slice), &mut body);
+            }
+            end_answer(&mut body);
+            let (answer, values) = decoded(&body, 3).unwrap();
+            prop_assert!(answer.is_encoded && answer.rows as usize == rows.len());
+            let values = values.into_iter().map(|(_, _, value)| {
+                let mut out = Vec::new();
+                uri::decode_bytes(&value, &mut out).unwrap();
+                out
+            });
+            prop_assert!(values.eq(rows.into_iter().flatten()));
         }
 
         #[test]

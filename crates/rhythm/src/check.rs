@@ -6,6 +6,7 @@ use crate::folder::{Folder, summary};
 use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
+use rhythm_server::backend::kinds;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ enum Print {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(args.device.as_slice())?;
     let folder = Folder::read(&args.folder)?;
-    let service = match compile(&folder.sources) {
+    let service = match compile(&folder.sources, &kinds()) {
         Ok(service) => service,
         Err(mistakes) => {
             eprintln!("{}", summary(&mistakes));

@@ -177,7 +177,8 @@ impl Device {
 fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
     let mut users = None;
     for backend in &service.backends {
-        if let Some(url) = &backend.url {
+        let url = backend.text("url");
+        if backend.kind != "besim" || url != "embedded" {
             if layout.has_device_backend() {
                 bail!(
                     "--layout {layout} has the backend on the GPU, but {} is at {url}: \
@@ -189,9 +190,10 @@ fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
             continue;
         }
         // The device has one bank.
+        let of_backend = u32::try_from(backend.int("users")).unwrap_or(u32::MAX);
         if users
-            .replace(backend.users)
-            .is_some_and(|other| other != backend.users)
+            .replace(of_backend)
+            .is_some_and(|other| other != of_backend)
         {
             return Ok(None);
         }

@@ -5,6 +5,7 @@ use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::Diagnostic;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
 use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -105,7 +106,8 @@ impl Folder {
     /// # Errors
     /// All mistakes, as one message.
     pub(crate) fn compile(&self) -> Result<Service> {
-        compile(&self.sources).map_err(|mistakes| anyhow::anyhow!("{}", summary(&mistakes)))
+        compile(&self.sources, &kinds())
+            .map_err(|mistakes| anyhow::anyhow!("{}", summary(&mistakes)))
     }
 }
 

@@ -5,24 +5,20 @@ use crate::flags::Overrides;
 use crate::folder::Folder;
 use crate::logs;
 use anyhow::{Context, Result, bail};
-use rhythm_besim::Bank;
+use rhythm_engine::cohort::{LaneError, Requests, Rows};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::BackendConfig;
+use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
-use rhythm_server::backend::{Backend, BackendUrl, EmbeddedBesim, RemoteBesim, RemoteOptions};
+use rhythm_server::backend::{self, Backend, Embedded, InProcess, KINDS};
 use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-
-/// Where `url` says that a backend is part of the server.
-const EMBEDDED: &str = "embedded";
 
 /// Serve the pages of a service.
 ///
@@ -83,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         executors: Arc::new(move |_, waker: Waker| {
             makes.executor(limits, Arc::new(move || waker.wake()))
         }),
-        backends: Arc::new(|site, index| backend(&site.service().backends[index])),
+        backends: Arc::new(|site, index| open(&site.service().backends[index])),
         log: config
             .server
             .access_log
@@ -127,7 +123,7 @@ fn load(args: &Args) -> Result<Arc<Site>> {
     override_config(&mut service, args)?;
     for config in &service.backends {
         // Wrong addresses are found now, not by the first request.
-        resolve(config)?;
+        backend::open(config).map_err(anyhow::Error::msg)?;
     }
     let settings = SiteSettings::of(&service);
     folder.into_site(service, settings)
@@ -161,62 +157,38 @@ fn override_config(service: &mut Service, args: &Args) -> Result<()> {
                 names()
             );
         };
-        service.backends[index].url = (url != EMBEDDED).then(|| url.clone());
+        let key = KINDS.iter().flat_map(|kind| match kind.declaration.name {
+            name if name == service.backends[index].kind => kind.declaration.keys,
+            _ => &[],
+        });
+        let value = Setting::Text(url.clone());
+        match { key }.find(|key| key.name == "url") {
+            None => bail!("--backend {name}={url}: a backend of this kind has no url"),
+            Some(key) if !(key.check)(&value) => {
+                bail!("--backend {name}={url}: {}; {}", key.wrong, key.hint)
+            }
+            Some(key) => service.backends[index].own.insert(key.name, value),
+        };
     }
     Ok(())
 }
 
-/// A remote backend's address; `None` for an embedded one.
-fn resolve(config: &BackendConfig) -> Result<Option<(BackendUrl, Vec<SocketAddr>)>> {
-    let Some(text) = &config.url else {
-        return Ok(None);
-    };
-    let url: BackendUrl = text
-        .parse()
-        .with_context(|| format!("backend {}: {text}", config.name))?;
-    let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port)
-        .to_socket_addrs()
-        .with_context(|| {
-            format!(
-                "backend {}: cannot find the address of {}",
-                config.name, url.host
-            )
-        })?
-        .collect();
-    Ok(Some((url, addresses)))
+/// A worker's own instance of a backend.
+fn open(config: &BackendConfig) -> Box<dyn Backend> {
+    backend::open(config).unwrap_or_else(|why| {
+        // It could be opened when the service was loaded.
+        tracing::error!(why, "a backend cannot be opened: its requests fail");
+        Box::new(InProcess(Unreachable))
+    })
 }
 
-/// A worker's own instance of a backend.
-fn backend(config: &BackendConfig) -> Box<dyn Backend> {
-    match resolve(config) {
-        Ok(Some((url, addresses))) => {
-            let options = RemoteOptions {
-                connections_max: config.pool.connections_max as usize,
-                timeout: config.pool.timeout,
-                ..RemoteOptions::default()
-            };
-            Box::new(RemoteBesim::new(&url, addresses, options))
-        }
-        Ok(None) => Box::new(EmbeddedBesim::new(Bank::new(config.users))),
-        Err(error) => {
-            // It could be resolved when the service was loaded. Without addresses its requests are
-            // refused.
-            tracing::error!(
-                backend = config.name,
-                error = format!("{error:#}"),
-                "a backend has no address"
-            );
-            let nowhere = BackendUrl {
-                host: String::new(),
-                port: 80,
-                authority: String::new(),
-                path: "/".to_owned(),
-            };
-            Box::new(RemoteBesim::new(
-                &nowhere,
-                Vec::new(),
-                RemoteOptions::default(),
-            ))
+/// A backend that could not be opened.
+struct Unreachable;
+
+impl Embedded for Unreachable {
+    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+        for request in 0..requests.len() {
+            rows.fail(request, LaneError::BackendFailed);
         }
     }
 }

@@ -31,7 +31,8 @@ use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_protocol::scan::Ring;
-use rhythm_server::backend::EmbeddedBesim;
+use rhythm_server::backend::InProcess;
+use rhythm_server::backend::besim::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
 use runs::RunsOnly;
@@ -167,7 +168,7 @@ impl Stage {
         let parts = PipelineParts {
             site: Arc::clone(site),
             executor,
-            backends: Box::new(move |_, _| Box::new(EmbeddedBesim::new(bank))),
+            backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {
@@ -317,7 +318,10 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// The bank that a site's backend is.
 fn bank_of(site: &Site) -> Bank {
     let backends = &site.service().backends;
-    Bank::new(backends.first().map_or(100_000, |backend| backend.users))
+    let users = backends
+        .first()
+        .map_or(100_000, |backend| backend.int("users"));
+    Bank::new(u32::try_from(users).unwrap_or(u32::MAX))
 }
 
 /// What the server answers, through the reference executor: what the answers of a device that has

@@ -7,7 +7,6 @@ use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, SpilledStageArgs, StageArg
 use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::gpu::{Address, GpuError, Grid, Queue, Slice, address_or_null};
 use crate::service::DeviceService;
-use rhythm_engine::cohort::{Span, View};
 use rhythm_engine::device::LaneLimits;
 
 /// A cohort, or a part of one, of a page in the device's memory.
@@ -31,13 +30,6 @@ pub(crate) struct DeviceCohort<'m> {
     /// One pair: the most rows that a lane's answers have, and the most of a tile, where the share
     /// was too small.
     pub(crate) rows_needed: Slice<'m, [u32; 2]>,
-}
-
-/// Answers that the host was given: those of each lane, and their texts in the arena.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostAnswers<'m> {
-    pub(crate) asked: Slice<'m, Span>,
-    pub(crate) answers: Slice<'m, View>,
 }
 
 impl<'m> DeviceCohort<'m> {
@@ -74,27 +66,18 @@ impl<'m> DeviceCohort<'m> {
         }
     }
 
-    /// Decodes the answers of a call into the columns: the host's, or those that the device's
-    /// backend gave.
-    pub(crate) fn decode(
-        &self,
-        queue: &Queue<'m>,
-        call: usize,
-        from_host: Option<HostAnswers<'m>>,
-    ) -> Result<(), GpuError> {
+    /// Decodes the answers that the device's backend gave to a call into the columns.
+    pub(crate) fn decode(&self, queue: &Queue<'m>, call: usize) -> Result<(), GpuError> {
         let page = &self.service.pages[self.page];
         let decoding = &page.page.decodings[call];
         let decoded = self.service.at(page.decoded[call]);
-        let asked = from_host.map(|host| host.asked);
         assert_eq!(self.rows_needed.len(), 1);
-        assert!(asked.is_none_or(|asked| asked.len() == self.lanes()));
-        let answers = from_host.map_or(self.regions.answers, |host| host.answers);
         let arguments = DecodeArgs {
             decoded: decoded.address(),
             columns: self.columns.address(),
             arena: self.arena.address(),
-            asked: address_or_null(asked),
-            answers: answers.address(),
+            asked: Address(0),
+            answers: self.regions.answers.address(),
             lane_list: address_or_null(self.lane_list),
             lane_count: address_or_null(self.lane_count),
             results: self.regions.results.address(),

@@ -3,7 +3,7 @@
 
 use crate::cohort::room::Room;
 use crate::service::DeviceService;
-use rhythm_engine::cohort::BackendRequest;
+use rhythm_engine::cohort::Requests;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
 
@@ -21,18 +21,11 @@ pub(crate) struct Job {
     /// Lanes that the host must run.
     pub(crate) host: Vec<u32>,
     /// Requests asked by lanes that are done.
-    pub(crate) requests: Vec<BackendRequest>,
+    pub(crate) requests: Requests,
     /// How many headers the cohort had before.
     pub(crate) headers_from: usize,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
     /// Its service on the device.
     pub(crate) service: Arc<DeviceService>,
-}
-
-impl Job {
-    /// Whether its stages end with the lanes' answers.
-    pub(crate) fn is_last(&self) -> bool {
-        self.last + 1 == self.work.program().stages.len()
-    }
 }

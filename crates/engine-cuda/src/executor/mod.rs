@@ -27,7 +27,7 @@ use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cohort, LaneState};
+use rhythm_engine::cohort::{Cohort, LaneState, Requests};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
@@ -211,7 +211,7 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            requests: Vec::new(),
+            requests: Requests::default(),
             headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,
@@ -306,7 +306,11 @@ impl CudaExecutor {
 /// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
 fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
     let config = service.backends.get(backend);
-    config.is_some_and(|config| config.url.is_none() && config.users == bank.users())
+    config.is_some_and(|config| {
+        config.kind == "besim"
+            && config.text("url") == "embedded"
+            && config.int("users") == i64::from(bank.users())
+    })
 }
 
 /// The lanes that take part in the next stage, in rising order.

@@ -3,18 +3,15 @@
 use super::job::Job;
 use super::slot::Delivered;
 use crate::abi::layout::PAD;
-use crate::abi::stage::DecodedColumn;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::layout::Layout;
-use crate::program::Decoding;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{
-    Arena, BackendRequest, Cohort, Column, LaneError, LaneOutput, LaneState, Output, SessionChange,
-    Span, View,
-};
+use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, Requests, View};
+use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
+use rhythm_engine::device::conformance::answer_texts;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, Work};
-use rhythm_engine::program::{CallResult, PageProgram};
+use rhythm_engine::program::Form;
 
 /// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
 /// the job.
@@ -23,7 +20,10 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
         // Nothing has been taken yet: all of it is launched again.
         return;
     }
-    let decodes = job.first > 0 && !job.is_last();
+    let service = job.work.service.clone();
+    let program = &service.pages[job.work.page];
+    let call = program.stages[job.last].call;
+    let form = call.map(|call| &program.calls[call].form);
     let later = job.pending.split_off(job.launched);
     let launched = std::mem::replace(&mut job.pending, later);
     let output = &mut job.work.cohort.output;
@@ -54,26 +54,15 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
                 if texts
-                    .take(cohort, lane, delivered, &mut job.requests)
+                    .take(cohort, lane, delivered, form, &mut job.requests)
                     .is_none()
                 {
                     cohort.fail(lane as usize, LaneError::TooLarge);
-                } else if decodes {
-                    let decoding = &job.service.pages[job.work.page].page.decodings[job.first - 1];
-                    let fields = &job.work.service.pages[job.work.page];
-                    take_decoded(
-                        cohort,
-                        fields,
-                        job.first - 1,
-                        decoding,
-                        lane as usize,
-                        delivered,
-                    );
                 }
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
-                match texts.take(cohort, lane, delivered, &mut job.requests) {
+                match texts.take(cohort, lane, delivered, form, &mut job.requests) {
                     None => cohort.fail(lane as usize, LaneError::TooLarge),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
@@ -141,17 +130,14 @@ impl Texts {
         cohort: &mut Cohort,
         lane: u32,
         delivered: &Delivered<'_>,
-        requests: &mut Vec<BackendRequest>,
+        form: Option<&Form>,
+        requests: &mut Requests,
     ) -> Option<Option<View>> {
         let (requests_before, headers_before) = (requests.len(), cohort.output.headers.len());
         let mut take = || {
             for index in self.requests.clone() {
-                let text = push(&mut cohort.arena, delivered.request(index).1)?;
-                requests.push(BackendRequest {
-                    lane,
-                    text,
-                    answer: None,
-                });
+                let text = delivered.request(index).1;
+                requests.push_text(lane, form?, text).then_some(())?;
             }
             for index in self.headers.clone() {
                 let (name, value) = delivered.header(index);
@@ -231,57 +217,6 @@ fn take_body(
     }
 }
 
-/// Takes a lane's decoded answers: a later stage may want them, and lanes may move to another
-/// cohort.
-fn take_decoded(
-    cohort: &mut Cohort,
-    program: &PageProgram,
-    call: usize,
-    decoding: &Decoding,
-    lane: usize,
-    delivered: &Delivered<'_>,
-) {
-    let call = &program.calls[call];
-    let status = delivered.int(decoding.status, lane);
-    cohort.fields[usize::from(call.status)].set_int(lane, status);
-    match &call.result {
-        CallResult::Row(fields) => {
-            for (field, &DecodedColumn { slot, is_text }) in fields.iter().zip(&decoding.columns) {
-                let field = &mut cohort.fields[usize::from(*field)];
-                if is_text == 1 {
-                    field.set_text(lane, delivered.view(slot, lane));
-                } else {
-                    field.set_int(lane, delivered.int(slot, lane));
-                }
-            }
-        }
-        CallResult::Rows(list) => {
-            let list = cohort.fields[usize::from(*list)].list_mut();
-            let span = decoding
-                .spans
-                .map_or(Span::default(), |slot| delivered.span(slot, lane));
-            list.spans[lane] = Span {
-                start: list.columns.first().map_or(0, Column::len) as u32,
-                length: span.length,
-            };
-            let items = span.start as usize..(span.start + span.length) as usize;
-            for (column, &DecodedColumn { slot, .. }) in
-                list.columns.iter_mut().zip(&decoding.columns)
-            {
-                match column {
-                    Column::Text(views) => {
-                        views.extend(items.clone().map(|item| delivered.view(slot, item)))
-                    }
-                    Column::Int(values) => {
-                        values.extend(items.clone().map(|item| delivered.int(slot, item)))
-                    }
-                    Column::List(_) => unreachable!("records have no lists"),
-                }
-            }
-        }
-    }
-}
-
 /// Ends a job whose lanes are all done but those of the host, which are run now.
 pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work {
     let mut requests = std::mem::take(&mut job.requests);
@@ -292,10 +227,10 @@ pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work
     } else {
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
-        requests.append(&mut work.cohort.requests);
+        requests.append(&mut work.cohort);
     }
     // Of lanes launched later, or run by the host, they may have come out of order.
-    requests.sort_by_key(|request| request.lane);
+    requests.sort_from(0);
     work.cohort.requests = requests;
     work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
     work
@@ -321,7 +256,10 @@ fn run_on_host(
         if work.cohort.stage > first
             && let Some(bank) = bank
         {
-            answer(&mut work.cohort, bank);
+            let program = &work.service.pages[work.page];
+            answer_texts(program, &mut work.cohort, |query, body| {
+                bank.answer(query, body);
+            });
         }
         match host.submit(work) {
             Ok(()) => {}
@@ -343,15 +281,4 @@ fn run_on_host(
     }
     work.cohort.lanes = states;
     work
-}
-
-/// Answers requests that have no answer yet, as the device does.
-fn answer(cohort: &mut Cohort, bank: &Bank) {
-    for request in &mut cohort.requests {
-        if request.answer.is_none() {
-            let mut body = Vec::new();
-            bank.answer(cohort.arena.get(request.text), &mut body);
-            request.answer = push(&mut cohort.arena, &body);
-        }
-    }
 }

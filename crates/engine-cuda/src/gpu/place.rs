@@ -56,11 +56,6 @@ impl<T> Place<T> {
         assert!(size_of::<T>() == size_of::<U>(), "items of one size");
         Place::new(self.start, self.count)
     }
-
-    /// The place so many bytes further.
-    pub(crate) const fn moved(self, bytes: usize) -> Place<T> {
-        Place::new(self.start + bytes, self.count)
-    }
 }
 
 impl<T: Plain> Place<T> {

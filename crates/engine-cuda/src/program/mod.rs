@@ -3,5 +3,5 @@
 mod page;
 mod stage;
 
-pub(crate) use page::{Decoding, Page};
+pub(crate) use page::Page;
 pub(crate) use stage::Stage;

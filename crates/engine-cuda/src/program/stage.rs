@@ -18,8 +18,8 @@
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
-    Binary, Block, Concat, Constant, ConstantItem, Conversion, Escape, For, If, Item, Load, Op,
-    PageProgram, Put, Register, StageProgram, TextFunction, Type, Unary,
+    Binary, Block, Call, Concat, Constant, ConstantItem, Conversion, Escape, For, If, Item, Load,
+    Op, PageProgram, Put, Register, Request, StageProgram, TextFunction, Type, Unary,
 };
 
 /// A stage's program.
@@ -56,6 +56,7 @@ impl Stage {
     ) -> Stage {
         let mut encoder = Encoder {
             program,
+            call: stage.call.and_then(|call| program.calls.get(call)),
             types: &stage.registers,
             slots,
             table_starts,
@@ -96,6 +97,8 @@ fn constants(stage: &StageProgram) -> Vec<StageConstant> {
 /// A stage under construction.
 struct Encoder<'a> {
     program: &'a PageProgram,
+    /// The call that ends the stage.
+    call: Option<&'a Call>,
     types: &'a [Type],
     slots: &'a [u32],
     table_starts: &'a [u32],
@@ -206,10 +209,7 @@ impl Encoder<'_> {
             Op::For(op) => self.repeat(op),
             Op::Fragment(fragment) => self.fragment(*fragment),
             Op::Put(op) => self.put(op),
-            Op::Request(op) => {
-                self.stage.requests += 1;
-                self.plain(Code::Request, op.text, 0, 0, 0);
-            }
+            Op::Request(op) => self.request(op),
             Op::Status(status) => self.plain(Code::Status, 0, 0, 0, u32::from(*status)),
             Op::Header(op) => {
                 self.stage.headers += 1;
@@ -220,6 +220,68 @@ impl Encoder<'_> {
             Op::SessionDestroy => self.plain(Code::SessionDestroy, 0, 0, 0, 0),
             Op::Finish => self.plain(Code::Finish, 0, 0, 0, 0),
         }
+    }
+
+    /// A request, in its text form: pieces, and between them the arguments, percent-encoded.
+    fn request(&mut self, op: &Request) {
+        let call = self.call.expect("a stage that asks ends with a call");
+        let mut parts = Vec::new();
+        for (index, piece) in call.form.pieces.iter().enumerate() {
+            if !piece.is_empty() {
+                parts.push(self.piece(piece));
+            }
+            let Some(&from) = op.arguments.get(index) else {
+                continue;
+            };
+            let to = self.own_register();
+            let argument = Unary { to, from };
+            match self.kind(from) {
+                Type::Text => {
+                    self.stage.makes_texts = true;
+                    let function = TextFunction::Escape(Escape::Percent);
+                    self.unary(Code::Text, &argument, text_function(function));
+                }
+                _ => self.convert(Conversion::ToText, &argument),
+            }
+            parts.push(to);
+        }
+        let text = match parts[..] {
+            [one] => one,
+            _ => {
+                let to = self.own_register();
+                let start = self.stage.parts.len() as u32;
+                self.stage.makes_texts = true;
+                self.emit(Code::Concat, to, 0, 0, start, parts.len() as u32);
+                self.stage.parts.extend(parts);
+                to
+            }
+        };
+        self.stage.requests += 1;
+        self.plain(Code::Request, text, 0, 0, 0);
+    }
+
+    /// A register beside those of the program.
+    fn own_register(&mut self) -> Register {
+        let register = self.stage.registers as Register;
+        self.stage.registers += 1;
+        register
+    }
+
+    /// A register that holds a piece of a call's form, which the page's texts have.
+    fn piece(&mut self, piece: &[u8]) -> Register {
+        let mut places = self.program.texts.windows(piece.len());
+        let offset = places.position(|text| text == piece);
+        let offset = offset.expect("the pieces of forms are among the page's texts");
+        let register = self.own_register();
+        self.stage.constants.push(StageConstant {
+            reg: u32::from(register),
+            unused: 0,
+            bits: bits(&Constant::Text {
+                offset: offset as u32,
+                length: piece.len() as u32,
+            }),
+        });
+        register
     }
 
     /// An item of a list's column.

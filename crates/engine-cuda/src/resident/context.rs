@@ -180,7 +180,7 @@ fn run_stage<'m>(
     stage: usize,
 ) -> Result<(), GpuError> {
     if stage > 0 {
-        cohort.decode(queue, stage - 1, None)?;
+        cohort.decode(queue, stage - 1)?;
     }
     let case_tables = shared.case_tables.first(shared.case_tables.len());
     cohort.run(queue, stage, shared.options.limits, case_tables)

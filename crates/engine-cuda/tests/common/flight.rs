@@ -4,7 +4,7 @@
 
 use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::{Cohort, LaneState};
-use rhythm_engine::device::conformance::{Dice, answer, make_cohort};
+use rhythm_engine::device::conformance::{Dice, answer, asked, make_cohort};
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
@@ -27,7 +27,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn of(cohort: &Cohort, service: &Service) -> Seen {
+    fn of(cohort: &Cohort, service: &Service, page: usize) -> Seen {
+        let program = &service.pages[page];
         let text = |view| cohort.arena.get(view).to_vec();
         let answer = |(lane, state): (usize, &LaneState)| {
             (*state == LaneState::Finished).then(|| {
@@ -40,7 +41,7 @@ impl Seen {
         Seen {
             stage: cohort.stage,
             lanes: cohort.lanes.clone(),
-            requests: (cohort.requests.iter().map(|r| (r.lane, text(r.text)))).collect(),
+            requests: asked(program, cohort),
             headers: (cohort.output.headers.iter())
                 .map(|&(lane, name, value)| (lane, name, text(value)))
                 .collect(),
@@ -65,12 +66,7 @@ impl Filling {
         Filling {
             cohort: Box::new(move || make_cohort(&one, lanes, &mut Dice::new(seed))),
             answer: Box::new(move |stage, cohort| {
-                answer(
-                    &other,
-                    stage,
-                    cohort,
-                    &mut Dice::new(seed ^ 77 ^ stage as u64),
-                );
+                answer(&other, cohort, &mut Dice::new(seed ^ 77 ^ stage as u64));
             }),
         }
     }
@@ -106,7 +102,7 @@ impl Flight {
             let mut done = Vec::new();
             reference.poll(&mut done);
             cohort = done.remove(0).cohort;
-            expected.push_back(Seen::of(&cohort, service));
+            expected.push_back(Seen::of(&cohort, service, page));
             if stage < service.pages[page].calls.len() {
                 (filling.answer)(stage, &mut cohort);
             }
@@ -131,7 +127,7 @@ impl Flight {
     fn next(&mut self, mut work: Work) -> Option<Work> {
         let expected = self.expected.pop_front().expect("no stage runs twice");
         assert!(
-            Seen::of(&work.cohort, &work.service) == expected,
+            Seen::of(&work.cohort, &work.service, work.page) == expected,
             "page {}, flight {}: differs after stage {}",
             work.program().name,
             work.token,

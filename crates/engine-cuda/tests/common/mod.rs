@@ -6,6 +6,7 @@ pub mod wasteful;
 
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
@@ -42,7 +43,7 @@ pub fn banking() -> Arc<Service> {
             sources.files.insert(format!("{part}/{name}"), read(&path));
         }
     }
-    Arc::new(compile(&sources).expect("it compiles"))
+    Arc::new(compile(&sources, conformance::BESIM).expect("it compiles"))
 }
 
 /// An executor on this GPU.

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use super::flight::Filling;
-use rhythm_engine::cohort::{Cohort, Column};
+use rhythm_engine::cohort::{Cell, Cohort, Column};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::*;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub fn wasteful() -> Arc<Service> {
                 0,
                 vec![
                     Op::Text(TextFunction::Upper, Unary { to: 5, from: 4 }),
-                    Op::Request(Request { text: 5 }),
+                    Op::Request(Request { arguments: vec![5] }),
                 ],
             ),
         ],
@@ -121,6 +121,7 @@ pub fn wasteful() -> Arc<Service> {
         ],
         calls: vec![Call {
             backend: 0,
+            form: Form::plain(&[Text]),
             columns: 2,
             result: CallResult::Rows(ROWS),
             status: STATUS,
@@ -168,22 +169,27 @@ impl Filling {
             cohort
         };
         // The first request of a lane is answered with all rows, the others with none.
+        let page = service.pages[0].clone();
         let answer = move |_, cohort: &mut Cohort| {
             let mut before = None;
-            for request in &mut cohort.requests {
-                let lane = request.lane as usize;
+            let (requests, mut answers) = cohort.exchange(&page);
+            for (request, &lane) in requests.lanes().iter().enumerate() {
+                let share = share(lane as usize);
                 let rows = if before == Some(lane) {
                     0
                 } else {
-                    rows * share(lane) / 10
+                    rows * share / 10
                 };
                 before = Some(lane);
-                let rows: String = (0..rows)
-                    .map(|row| format!("row <{row}>&{row}\n"))
-                    .collect();
-                let body = format!("<pre>\n0\n{rows}</pre>\n");
-                request.answer = Some(cohort.arena.push(body.as_bytes()));
+                answers.answer(request, |answer| {
+                    for row in 0..rows {
+                        let text = format!("row <{row}>");
+                        answer.row([Cell::Text(text.as_bytes()), Cell::Int(row)]);
+                    }
+                    0
+                });
             }
+            cohort.settle(&page);
         };
         Filling {
             cohort: Box::new(cohort),

@@ -7,6 +7,7 @@ mod requests;
 use device::{Device, Parsed, values_of};
 use requests::{Rng, bank_request, mutate};
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_engine_cuda::gpu::emulated::LaneOrder;
@@ -41,7 +42,7 @@ fn banking() -> Arc<Service> {
             add(format!("{part}/{name}"), &path);
         }
     }
-    Arc::new(compile(&sources).expect("it compiles"))
+    Arc::new(compile(&sources, conformance::BESIM).expect("it compiles"))
 }
 
 /// A service with pages of this text.
@@ -63,7 +64,7 @@ headers_max = 12
         let text = format!("+++\n{header}\n+++\npage\n");
         sources.files.insert(format!("pages/{name}.html"), text);
     }
-    match compile(&sources) {
+    match compile(&sources, conformance::BESIM) {
         Ok(service) => Arc::new(service),
         Err(mistakes) => panic!("{mistakes:#?}"),
     }

@@ -16,7 +16,7 @@ fn odd_text(dice: &mut Dice, pieces: usize) -> String {
     let mut text = String::new();
     for _ in 0..dice.below(pieces + 1) {
         match dice.below(4) {
-            0 => text += &dice.text(false),
+            0 => text += &dice.text(),
             1 => text.extend(
                 char::from_u32(dice.below(0x3000) as u32)
                     .into_iter()

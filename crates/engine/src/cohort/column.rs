@@ -188,9 +188,7 @@ impl Column {
                 let start = to.columns.first().map_or(0, Column::len);
                 for (to, from) in to.columns.iter_mut().zip(&from.columns) {
                     for item in span.start..span.start + span.length {
-                        let at = to.len();
-                        to.push_empty();
-                        to.copy_lane(at, from, item as usize, from_arena, arena);
+                        to.copy_item(from, item as usize, from_arena, arena);
                     }
                 }
                 to.spans[lane] = Span {
@@ -199,6 +197,31 @@ impl Column {
                 };
             }
             _ => unreachable!("lanes move between cohorts of one page only"),
+        }
+    }
+
+    /// Appends item `item` of another list's column, its text from one arena to the other.
+    pub(super) fn copy_item(&mut self, from: &Column, item: usize, texts: &Arena, to: &mut Arena) {
+        let at = self.len();
+        self.push_empty();
+        self.copy_lane(at, from, item, texts, to);
+    }
+
+    /// Appends items of this column once more.
+    pub(super) fn repeat(&mut self, items: std::ops::Range<usize>) {
+        match self {
+            Column::Text(views) => views.extend_from_within(items),
+            Column::Int(values) => values.extend_from_within(items),
+            Column::List(_) => unreachable!("records have no lists"),
+        }
+    }
+
+    /// Keeps the first `len` values.
+    pub(super) fn truncate(&mut self, len: usize) {
+        match self {
+            Column::Text(views) => views.truncate(len),
+            Column::Int(values) => values.truncate(len),
+            Column::List(list) => list.spans.truncate(len),
         }
     }
 

@@ -9,12 +9,19 @@
 mod arena;
 mod column;
 mod error;
+mod form;
 mod output;
+mod requests;
+mod rows;
+mod text;
 
 pub use arena::{Arena, View};
 pub use column::{Column, ListColumn, Span};
 pub use error::LaneError;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
+pub use requests::{Argument, Requests};
+pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};
+pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
 
@@ -32,17 +39,6 @@ pub enum LaneState {
     Moved,
 }
 
-/// One request to a backend, asked by a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackendRequest {
-    /// Who asks.
-    pub lane: u32,
-    /// The request's text, in the cohort's arena.
-    pub text: View,
-    /// The answer's body, in the cohort's arena, once it has come.
-    pub answer: Option<View>,
-}
-
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
 pub struct Cohort {
@@ -54,19 +50,21 @@ pub struct Cohort {
     pub lanes: Vec<LaneState>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
-    /// Requests of the stage last run, in order of lanes, and for one lane in the order asked.
-    /// Answers are put in by the pipeline and decoded by the next stage.
-    pub requests: Vec<BackendRequest>,
+    /// Requests of the stage last run, until they are settled ([`Cohort::settle`]).
+    pub requests: Requests,
+    /// What has been answered, by request; shorter where nothing has.
+    answers: Vec<Option<Answered>>,
     /// What the finished lanes answer.
     pub output: Output,
 }
 
 impl Cohort {
-    /// An empty cohort of no page, whose texts take at most so many bytes: see [`Arena`] for what
-    /// they are the sum of.
+    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its requests
+    /// as many again: see [`Arena`] for what they are the sum of.
     pub fn new(arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::new(arena_bytes_max),
+            requests: Requests::new(arena_bytes_max),
             ..Cohort::default()
         }
     }
@@ -76,6 +74,7 @@ impl Cohort {
         self.stage = 0;
         self.lanes.clear();
         self.requests.clear();
+        self.answers.clear();
         self.output.clear();
         self.arena.reset(&program.texts);
         let same_shape = self.fields.len() == program.fields.len()
@@ -126,26 +125,11 @@ impl Cohort {
         }
     }
 
-    /// Bytes of the texts that would move with these lanes, given in rising order: of their fields,
-    /// and of the requests they wait for and what has been answered of those.
-    pub fn moved_bytes(&self, lanes: &[usize]) -> usize {
-        let fields = |lane: &usize| -> usize {
-            (self.fields.iter())
-                .map(|field| field.text_bytes(*lane))
-                .sum()
-        };
-        let requests = (self.requests.iter())
-            .filter(|request| lanes.binary_search(&(request.lane as usize)).is_ok())
-            .flat_map(|request| [Some(request.text), request.answer])
-            .map(|view| view.map_or(0, |view| view.length as usize));
-        lanes.iter().map(fields).chain(requests).sum()
-    }
-
-    /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait
-    /// for, to the end of `into`, a cohort of the same page at the same stage; in `self` they
-    /// become [`LaneState::Moved`]. A lane whose texts find no room in `into` fails there. This is
-    /// how stragglers leave their cohort (paper, section 3.1).
-    pub fn move_lanes(&mut self, lanes: &[usize], into: &mut Cohort) {
+    /// Moves lanes of `self`, given in rising order, with their fields, the requests they wait for
+    /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
+    /// same stage; in `self` they become [`LaneState::Moved`]. A lane whose texts find no room in
+    /// `into` fails there. This is how stragglers leave their cohort (paper, section 3.1).
+    pub fn move_lanes(&mut self, program: &PageProgram, lanes: &[usize], into: &mut Cohort) {
         debug_assert_eq!(self.stage, into.stage, "stragglers keep their stage");
         debug_assert!(lanes.is_sorted(), "lanes are given in rising order");
         let first = into.len();
@@ -162,46 +146,18 @@ impl Cohort {
                 field.copy_lane(to, from, lane, &self.arena, &mut into.arena);
             }
         }
-        // Requests are in order of lanes, too: one pass finds those of the lanes moved.
-        let texts = &self.arena;
-        let mut moved = 0;
-        self.requests.retain(|request| {
-            while lanes
-                .get(moved)
-                .is_some_and(|&lane| lane < request.lane as usize)
-            {
-                moved += 1;
-            }
-            if lanes.get(moved) != Some(&(request.lane as usize)) {
-                return true;
-            }
-            let to = first + moved;
-            let mut carry = |view: View| {
-                if into.arena.has_room(view.length as usize) {
-                    return into.arena.push(texts.get(view));
-                }
-                if into.lanes[to] == LaneState::Active {
-                    into.lanes[to] = LaneState::Failed(LaneError::TooLarge);
-                }
-                View::default()
-            };
-            let request = BackendRequest {
-                lane: to as u32,
-                text: carry(request.text),
-                answer: request.answer.map(carry),
-            };
-            into.requests.push(request);
-            false
-        });
+        self.move_requests(program, lanes, first, into);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Field, FieldType, SessionUse, Type};
+    use crate::program::{
+        Call, CallResult, Field, FieldType, Form, SessionUse, StageProgram, Type,
+    };
 
-    /// A page with a text and a list of texts.
+    /// A page with a text and a list of texts, whose first stage calls for the latter.
     fn page() -> PageProgram {
         let field = |name: &str, kind| Field {
             name: name.to_owned(),
@@ -218,9 +174,25 @@ mod tests {
             fields: vec![
                 field("a", FieldType::Scalar(Type::Text)),
                 field("b", FieldType::List(vec![(String::new(), Type::Text)])),
+                field("status", FieldType::Scalar(Type::Int)),
             ],
-            calls: vec![],
-            stages: vec![],
+            calls: vec![Call {
+                backend: 0,
+                form: Form {
+                    pieces: vec![Box::default(), Box::default()],
+                    arguments: vec![Type::Text],
+                },
+                columns: 1,
+                result: CallResult::Rows(1),
+                status: 2,
+                idempotent: true,
+            }],
+            stages: vec![StageProgram {
+                registers: vec![],
+                constants: vec![],
+                body: vec![],
+                call: Some(0),
+            }],
             texts: b"four".to_vec(),
             tables: vec![],
             header_names: vec![],
@@ -231,6 +203,7 @@ mod tests {
     fn filled(page: &PageProgram) -> Cohort {
         let mut cohort = Cohort::default();
         cohort.reset(page);
+        cohort.stage = 1;
         for lane in 0..2 {
             cohort.push_lane();
             let text = cohort.arena.push(b"0123456789");
@@ -245,11 +218,8 @@ mod tests {
                 list.columns[0].push_empty();
                 list.columns[0].set_text(item, half);
             }
-            cohort.requests.push(BackendRequest {
-                lane: lane as u32,
-                text,
-                answer: None,
-            });
+            let argument = [Argument::Text(b"0123456789")].into_iter();
+            assert!(cohort.requests.push(lane as u32, argument));
         }
         cohort
     }
@@ -257,31 +227,37 @@ mod tests {
     #[test]
     fn lanes_move_as_far_as_there_is_room() {
         let page = page();
-        // The program's texts take 4; a lane takes 20, and its request 10.
+        // The program's texts take 4, and a lane 20.
         for (bytes_max, expected) in [
-            (64, [LaneState::Active, LaneState::Active]),
+            (44, [LaneState::Active, LaneState::Active]),
             (
-                63,
+                43,
                 [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
             ),
-            (24, [LaneState::Failed(LaneError::TooLarge); 2]),
+            (23, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {
             let mut from = filled(&page);
             let mut into = Cohort::new(bytes_max);
             into.reset(&page);
+            into.stage = 1;
             // Asked before, it tells exactly when all of them fit.
             let all_fit = expected == [LaneState::Active; 2];
-            assert_eq!(into.arena.has_room(from.moved_bytes(&[0, 1])), all_fit);
-            assert_eq!(from.moved_bytes(&[1]), 30);
-            from.move_lanes(&[0, 1], &mut into);
+            assert_eq!(
+                into.arena.has_room(from.moved_bytes(&page, &[0, 1])),
+                all_fit
+            );
+            assert_eq!(from.moved_bytes(&page, &[1]), 20);
+            from.move_lanes(&page, &[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
             assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
             for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
                 let text = into.arena.get(into.fields[0].texts()[lane]);
                 assert_eq!(text, b"0123456789");
-                assert_eq!(into.arena.get(into.requests[lane].text), text);
+                let argument = into.requests.argument(lane, 0);
+                let room = bytes_max >= 10 * (lane + 1);
+                assert_eq!(argument, Argument::Text(if room { text } else { b"" }));
             }
         }
     }

@@ -4,12 +4,15 @@ use super::build::Sink;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
-use crate::program::{Comparison, Escape, For, Header, Op, Request, SessionFields, Type};
+use crate::program::{
+    Comparison, Escape, For, Form, Header, Op, Register, Request, SessionFields, Type,
+};
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
 use crate::source::keys::Text;
 use crate::source::template::{Origin, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
+use rhythm_protocol::http::uri;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps other than calls, and pages shown in place of others.
@@ -230,16 +233,13 @@ fn with_expression<'a, T>(
     result
 }
 
-/// Compiles the request of a call.
+/// Compiles the request of a call, and gives its form.
 pub(crate) fn request<'a>(
     compiler: &mut Compiler<'_, 'a>,
     declaration: &CallDecl<'a>,
-) -> Result<()> {
+) -> Result<Form> {
     let Some((each, item, list_name)) = &declaration.each else {
-        let text = text_template(compiler, &declaration.request, Escape::Percent)?;
-        let text = compiler.text_register(&text);
-        compiler.stage.push(Op::Request(Request { text }));
-        return Ok(());
+        return ask(compiler, &declaration.request);
     };
     let list = match compiler.scope.page.get(list_name) {
         Some(Operand::List(list)) => list.clone(),
@@ -258,15 +258,11 @@ pub(crate) fn request<'a>(
     compiler.stage.open();
     let operand = compiler.item(&Operand::List(list), position)?;
     let shadowed = compiler.scope.page.insert(item.clone(), operand);
-    let text = text_template(compiler, &declaration.request, Escape::Percent);
+    let form = ask(compiler, &declaration.request);
     match shadowed {
         Some(shadowed) => compiler.scope.page.insert(item.clone(), shadowed),
         None => compiler.scope.page.remove(item),
     };
-    let pushed = text.map(|text| {
-        let text = compiler.text_register(&text);
-        compiler.stage.push(Op::Request(Request { text }));
-    });
     let body = compiler.stage.close(compiler.fragments);
     compiler.stage.push_for(
         body,
@@ -282,7 +278,116 @@ pub(crate) fn request<'a>(
             otherwise,
         },
     );
-    pushed
+    form
+}
+
+/// Compiles a template whose outputs are arguments, and asks with them. Outputs that nothing keeps
+/// apart are one argument, their texts one after the other.
+fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
+    let origin = Origin::of_text(text);
+    let body = parse_template(&text.value, origin, compiler.report)?;
+    let Stmt::Template(body) = &body else {
+        return Err(Reported);
+    };
+    let around = std::mem::replace(&mut compiler.origin, origin);
+    let mut pieces = vec![String::new()];
+    let mut arguments: Vec<Vec<Operand>> = Vec::new();
+    let mut result = Ok(());
+    for statement in &body.children {
+        match statement {
+            Stmt::EmitRaw(raw) => {
+                if let Some(piece) = pieces.last_mut() {
+                    piece.push_str(raw.raw);
+                }
+            }
+            Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
+                Err(reported) => result = Err(reported),
+                Ok(operand) => {
+                    let between = pieces.last().map_or("", |piece| piece);
+                    match arguments.last_mut() {
+                        Some(parts) if !Form::separates(between.as_bytes()) => {
+                            let Some(between) = decoded(between) else {
+                                let place = compiler.place_of(&output.expr);
+                                let hint = "a `&` between them makes them two arguments";
+                                let message = "what stands before this output is no text";
+                                result = Err(compiler.error(place, message, hint));
+                                continue;
+                            };
+                            if !between.is_empty() {
+                                parts.push(Operand::text(&between));
+                            }
+                            parts.push(operand);
+                            if let Some(piece) = pieces.last_mut() {
+                                piece.clear();
+                            }
+                        }
+                        _ => {
+                            arguments.push(vec![operand]);
+                            pieces.push(String::new());
+                        }
+                    }
+                }
+            },
+            _ => {
+                let hint = "text and {{ outputs }}; choose with {{ a if condition else b }}";
+                let place = compiler.origin.place(0);
+                result = Err(compiler.error(place, "statements do not belong here", hint));
+            }
+        }
+    }
+    compiler.origin = around;
+    result?;
+    let registers: Vec<Register> = arguments
+        .into_iter()
+        .map(|parts| match &parts[..] {
+            [one] => compiler.register(one),
+            parts => {
+                let text = compiler.stage.concat(parts, false, compiler.page);
+                compiler.text_register(&text)
+            }
+        })
+        .collect();
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        compiler.page.texts.intern(piece);
+    }
+    let kind = |register: &Register| compiler.stage.kind_of(*register);
+    let form = Form {
+        pieces: pieces
+            .into_iter()
+            .map(|piece| piece.into_bytes().into())
+            .collect(),
+        arguments: registers.iter().map(kind).collect(),
+    };
+    let arguments = registers;
+    compiler.stage.push(Op::Request(Request { arguments }));
+    Ok(form)
+}
+
+/// An output that is an argument.
+fn argument<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    expression: &minijinja::machinery::ast::Expr<'_>,
+) -> Result<Operand> {
+    let place = compiler.place_of(expression);
+    let operand = compiler.expression(expression)?;
+    match operand {
+        Operand::None => Ok(Operand::text("None")),
+        Operand::Undefined => Ok(Operand::text("")),
+        Operand::Poison => Err(Reported),
+        operand if operand.is_safe() => {
+            let hint = "values are escaped for where they are put";
+            Err(compiler.error(place, "`|safe` does not belong here", hint))
+        }
+        operand if operand.scalar().is_some() => Ok(operand),
+        operand => Err(compiler.not_printable(&operand, place)),
+    }
+}
+
+/// The text that a percent-encoded piece stands for.
+fn decoded(piece: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    uri::decode(piece.as_bytes(), &mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {

@@ -8,12 +8,13 @@ use super::answer::{Answers, request};
 use super::build::{Fragments, PageParts, Stage};
 use super::compiler::Compiler;
 use super::value::{Items, List, Operand};
+use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
+use crate::kind::Kinds;
 use crate::program::{
-    Call, CallResult, FieldType, ListParam, PageProgram, Param, ParamType, SessionFields,
+    Call, CallResult, FieldType, Form, ListParam, PageProgram, Param, ParamType, SessionFields,
     SessionUse, StageProgram, Type,
 };
-use crate::settings::BackendConfig;
 use crate::source::PageFile;
 use crate::source::config::find_backend;
 use crate::source::declaration::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
@@ -27,7 +28,7 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) report: &'r mut Report,
     pub(crate) fragments: &'r mut Fragments,
     pub(crate) pages: &'a [PageFile<'a>],
-    pub(crate) backends: &'a [BackendConfig],
+    pub(crate) kinds: Kinds<'a>,
     pub(crate) missing: Option<&'a AnswerDecl<'a>>,
     pub(crate) static_files: &'a BTreeSet<String>,
     /// Files of pages shown in place of others.
@@ -142,8 +143,8 @@ impl<'a> Assembly<'_, 'a> {
                     );
                 }
                 if let StepKind::Call(declaration) = &step.kind {
-                    let _ = request(&mut compiler, declaration);
-                    call = Some(declaration);
+                    let form = request(&mut compiler, declaration);
+                    call = Some((declaration, form.unwrap_or_else(|_| Form::plain(&[]))));
                     break;
                 }
                 let _ = answers.step(&mut compiler, step, page.session_fields, self.static_files);
@@ -160,9 +161,11 @@ impl<'a> Assembly<'_, 'a> {
             drop(compiler);
             let call_index = call.is_some().then_some(page.calls.len());
             page.stages.push(stage.finish(self.fragments, call_index));
-            let Some(declaration) = call else { break };
+            let Some((declaration, form)) = call else {
+                break;
+            };
             let gets = header.routes.iter().all(|(route, _)| route.method == "GET");
-            self.declare_result(page, declaration, gets);
+            self.declare_result(page, declaration, form, gets);
         }
     }
 
@@ -171,6 +174,7 @@ impl<'a> Assembly<'_, 'a> {
         &mut self,
         page: &mut PageUnderWay<'a>,
         declaration: &CallDecl<'a>,
+        form: Form,
         gets: bool,
     ) {
         let CallDecl {
@@ -187,7 +191,19 @@ impl<'a> Assembly<'_, 'a> {
                 "",
             );
         }
-        let backend = find_backend(self.backends, &backend.value, backend.place, self.report);
+        if let Some(kind) = self.kinds.of(&backend.value)
+            && let Some(mistake) = (kind.check)(&form)
+        {
+            let place = declaration.request.place;
+            match mistake.severity {
+                Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),
+                Severity::Error => {
+                    self.report.error(place, mistake.message, mistake.hint);
+                }
+            }
+        }
+        let backends = self.kinds.backends;
+        let backend = find_backend(backends, &backend.value, backend.place, self.report);
         let status_name = format!("{name}.status");
         let (result, status, operand);
         if declaration.one_row {
@@ -233,6 +249,7 @@ impl<'a> Assembly<'_, 'a> {
         page.names.insert(name.clone(), operand);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
+            form,
             columns: columns.len() as u16,
             result,
             status,

@@ -155,6 +155,16 @@ impl Stage {
         self.block().ops.push(op);
     }
 
+    /// The type of a register.
+    pub(crate) fn kind_of(&self, register: Register) -> Type {
+        let kinds = &self.program.registers;
+        // One past the bound is of a page that is refused.
+        kinds
+            .get(usize::from(register))
+            .copied()
+            .unwrap_or(Type::Text)
+    }
+
     pub(crate) fn new_register(&mut self, kind: Type) -> Register {
         // Past the bound the page is refused, so which register this is does not matter.
         let register = self.program.registers.len().min(usize::from(Register::MAX)) as Register;

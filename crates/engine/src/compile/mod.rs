@@ -22,6 +22,7 @@ mod statement;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
+use crate::kind::{BackendKind, Kinds};
 use crate::program::{PageProgram, Route, Segment, Service};
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
@@ -29,11 +30,11 @@ use assemble::Assembly;
 use build::Fragments;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Compiles a service.
+/// Compiles a service, whose backends are of these kinds.
 ///
 /// # Errors
 /// All mistakes, and the warnings with them, by file and position.
-pub fn compile(sources: &Sources) -> Result<Service, Vec<Diagnostic>> {
+pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
     let file = |name: &'static str, text| Place {
         file: name,
@@ -41,17 +42,21 @@ pub fn compile(sources: &Sources) -> Result<Service, Vec<Diagnostic>> {
         offset: 0,
     };
     let service_file = match sources.files.get("service.toml") {
-        Some(text) => config::read(text, &mut report),
+        Some(text) => config::read(text, kinds, &mut report),
         None => {
             report.error(
                 file("service.toml", ""),
                 "there is no service.toml",
                 "an empty one will do",
             );
-            config::read("", &mut report)
+            config::read("", kinds, &mut report)
         }
     };
 
+    let kinds = Kinds {
+        kinds,
+        backends: &service_file.backends,
+    };
     let mut library = Library::default();
     let mut pages = Vec::new();
     for (path, text) in &sources.files {
@@ -68,7 +73,7 @@ pub fn compile(sources: &Sources) -> Result<Service, Vec<Diagnostic>> {
             };
             let template = Place { offset, ..start };
             library.add(path, template, &mut report);
-            if let Some(header) = header::read(toml, &mut report) {
+            if let Some(header) = header::read(toml, kinds, &mut report) {
                 pages.push(PageFile {
                     path,
                     file_name,
@@ -86,7 +91,7 @@ pub fn compile(sources: &Sources) -> Result<Service, Vec<Diagnostic>> {
         report: &mut report,
         fragments: &mut fragments,
         pages: &pages,
-        backends: &service_file.backends,
+        kinds,
         missing: service_file.missing.as_ref(),
         static_files: &sources.static_files,
         shown: BTreeSet::new(),

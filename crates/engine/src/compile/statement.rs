@@ -181,28 +181,33 @@ impl<'a> Compiler<'_, 'a> {
                     .write(operand, escape, self.page, self.fragments)
                     .is_none()
                 {
-                    let message = format!("{} cannot be printed", operand.describe());
-                    let hint = match operand {
-                        Operand::Record(names) => {
-                            format!("print one of its values: {}", join(names.keys()))
-                        }
-                        Operand::Row { list, .. } => {
-                            format!(
-                                "print one of its columns: {}",
-                                join(list.columns.iter().map(|(name, _)| name))
-                            )
-                        }
-                        Operand::List(_) | Operand::Range { .. } => {
-                            "go through it with `for`, or use `|length`".to_owned()
-                        }
-                        Operand::Macro(_) => "call it: {{ name(...) }}".to_owned(),
-                        _ => String::new(),
-                    };
-                    return Err(self.error(place, message, hint));
+                    return Err(self.not_printable(operand, place));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Reports a value that has no text.
+    pub(super) fn not_printable(&mut self, operand: &Operand, place: Place<'a>) -> Reported {
+        let message = format!("{} cannot be printed", operand.describe());
+        let hint = match operand {
+            Operand::Record(names) => {
+                format!("print one of its values: {}", join(names.keys()))
+            }
+            Operand::Row { list, .. } => {
+                format!(
+                    "print one of its columns: {}",
+                    join(list.columns.iter().map(|(name, _)| name))
+                )
+            }
+            Operand::List(_) | Operand::Range { .. } => {
+                "go through it with `for`, or use `|length`".to_owned()
+            }
+            Operand::Macro(_) => "call it: {{ name(...) }}".to_owned(),
+            _ => String::new(),
+        };
+        self.error(place, message, hint)
     }
 
     pub(super) fn set_statement(

@@ -40,12 +40,10 @@ pub enum Refusal {
 /// Runs stages of cohorts. Submit and poll, so that the pipeline waits for a device as it waits for
 /// a backend.
 ///
-/// Running stage s of a cohort means, for its active lanes: if s > 0, decode the answers in
-/// [`Cohort::requests`] into the fields of call s - 1 (a lane with an answer missing or unreadable
-/// fails with [`BadAnswer`](crate::cohort::LaneError::BadAnswer)) and clear the requests; run the
-/// stage's program; then, if the stage ends with a call, leave the new requests in
-/// [`Cohort::requests`] (lanes that asked nothing stay active), else finish the lanes that are
-/// still active; and raise [`Cohort::stage`].
+/// Running stage s of a cohort means, for its active lanes: run the stage's program, whose fields
+/// are filled, those of call s - 1 by [`Cohort::settle`], and no requests are left; then, if the
+/// stage ends with a call, leave the new requests in [`Cohort::requests`] (lanes that asked nothing
+/// stay active), else finish the lanes that are still active; and raise [`Cohort::stage`].
 ///
 /// A device that has the page's backend, too, may answer the requests itself and run the stages
 /// that follow at once: then the stage rises by as many, and no requests are left of the calls

@@ -4,6 +4,7 @@
 //! has a batched form beside it in [`host`](super::host), tested against these.
 
 use crate::cohort::LaneError;
+pub use crate::cohort::{print_bool, print_float, print_int};
 use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
 use md5::{Digest, Md5};
 use std::io::Write;
@@ -118,33 +119,6 @@ pub fn text_to_int(text: &str) -> Result<i64, LaneError> {
 /// What the `float` filter reads.
 pub fn text_to_float(text: &str) -> Result<f64, LaneError> {
     text.parse().map_err(|_| LaneError::NotANumber)
-}
-
-/// Appends an integer in decimal.
-#[inline]
-pub fn print_int(value: i64, to: &mut Vec<u8>) {
-    to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// Appends a float as MiniJinja prints it: always with a point.
-pub fn print_float(value: f64, to: &mut Vec<u8>) {
-    if value.is_nan() {
-        to.extend_from_slice(b"NaN");
-    } else if value.is_infinite() {
-        to.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
-    } else {
-        let start = to.len();
-        // Writing to a Vec cannot fail.
-        let _ = write!(to, "{value}");
-        if !to[start..].contains(&b'.') {
-            to.extend_from_slice(b".0");
-        }
-    }
-}
-
-/// A truth value as MiniJinja prints it.
-pub fn print_bool(value: bool) -> &'static [u8] {
-    if value { b"True" } else { b"False" }
 }
 
 /// What replaces a byte in HTML, if anything does.

@@ -199,10 +199,10 @@ pub struct Put {
 }
 
 /// [`Op::Request`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The request, Text, escaped already.
-    pub text: Register,
+    /// The call's arguments, of the types that its [`Form`](super::Form) says.
+    pub arguments: Vec<Register>,
 }
 
 /// [`Op::Header`].

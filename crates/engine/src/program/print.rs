@@ -5,8 +5,8 @@
 //!   route GET /bank/account_summary.php
 //!   field 2 accounts: list(number: text, balance: text)
 //!   stage 0, then call 0
-//!     r1 = field session.userid
-//!     request r3
+//!     r1: int = field session.userid
+//!     request "1&3&" r1
 //! ```
 
 use super::function::{Arithmetic, Comparison, Escape};
@@ -255,7 +255,24 @@ impl StagePrinter<'_> {
                 Escape::None => write!(f, "put {}", of(*from)),
                 escape => write!(f, "put {} as {escape:?}", of(*from)),
             },
-            Op::Request(op) => write!(f, "request {}", of(op.text)),
+            Op::Request(op) => {
+                let call = self
+                    .stage
+                    .call
+                    .and_then(|call| self.listing.page.calls.get(call));
+                let pieces = call.map_or(&[][..], |call| &call.form.pieces);
+                f.write_str("request")?;
+                for index in 0..=op.arguments.len() {
+                    let piece = pieces.get(index).map_or(&b""[..], |piece| piece);
+                    if !piece.is_empty() {
+                        write!(f, " {}", excerpt(piece))?;
+                    }
+                    if let Some(argument) = op.arguments.get(index) {
+                        write!(f, " {}", of(*argument))?;
+                    }
+                }
+                Ok(())
+            }
             Op::Status(status) => write!(f, "status {status}"),
             Op::Header(op) => {
                 let names = &self.listing.page.header_names;

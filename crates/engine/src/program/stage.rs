@@ -21,6 +21,8 @@ pub struct StageProgram {
 pub struct Call {
     /// Index into [`Service::backends`](super::Service::backends).
     pub backend: usize,
+    /// What its requests look like.
+    pub form: Form,
     /// Number of columns of an answered row.
     pub columns: u16,
     /// The list field that takes the rows (`rows = ...`): rows of all of a lane's answers, in the
@@ -31,6 +33,20 @@ pub struct Call {
     pub status: FieldId,
     /// May the request be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
+}
+
+/// What stands around the arguments of a call's requests, and the arguments' types.
+/// `request = "1&3&{{ session.userid }}"` has one argument, an integer, and the pieces `1&3&` and,
+/// empty, what follows it. How arguments are put on a wire is the backend's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// What stands before each argument, and behind the last: one more than arguments. Between two
+    /// arguments a piece holds a byte that is neither unreserved (RFC 3986, section 2.3) nor `%`.
+    /// Each is part of [`PageProgram::texts`](super::PageProgram::texts), too, so that a device can
+    /// name it.
+    pub pieces: Vec<Box<[u8]>>,
+    /// The type of each argument.
+    pub arguments: Vec<Type>,
 }
 
 /// Where the rows of an answer go.

@@ -2,13 +2,34 @@
 
 use super::definition::{count, time};
 use crate::section;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The protocol a backend speaks.
+/// The value of a key that a kind of backend has of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendKind {
-    /// SPECweb's backend simulator.
-    BeSim,
+pub enum Setting<T = String> {
+    /// A string.
+    Text(T),
+    /// An integer.
+    Int(i64),
+}
+
+impl<T: AsRef<str>> Setting<T> {
+    /// The string; empty for an integer.
+    pub fn text(&self) -> &str {
+        match self {
+            Setting::Text(text) => text.as_ref(),
+            Setting::Int(_) => "",
+        }
+    }
+
+    /// The integer; 0 for a string.
+    pub fn int(&self) -> i64 {
+        match self {
+            Setting::Text(_) => 0,
+            Setting::Int(value) => *value,
+        }
+    }
 }
 
 /// A backend of `service.toml`.
@@ -16,14 +37,24 @@ pub enum BackendKind {
 pub struct BackendConfig {
     /// Its name, as calls give it.
     pub name: String,
-    /// The protocol it speaks.
-    pub kind: BackendKind,
-    /// Where it is; `None`: in this process.
-    pub url: Option<String>,
-    /// Number of users of a backend in this process.
-    pub users: u32,
+    /// The name of its kind.
+    pub kind: &'static str,
     /// What backends of every kind have.
     pub pool: PoolSettings,
+    /// The keys of its kind's own, defaults filled in.
+    pub own: BTreeMap<&'static str, Setting>,
+}
+
+impl BackendConfig {
+    /// A string of its kind's own; empty where the kind has no such key.
+    pub fn text(&self, key: &str) -> &str {
+        self.own.get(key).map_or("", Setting::text)
+    }
+
+    /// An integer of its kind's own; 0 where the kind has no such key.
+    pub fn int(&self, key: &str) -> i64 {
+        self.own.get(key).map_or(0, Setting::int)
+    }
 }
 
 section! {

@@ -1,11 +1,13 @@
 //! Reads the settings of a service, `service.toml`, by their definitions.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, TomlText};
+use super::keys::{Keys, Text, TomlText};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{BackendConfig, BackendKind, Origin, PoolSettings, Section, ServiceConfig};
-use toml::de::DeValue;
+use crate::kind::BackendKind;
+use crate::settings::{BackendConfig, Origin, PoolSettings, Section, ServiceConfig, Setting};
+use std::collections::BTreeMap;
+use toml::de::{DeTable, DeValue};
 
 /// What `service.toml` holds beside the configuration.
 pub(crate) struct ServiceFile<'a> {
@@ -16,7 +18,11 @@ pub(crate) struct ServiceFile<'a> {
 }
 
 /// Reads `service.toml`. Whatever is wrong is reported and replaced by its default.
-pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
+pub(crate) fn read<'a>(
+    text: &'a str,
+    kinds: &[BackendKind],
+    report: &mut Report,
+) -> ServiceFile<'a> {
     let mut service = ServiceFile {
         config: ServiceConfig::default(),
         backends: Vec::new(),
@@ -70,46 +76,68 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
                 );
                 continue;
             };
-            let (offset, others) = (value.span().start, ["kind", "url", "users"]);
-            let settings = PoolSettings::DEFINITIONS;
-            let keys = Keys::of_settings(toml, table, offset, settings, &others, report);
-            service
-                .backends
-                .push(read_backend(&keys, name.value, name.place, report));
+            let offset = value.span().start;
+            let backend = read_backend(toml, table, offset, &name, kinds, report);
+            service.backends.push(backend);
         }
     }
     service
 }
 
-fn read_backend(
-    keys: &Keys<'_, '_>,
-    name: String,
-    place: Place<'_>,
+/// Reads a backend's table: the keys of all backends, and those of its kind's own.
+fn read_backend<'a>(
+    toml: TomlText<'a>,
+    table: &DeTable<'a>,
+    offset: usize,
+    name: &Text<'a>,
+    kinds: &[BackendKind],
     report: &mut Report,
 ) -> BackendConfig {
+    let own = |kind: &BackendKind| kind.keys.iter().map(|key| key.name).collect::<Vec<_>>();
+    let names: Vec<(&str, usize)> = (kinds.iter().map(|kind| kind.name)).zip(0..).collect();
+    let written = table.get("kind").and_then(|kind| kind.get_ref().as_str());
+    let kind = written.and_then(|written| kinds.iter().find(|kind| kind.name == written));
+    // Without a kind the mistakes are those of the one most likely meant.
+    let kind = kind.or(kinds.first().filter(|_| written.is_none()));
+    let mut others = vec!["kind"];
+    match kind {
+        Some(kind) => others.extend(own(kind)),
+        // Of a kind that is not known, any key may be.
+        None => others.extend(kinds.iter().flat_map(own)),
+    }
+    let settings = PoolSettings::DEFINITIONS;
+    let keys = Keys::of_settings(toml, table, offset, settings, &others, report);
     if !keys.has("kind") {
-        report.error(place, "`kind` is missing", "kind = \"besim\"");
+        let hint = kinds
+            .first()
+            .map(|kind| format!("kind = \"{}\"", kind.name));
+        report.error(name.place, "`kind` is missing", hint.unwrap_or_default());
     }
-    let kind = keys.choice("kind", &[("besim", BackendKind::BeSim)], report);
-    let url = keys
-        .text("url", report)
-        .filter(|url| url.value != "embedded");
-    if let Some(url) = &url
-        && !url.value.starts_with("http://")
-    {
-        let hint = "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"";
-        report.error(url.place, "this is no address of a backend", hint);
-    }
+    keys.choice("kind", &names, report);
     let mut backend = BackendConfig {
-        name,
-        kind: kind.unwrap_or(BackendKind::BeSim),
-        url: url.map(|url| url.value),
-        users: 100_000,
+        name: name.value.clone(),
+        kind: kind.map_or("", |kind| kind.name),
         pool: PoolSettings::default(),
+        own: BTreeMap::new(),
     };
-    let users = keys.int("users", 1..=1 << 30, report);
-    if let Some(users) = users.and_then(|users| u32::try_from(users).ok()) {
-        backend.users = users;
+    for key in kind.map_or(&[][..], |kind| kind.keys) {
+        let mut place = keys.place_of(key.name);
+        let (default, value) = match key.default {
+            Setting::Text(default) => {
+                let text = keys.text(key.name, report);
+                place = text.as_ref().map_or(place, |text| text.place);
+                let value = text.map(|text| Setting::Text(text.value));
+                (Setting::Text(default.to_owned()), value)
+            }
+            Setting::Int(default) => {
+                let value = keys.int(key.name, i64::MIN..=i64::MAX, report);
+                (Setting::Int(default), value.map(Setting::Int))
+            }
+        };
+        if value.as_ref().is_some_and(|value| !(key.check)(value)) {
+            report.error(place, key.wrong, key.hint);
+        }
+        backend.own.insert(key.name, value.unwrap_or(default));
     }
     for definition in PoolSettings::DEFINITIONS {
         if let Some(value) = keys.setting(definition, report) {

@@ -5,6 +5,7 @@ use super::keys::{Keys, Text, TomlText};
 use super::param::read_param;
 use super::step::read_step;
 use crate::diagnostic::{Place, Report};
+use crate::kind::Kinds;
 use crate::program::{self, Route, Segment, SessionUse};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -53,7 +54,11 @@ pub(crate) fn split<'a>(
 }
 
 /// Reads a header. `None` where its TOML cannot be parsed.
-pub(crate) fn read<'a>(toml: TomlText<'a>, report: &mut Report) -> Option<Header<'a>> {
+pub(crate) fn read<'a>(
+    toml: TomlText<'a>,
+    kinds: Kinds<'_>,
+    report: &mut Report,
+) -> Option<Header<'a>> {
     let table = toml.parse(report)?;
     let known = ["route", "session", "content_type", "params", "step"];
     let keys = Keys::new(toml, &table, 0, &known, report);
@@ -106,7 +111,7 @@ pub(crate) fn read<'a>(toml: TomlText<'a>, report: &mut Report) -> Option<Header
                 };
                 header
                     .steps
-                    .extend(read_step(toml, table, step.span().start, report));
+                    .extend(read_step(toml, table, step.span().start, kinds, report));
             }
         }
         Some(_) => {

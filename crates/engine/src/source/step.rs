@@ -3,6 +3,7 @@
 use super::declaration::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
 use super::keys::{Keys, Text, TomlText, is_token, text_of};
 use crate::diagnostic::Report;
+use crate::kind::Kinds;
 use crate::program::Type;
 use toml::de::DeTable;
 
@@ -38,11 +39,19 @@ pub(crate) fn read_step<'a>(
     toml: TomlText<'a>,
     table: &DeTable<'a>,
     offset: usize,
+    kinds: Kinds<'_>,
     report: &mut Report,
 ) -> Option<Step<'a>> {
     let has = |key: &str| table.contains_key(key);
+    // What is asked of a backend that is not there is told by none of its keys.
+    let called = table.get("call").and_then(|call| call.get_ref().as_str());
+    let kind = called
+        .and_then(|backend| kinds.of(backend))
+        .or(kinds.kinds.first());
+    let asked = kind.map_or("request", |kind| kind.call_key);
+    let call = ["call", asked, "rows", "row", "each", "retry"];
     let known: &[&str] = if has("call") {
-        &["call", "request", "rows", "row", "each", "retry"]
+        &call
     } else if has("check") {
         &["check", "else", "with", "status"]
     } else if has("session") {
@@ -61,7 +70,7 @@ pub(crate) fn read_step<'a>(
     };
     let keys = Keys::new(toml, table, offset, known, report);
     let kind = match known[0] {
-        "call" => StepKind::Call(read_call(&keys, report)?),
+        "call" => StepKind::Call(read_call(&keys, asked, report)?),
         "check" => StepKind::Check {
             condition: keys.text("check", report)?,
             answer: read_answer(&keys, "else", report)?,
@@ -143,7 +152,7 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
     headers
 }
 
-fn read_call<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<CallDecl<'a>> {
+fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Option<CallDecl<'a>> {
     let hint = "rows = \"name(column, column:int)\", or row = ... for exactly one row";
     let one_row = keys.has("row");
     if one_row && keys.has("rows") {
@@ -154,7 +163,7 @@ fn read_call<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<CallDecl<'a
         );
     }
     let result = keys.required(if one_row { "row" } else { "rows" }, hint, report);
-    let request = keys.required("request", "request = \"...\", a template", report);
+    let request = keys.required(asked, &format!("{asked} = \"...\", a template"), report);
     let each = match keys.text("each", report) {
         None => None,
         Some(text) => {

@@ -65,7 +65,7 @@ pub(crate) fn compare(
     for stage in 0..program.stages.len() {
         cohort = run(executor, service, page, cohort);
         if stage < program.calls.len() {
-            answer(program, stage, &mut cohort, &mut dice);
+            answer(program, &mut cohort, &mut dice);
         }
     }
     let mut compared = Compared::default();

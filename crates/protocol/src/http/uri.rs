@@ -42,6 +42,29 @@ pub fn decode_form(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
     decode_with(encoded, out, true)
 }
 
+/// Appends `encoded` to `out` with percent-escapes decoded, whatever they stand for: NUL, too. For
+/// values that were encoded to be carried and mean no text by themselves.
+///
+/// # Errors
+/// For bad escapes; `out` then ends in a part of the bytes.
+pub fn decode_bytes(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
+    let mut rest = encoded;
+    while let Some(at) = memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let [high, low, after @ ..] = &rest[at + 1..] else {
+            return Err(UriError::Escape);
+        };
+        let byte = hex(*high).zip(hex(*low));
+        out.push(
+            byte.map(|(high, low)| high << 4 | low)
+                .ok_or(UriError::Escape)?,
+        );
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
 fn decode_with(encoded: &[u8], out: &mut Vec<u8>, plus_is_space: bool) -> Result<(), UriError> {
     let mut rest = encoded;
     out.reserve(rest.len());

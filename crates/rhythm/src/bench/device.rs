@@ -132,7 +132,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .backends
         .first()
         .context("the service has no backend: it is not Banking")?;
-    let bank = Bank::new(backend.users);
+    let users = u32::try_from(backend.int("users")).context("the backend is no BeSim")?;
+    let bank = Bank::new(users);
     // Check images are files: the host's (and left out by the paper, section 5.1).
     let all = Page::ALL
         .into_iter()

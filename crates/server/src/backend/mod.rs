@@ -10,44 +10,48 @@
 //! not found; answering it late is no error.
 
 mod answers;
-mod besim;
+pub mod besim;
 mod circuit;
+mod kind;
 mod pipe;
+mod pool;
 mod reader;
-mod remote;
+mod registry;
 #[cfg(test)]
 mod tests;
 mod url;
+mod wire;
 
-pub use besim::EmbeddedBesim;
+pub use answers::{Answers, Told};
 pub use circuit::CircuitOptions;
+pub use kind::Kind;
+pub use pool::{Pool, PoolOptions};
 pub use reader::AnswerLimits;
-pub use remote::{RemoteBesim, RemoteOptions};
+pub use registry::{KINDS, kinds, open};
 pub use url::{BackendUrl, UrlError};
+pub use wire::{Greeting, Reply, Unreadable, Wire};
 
-use rhythm_engine::cohort::{Arena, BackendRequest, LaneError, View};
+use rhythm_engine::cohort::{LaneError, Requests, Rows};
+use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Port, Time};
-
-/// One request of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// What the answer is told by.
-    pub key: u64,
-    /// The request's text, in the batch's arena.
-    pub text: View,
-}
 
 /// All requests of a cohort's stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// The requests, in order of lanes.
-    pub asks: &'a [Ask],
-    /// Where their texts are.
-    pub arena: &'a Arena,
-    /// May a request be sent again after a failure that leaves open whether it was carried out?
-    pub idempotent: bool,
+    /// The call that asks.
+    pub call: &'a Call,
+    /// What is asked, in order of lanes.
+    pub requests: &'a Requests,
+    /// What each request's answer is told by.
+    pub keys: &'a [u64],
     /// When the pipeline gives up on them: an answer is of no use afterwards.
     pub deadline: Time,
+}
+
+/// A backend in this process, which answers a whole batch at once, without keys and copies.
+pub trait Embedded {
+    /// Answers the requests. One left without an answer fails its lane.
+    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>);
 }
 
 /// What became of the requests of a backend, for metrics. All are totals since the start.
@@ -63,23 +67,19 @@ pub struct BackendCounts {
     pub circuit_open: bool,
 }
 
-/// What a backend tells answers to: the key, and the answer's body or why there is none.
-pub type Tell<'a> = dyn FnMut(u64, Result<&[u8], LaneError>) + 'a;
+/// What a backend tells answers to: the key, and the answer or why there is none.
+pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, LaneError>) + 'a;
 
 /// A source of data. See the module's text.
 pub trait Backend {
-    /// Answers the requests at once, their answers appended to the arena, and returns true; or,
-    /// where answering takes I/O, does nothing and returns false: the default. A request left
-    /// without an answer fails its lane.
-    ///
-    /// This is the way of an embedded backend, without a key, a copy or an allocation per request.
-    fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
-        let _ = (requests, arena);
-        false
+    /// The backend as one that answers at once; `None` where answering takes I/O: the default.
+    fn embedded(&mut self) -> Option<&mut dyn Embedded> {
+        None
     }
 
     /// Takes a batch over. Each of its requests is told of by [`Backend::poll`] exactly once, at
-    /// the latest soon after the batch's deadline, also where it is refused.
+    /// the latest soon after the batch's deadline, also where it is refused. Never called on an
+    /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
 
     /// Tells what was answered since the last poll.
@@ -125,4 +125,20 @@ pub trait Backend {
     fn counts(&self) -> BackendCounts {
         BackendCounts::default()
     }
+}
+
+/// An embedded backend as a [`Backend`].
+#[derive(Debug)]
+pub struct InProcess<E>(pub E);
+
+impl<E: Embedded> Backend for InProcess<E> {
+    fn embedded(&mut self) -> Option<&mut dyn Embedded> {
+        Some(&mut self.0)
+    }
+
+    fn submit(&mut self, _: &mut dyn Port, _: Batch<'_>, _: Time) {
+        unreachable!("an embedded backend answers at once");
+    }
+
+    fn poll(&mut self, _: &mut Tell<'_>) {}
 }

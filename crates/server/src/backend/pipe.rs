@@ -5,31 +5,30 @@
 //! system call and not one a request. A pipe is the owner of the requests in it: when it ends,
 //! whoever takes it apart has them all back.
 
-use super::reader::Reader;
 use rhythm_net::{ConnectionId, Port, Sent, Time};
-use rhythm_protocol::http::client::RequestWriter;
-use rhythm_protocol::http::request::Method;
 use std::collections::VecDeque;
 
 /// A request that was taken over and not yet answered.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct Sending {
     /// What its answer is told by.
     pub(super) key: u64,
-    /// The query.
-    pub(super) text: Vec<u8>,
+    /// What is sent.
+    pub(super) bytes: Vec<u8>,
+    /// Columns of the rows it asks for.
+    pub(super) columns: u16,
     /// When it is given up.
     pub(super) deadline: Time,
     /// May it be sent again though it may have been carried out?
     pub(super) idempotent: bool,
-    /// Was it sent again already?
-    pub(super) retried: bool,
+    /// How often it was sent again.
+    pub(super) retries: u32,
 }
 
 /// A call in a pipe.
 #[derive(Debug)]
 struct InFlight {
-    call: Call,
+    call: Sending,
     /// Where its bytes end, counted from the first byte of the connection.
     end: u64,
 }
@@ -37,7 +36,7 @@ struct InFlight {
 /// Where a pipe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The connection is being opened, until then.
+    /// The connection is being opened, greetings included, until then.
     Opening { until: Time },
     /// The connection stands. Idle, it is kept until then.
     Open { idle_until: Time },
@@ -45,23 +44,23 @@ pub(super) enum Phase {
 
 /// A connection with the requests in it.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(super) struct Pipe<R> {
     pub(super) connection: ConnectionId,
     pub(super) phase: Phase,
     pub(super) requests: Requests,
-    pub(super) reader: Reader,
+    pub(super) reader: R,
     /// An answer came over it that did not end it. Before, it is not known that the other side
     /// keeps connections, so that only one request is risked.
     pub(super) proven: bool,
 }
 
-impl Pipe {
-    pub(super) fn new(connection: ConnectionId, until: Time) -> Pipe {
+impl<R: Default> Pipe<R> {
+    pub(super) fn new(connection: ConnectionId, until: Time) -> Pipe<R> {
         Pipe {
             connection,
             phase: Phase::Opening { until },
             requests: Requests::default(),
-            reader: Reader::default(),
+            reader: R::default(),
             proven: false,
         }
     }
@@ -116,21 +115,32 @@ impl Requests {
     }
 
     /// The calls, in order.
-    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Sending> {
         self.in_flight.iter().map(|in_flight| &in_flight.call)
     }
 
     /// Puts a request in, to leave with the next flush.
-    pub(super) fn put(&mut self, call: Call, encoder: &mut Encoder) {
+    pub(super) fn put(&mut self, call: Sending) {
         if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
             self.sent = 0;
         }
-        let start = self.output.len();
-        encoder.write(&call.text, &mut self.output);
-        self.put_total += (self.output.len() - start) as u64;
+        self.output.extend_from_slice(&call.bytes);
+        self.put_total += call.bytes.len() as u64;
         let end = self.put_total;
         self.in_flight.push_back(InFlight { call, end });
+    }
+
+    /// Puts what opens the connection in, before any request.
+    pub(super) fn put_greeting(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+        self.put_total += bytes.len() as u64;
+    }
+
+    /// Columns of the rows that the next answer has; 0 where none is awaited.
+    pub(super) fn columns_next(&self) -> u16 {
+        let first = self.in_flight.front();
+        first.map_or(0, |first| first.call.columns)
     }
 
     fn flush(&mut self, port: &mut dyn Port, connection: ConnectionId) -> bool {
@@ -158,7 +168,7 @@ impl Requests {
 
     /// The call that the next answer is for. `None` where none was sent to its last byte: nobody
     /// can have answered it.
-    pub(super) fn take_answered(&mut self) -> Option<Call> {
+    pub(super) fn take_answered(&mut self) -> Option<Sending> {
         let first = self.in_flight.front()?;
         if first.end > self.sent_total {
             return None;
@@ -168,36 +178,8 @@ impl Requests {
 
     /// Takes the last call back, and says whether the other side may have all of it: without its
     /// last byte it cannot have begun with it.
-    pub(super) fn take_back(&mut self) -> Option<(Call, bool)> {
+    pub(super) fn take_back(&mut self) -> Option<(Sending, bool)> {
         let last = self.in_flight.pop_back()?;
         Some((last.call, last.end <= self.sent_total))
-    }
-}
-
-/// Writes the HTTP requests to one place.
-#[derive(Debug)]
-pub(super) struct Encoder {
-    host: String,
-    /// Path and `?`, and behind them the query last written.
-    target: Vec<u8>,
-    path_length: usize,
-}
-
-impl Encoder {
-    /// For requests to `http://{host}{path}?...`.
-    pub(super) fn new(host: &str, path: &str) -> Encoder {
-        let target = format!("{path}?").into_bytes();
-        Encoder {
-            host: host.to_owned(),
-            path_length: target.len(),
-            target,
-        }
-    }
-
-    /// Appends a request for this query; what a query cannot hold is percent-encoded.
-    fn write(&mut self, query: &[u8], out: &mut Vec<u8>) {
-        self.target.truncate(self.path_length);
-        self.target.extend_from_slice(query);
-        RequestWriter::new(out, Method::Get, &self.target, &self.host).end();
     }
 }

@@ -3,6 +3,7 @@
 //! A body that came whole and at once is given out where it lies in the input; anything else is
 //! gathered first.
 
+use super::wire::Unreadable;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_response};
 use rhythm_protocol::http::head::Progress;
@@ -25,13 +26,9 @@ impl Default for AnswerLimits {
     }
 }
 
-/// An answer that breaks the protocol or a limit: the connection is of no more use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
-
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer<'a> {
+pub(super) struct HttpAnswer<'a> {
     pub(super) status: u16,
     /// The connection goes on after it.
     pub(super) keep_alive: bool,
@@ -52,7 +49,7 @@ enum State {
 
 /// Reads a connection's answers one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub struct Reader {
     state: State,
     head: ResponseHead,
     /// The beginning of a head.
@@ -69,7 +66,7 @@ impl Reader {
         &'a mut self,
         input: &'a [u8],
         limits: &AnswerLimits,
-    ) -> Result<(usize, Option<Answer<'a>>), Unreadable> {
+    ) -> Result<(usize, Option<HttpAnswer<'a>>), Unreadable> {
         let mut at = 0;
         while let State::Head = self.state {
             if at == input.len() {
@@ -117,7 +114,7 @@ impl Reader {
     }
 
     /// The connection ended in order: the answer that this completes, if there is one.
-    pub(super) fn finish(&mut self) -> Option<Answer<'_>> {
+    pub(super) fn finish(&mut self) -> Option<HttpAnswer<'_>> {
         match std::mem::take(&mut self.state) {
             State::UntilClose => Some(answer(&self.head, &self.body)),
             _ => None,
@@ -181,8 +178,8 @@ impl Reader {
     }
 }
 
-fn answer<'a>(head: &ResponseHead, body: &'a [u8]) -> Answer<'a> {
-    Answer {
+fn answer<'a>(head: &ResponseHead, body: &'a [u8]) -> HttpAnswer<'a> {
+    HttpAnswer {
         status: head.status(),
         keep_alive: head.keep_alive(),
         body,
@@ -204,7 +201,7 @@ mod tests {
     fn read(pieces: &[&[u8]]) -> Read {
         let mut reader = Reader::default();
         let mut answers = Vec::new();
-        let mut keep = |a: Answer<'_>| answers.push((a.status, a.keep_alive, a.body.to_vec()));
+        let mut keep = |a: HttpAnswer<'_>| answers.push((a.status, a.keep_alive, a.body.to_vec()));
         for piece in pieces {
             let mut piece = *piece;
             loop {

@@ -13,7 +13,7 @@
 //! deadline a request has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Ask, Backend, Batch};
+use crate::backend::{Backend, Batch};
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending::Pending;
 use crate::flight::stragglers;
@@ -58,7 +58,7 @@ pub(crate) struct Backends {
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
-    batch: Vec<Ask>,
+    keys: Vec<u64>,
 }
 
 impl Backends {
@@ -69,7 +69,7 @@ impl Backends {
             make,
             pending: Slab::new(),
             complete: VecDeque::new(),
-            batch: Vec::new(),
+            keys: Vec::new(),
         }
     }
 
@@ -117,9 +117,14 @@ impl Backends {
         let backend = epoch.backends[call.backend];
         let slot = &mut self.slots[backend];
         slot.metrics.requests.add(cohort.requests.len() as u64);
-        if cohort.requests.is_empty()
-            || (slot.backend).answer_into(&mut cohort.requests, &mut cohort.arena)
-        {
+        let embedded = slot.backend.embedded();
+        if cohort.requests.is_empty() || embedded.is_some() {
+            let program = epoch.program(key.page);
+            if let Some(backend) = embedded {
+                let (requests, mut rows) = cohort.exchange(program);
+                backend.answer(requests, &mut rows);
+            }
+            cohort.settle(program);
             return Asked::Answered;
         }
         let settings = &epoch.site.settings.backends[call.backend];
@@ -131,25 +136,22 @@ impl Backends {
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
         });
         debug_assert!(flight.asked.is_empty(), "it waits already");
-        self.batch.clear();
-        for (index, request) in cohort.requests.iter().enumerate() {
+        self.keys.clear();
+        for request in 0..cohort.requests.len() {
             let key = self.pending.insert(Pending {
                 context: id,
-                request: index as u32,
+                request: request as u32,
                 backend: backend as u32,
                 asked: now,
                 deadline,
             });
             flight.asked.push(key);
-            self.batch.push(Ask {
-                key: key.as_u64(),
-                text: request.text,
-            });
+            self.keys.push(key.as_u64());
         }
         let batch = Batch {
-            asks: &self.batch,
-            arena: &cohort.arena,
-            idempotent: call.idempotent,
+            call,
+            requests: &cohort.requests,
+            keys: &self.keys,
             deadline,
         };
         slot.backend.submit(port, batch, now);
@@ -169,17 +171,15 @@ impl Backends {
                 };
                 let took = now.since(pending.asked).as_nanos() as u64;
                 metrics.latency.record(took, 1);
+                let page = cohorts.pool.key(pending.context).page;
                 let (cohort, flight) = cohorts.pair_mut(pending.context);
                 let request = pending.request as usize;
-                let lane = cohort.requests[request].lane as usize;
+                let (_, mut rows) = cohort.exchange(flight.epoch().program(page));
                 match answer {
-                    Ok(body) if cohort.arena.has_room(body.len()) => {
-                        cohort.requests[request].answer = Some(cohort.arena.push(body));
-                    }
-                    Ok(_) => cohort.fail(lane, LaneError::TooLarge),
+                    Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
                     Err(error) => {
                         metrics.failures.add(1);
-                        cohort.fail(lane, error);
+                        rows.fail(request, error);
                     }
                 }
                 let wait = flight.wait_mut();
@@ -237,7 +237,7 @@ impl Backends {
             let metrics = &self.slots[pending.backend as usize].metrics;
             metrics.failures.add(1);
             self.pending.remove(*key);
-            let lane = cohort.requests[request].lane as usize;
+            let lane = cohort.requests.lanes()[request] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
             given_up += 1;
         }
@@ -246,11 +246,14 @@ impl Backends {
         wait.deadline = next;
     }
 
-    /// A cohort's requests are answered, given up or moved: it waits for them no more.
+    /// A cohort's requests are answered, given up or moved: it waits for them no more, and its lanes
+    /// get their rows.
     pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId) {
-        let flight = cohorts.flight_mut(id);
+        let page = cohorts.pool.key(id).page;
+        let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert_eq!(flight.wait_mut().unanswered, 0);
         flight.asked.clear();
+        cohort.settle(flight.epoch().program(page));
     }
 
     /// How many requests are not answered.

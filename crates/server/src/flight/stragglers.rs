@@ -20,9 +20,10 @@ pub(crate) fn move_away(
         Some(stragglers) => stragglers,
         None => return false,
     };
+    let key = cohorts.pool.key(id);
+    let program = cohorts.flight(id).epoch().program(key.page);
+    let bytes = cohorts.pool.cohort(id).moved_bytes(program, &stragglers);
     let pool = &mut cohorts.pool;
-    let bytes = pool.cohort(id).moved_bytes(&stragglers);
-    let key = pool.key(id);
     if pool.state(id) == ContextState::PartiallyFull {
         // It takes no more itself, so that another can be opened at its key.
         pool.launch(id);
@@ -38,8 +39,8 @@ pub(crate) fn move_away(
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
     let mut moved = 0;
-    for (request, &key) in cohort.requests.iter().zip(&flight.asked) {
-        if stragglers.binary_search(&(request.lane as usize)).is_err() {
+    for (&lane, &key) in cohort.requests.lanes().iter().zip(&flight.asked) {
+        if stragglers.binary_search(&(lane as usize)).is_err() {
             // What a lane that has failed still waits for.
             pending.remove(key);
             continue;
@@ -58,7 +59,8 @@ pub(crate) fn move_away(
     debug_assert!(moved > 0, "stragglers miss answers");
     flight.asked.clear();
     flight.wait_mut().unanswered = 0;
-    cohort.move_lanes(&stragglers, target);
+    let program = flight.epoch().program(key.page);
+    cohort.move_lanes(program, &stragglers, target);
     flight.requests.move_lanes(&stragglers, &mut other.requests);
     let metrics = flight.epoch().metrics(key.page);
     metrics.stragglers.add(stragglers.len() as u64);
@@ -71,9 +73,9 @@ pub(crate) fn move_away(
 fn stragglers_of(cohorts: &Cohorts, id: ContextId) -> Option<Vec<usize>> {
     let cohort = cohorts.pool.cohort(id);
     let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
-    let mut stragglers: Vec<usize> = (cohort.requests.iter())
-        .filter(|request| request.answer.is_none() && active(request.lane as usize))
-        .map(|request| request.lane as usize)
+    let mut stragglers: Vec<usize> = (cohort.requests.lanes().iter().enumerate())
+        .filter(|(request, lane)| !cohort.is_answered(*request) && active(**lane as usize))
+        .map(|(_, lane)| *lane as usize)
         .collect();
     stragglers.dedup();
     let active_lanes = (0..cohort.len()).filter(|&lane| active(lane)).count();

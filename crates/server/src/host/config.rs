@@ -6,7 +6,7 @@
 
 use crate::site::Site;
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::{Section, ServiceConfig, Value};
+use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use serde_json::{Map, json};
 
 /// Writes it, for people and machines: of a server with so many workers, each with so many
@@ -28,8 +28,14 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts
     let mut backends = Map::new();
     for backend in &site.service().backends {
         let mut values = Map::new();
-        let url = backend.url.as_deref().unwrap_or("embedded");
-        values.insert("url".to_owned(), url.into());
+        values.insert("kind".to_owned(), backend.kind.into());
+        for (key, setting) in &backend.own {
+            let setting = match setting {
+                Setting::Text(text) => text.as_str().into(),
+                Setting::Int(value) => (*value).into(),
+            };
+            values.insert((*key).to_owned(), setting);
+        }
         for definition in backend.pool.definitions() {
             values.insert(
                 definition.key.to_owned(),

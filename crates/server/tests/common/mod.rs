@@ -1,14 +1,16 @@
 //! A server on a small service, and a client that sees every byte.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
-use rhythm_engine::cohort::{Arena, BackendRequest};
+use rhythm_engine::cohort::{Cell, Requests, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
-use rhythm_net::{ConnectionId, Port, Time};
-use rhythm_server::backend::{Backend, Batch, Tell};
+use rhythm_net::{Port, Time};
+use rhythm_server::backend::kinds;
+use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
 use rhythm_server::{
     Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
@@ -98,7 +100,7 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     for file in statics() {
         sources.static_files.insert(file.path);
     }
-    match compile(&sources) {
+    match compile(&sources, &kinds()) {
         Ok(service) => service,
         Err(diagnostics) => panic!("{diagnostics:#?}"),
     }
@@ -127,38 +129,45 @@ pub fn site_of(service: Service) -> Arc<Site> {
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 
-/// A backend that answers with what follows the last `&`, but keeps `never` for itself and answers
-/// `late` after a while.
+/// A backend that answers with its last argument, but keeps `never` for itself and answers `late`
+/// after a while.
 #[derive(Default)]
 pub struct Echo {
-    answers: Vec<(u64, Vec<u8>)>,
+    answers: Answers,
     late: Vec<(Time, u64, Vec<u8>)>,
+    told: Vec<(u64, Vec<u8>)>,
     now: Time,
 }
 
 pub const LATE: Duration = Duration::from_millis(120);
 
-fn echo(text: &[u8]) -> Vec<u8> {
-    let last = text.rsplit(|byte| *byte == b'&').next().unwrap_or_default();
-    [b"<html>\n<pre>\n0\n", last, b"\n</pre>\n</html>\n"].concat()
+/// What stands behind the last `&` of a request as text.
+fn last(call: &Call, requests: &Requests, request: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    call.form.write(requests.arguments(request), &mut text);
+    let last = text.rsplit(|byte| *byte == b'&').next();
+    last.unwrap_or_default().to_vec()
 }
 
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
-        for ask in batch.asks {
-            let text = batch.arena.get(ask.text);
-            if text.ends_with(b"late") {
-                self.late.push((now + LATE, ask.key, echo(text)));
-            } else if !text.ends_with(b"never") {
-                self.answers.push((ask.key, echo(text)));
+        for (request, key) in batch.keys.iter().enumerate() {
+            let text = last(batch.call, batch.requests, request);
+            if text == b"late" {
+                self.late.push((now + LATE, *key, text));
+            } else if text != b"never" {
+                self.told.push((*key, text));
             }
         }
     }
 
     fn poll(&mut self, tell: &mut Tell<'_>) {
-        for (key, answer) in self.answers.drain(..) {
-            tell(key, Ok(&answer));
+        for (key, text) in self.told.drain(..) {
+            self.answers.cell(Cell::Text(&text));
+            self.answers.end_row();
+            self.answers.push(key, Ok(0));
         }
+        self.answers.tell(tell);
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -170,31 +179,23 @@ impl Backend for Echo {
         let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
         let due: Vec<(Time, u64, Vec<u8>)> = due;
         self.late = rest;
-        self.answers
+        self.told
             .extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
     }
 }
 
 /// As [`Echo`], but at once.
-pub struct Embedded;
+pub struct AtOnce;
 
-impl Backend for Embedded {
-    fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
-        for request in requests {
-            let answer = echo(arena.get(request.text));
-            request.answer = Some(arena.push(&answer));
+impl Embedded for AtOnce {
+    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+        for request in 0..requests.len() {
+            let text = last(rows.call(), requests, request);
+            rows.answer(request, |answer| {
+                answer.row([Cell::Text(&text)]);
+                0
+            });
         }
-        true
-    }
-
-    fn submit(&mut self, _: &mut dyn Port, _: Batch<'_>, _: Time) {
-        unreachable!("it answers at once");
-    }
-
-    fn poll(&mut self, _: &mut Tell<'_>) {}
-
-    fn owns(&self, _: ConnectionId) -> bool {
-        false
     }
 }
 

@@ -1,10 +1,11 @@
 //! Backends that are slow, silent, wrong or down, around BeSim's own answers.
 
 use crate::reference::{BANK, REFUSED, USERS};
-use rhythm_engine::cohort::{Arena, BackendRequest, LaneError};
-use rhythm_engine::device::conformance::Dice;
+use rhythm_engine::cohort::{Cell, LaneError, ROWS_MAX, Requests, Rows};
+use rhythm_engine::device::conformance::{Dice, deliver_text};
 use rhythm_net::{Port, Time};
-use rhythm_server::backend::{Backend, Batch, Tell};
+use rhythm_protocol::besim;
+use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -76,6 +77,22 @@ pub(crate) enum BackendSabotage {
     ForgetRequest,
 }
 
+/// When a request is answered, which, for how many columns, and what.
+type Due = (Time, u64, u16, Result<Vec<u8>, LaneError>);
+
+/// Delivers the rows of an answer's body, and gives its status.
+fn read(body: &[u8], columns: u16, answers: &mut Answers) -> Result<i64, LaneError> {
+    let mut cells = Vec::new();
+    let cell = |start: usize, length: usize| &body[start..start + length];
+    let read = besim::decode(body, columns.into(), ROWS_MAX, &mut cells, cell);
+    let read = read.map_err(|_| LaneError::BadAnswer)?;
+    for row in cells.chunks(usize::from(columns).max(1)) {
+        row.iter().for_each(|cell| answers.cell(Cell::Text(cell)));
+        answers.end_row();
+    }
+    Ok(i64::from(read.status))
+}
+
 /// The backend.
 pub(crate) struct FaultyBackend {
     faults: BackendFaults,
@@ -84,7 +101,8 @@ pub(crate) struct FaultyBackend {
     now: Time,
     blame: Blame,
     /// When, of what, and what.
-    answers: Vec<(Time, u64, Result<Vec<u8>, LaneError>)>,
+    answers: Vec<Due>,
+    told: Answers,
 }
 
 impl FaultyBackend {
@@ -101,6 +119,7 @@ impl FaultyBackend {
             now: Time::ZERO,
             blame,
             answers: Vec::new(),
+            told: Answers::default(),
         }
     }
 
@@ -135,46 +154,58 @@ impl FaultyBackend {
     }
 }
 
-impl Backend for FaultyBackend {
-    fn answer_into(&mut self, requests: &mut [BackendRequest], arena: &mut Arena) -> bool {
-        if !self.faults.embedded {
-            return false;
-        }
-        for request in requests.iter_mut() {
-            let mut body = self.body(arena.get(request.text));
+impl Embedded for FaultyBackend {
+    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+        let columns = rows.call().columns;
+        let mut bodies = Vec::new();
+        for request in 0..requests.len() {
+            let mut query = Vec::new();
+            (rows.call().form).write(requests.arguments(request), &mut query);
+            let mut body = self.body(&query);
             if self.chance(self.faults.no) {
                 body = REFUSED.to_vec();
-                let user = asker(arena.get(request.text));
+                let user = asker(&query);
                 self.blame.borrow_mut().entry(user).or_default().refusals += 1;
             }
-            if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
-                continue;
-            }
-            request.answer = Some(arena.push(&body));
+            let forgotten =
+                self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50);
+            bodies.push((!forgotten).then_some(body));
         }
         if self.sabotage == BackendSabotage::SwapAnswers
-            && requests.len() > 1
+            && bodies.len() > 1
             && self.dice.once_in(20)
         {
-            let last = requests.len() - 1;
-            let answer = requests[0].answer;
-            requests[0].answer = requests[last].answer;
-            requests[last].answer = answer;
+            let last = bodies.len() - 1;
+            bodies.swap(0, last);
         }
-        true
+        for (request, body) in bodies.iter().enumerate() {
+            if let Some(body) = body {
+                rows.answer(request, |answer| deliver_text(body, columns, answer));
+            }
+        }
+    }
+}
+
+impl Backend for FaultyBackend {
+    fn embedded(&mut self) -> Option<&mut dyn Embedded> {
+        match self.faults.embedded {
+            true => Some(self),
+            false => None,
+        }
     }
 
     fn submit(&mut self, _port: &mut dyn Port, batch: Batch<'_>, now: Time) {
         self.now = now;
         let faults = self.faults;
         let first = self.answers.len();
-        for ask in batch.asks {
-            let mut body = self.body(batch.arena.get(ask.text));
+        for (request, key) in batch.keys.iter().enumerate() {
+            let mut query = Vec::new();
+            (batch.call.form).write(batch.requests.arguments(request), &mut query);
+            let mut body = self.body(&query);
             let mut after = 1 + self.dice.below(faults.delay_max as usize + 1) as u64;
             if self.chance(faults.late) {
                 after *= 100;
             }
-            let query = batch.arena.get(ask.text);
             let mut at = now + Duration::from_nanos(after);
             let mut answer = Ok(());
             let mut met = Met {
@@ -199,20 +230,22 @@ impl Backend for FaultyBackend {
                 met = Met::default();
             }
             let mut blame = self.blame.borrow_mut();
-            let all = blame.entry(asker(query)).or_default();
+            let all = blame.entry(asker(&query)).or_default();
             all.faults += met.faults;
             all.refusals += met.refusals;
             drop(blame);
             if self.sabotage == BackendSabotage::ForgetRequest && self.dice.once_in(50) {
                 continue;
             }
-            self.answers.push((at, ask.key, answer.map(|()| body)));
+            let columns = batch.call.columns;
+            self.answers
+                .push((at, *key, columns, answer.map(|()| body)));
         }
         let new = self.answers.len() - first;
         if self.sabotage == BackendSabotage::SwapAnswers && new > 1 && self.dice.once_in(20) {
             let last = self.answers.len() - 1;
-            let body = std::mem::replace(&mut self.answers[first].2, Ok(Vec::new()));
-            self.answers[first].2 = std::mem::replace(&mut self.answers[last].2, body);
+            let body = std::mem::replace(&mut self.answers[first].3, Ok(Vec::new()));
+            self.answers[first].3 = std::mem::replace(&mut self.answers[last].3, body);
         }
     }
 
@@ -222,9 +255,11 @@ impl Backend for FaultyBackend {
         let mut due: Vec<_> = self.answers.extract_if(.., |(at, ..)| *at <= now).collect();
         while !due.is_empty() {
             let index = self.dice.below(due.len());
-            let (_, key, answer) = due.swap_remove(index);
-            tell(key, answer.as_deref().map_err(|error| *error));
+            let (_, key, columns, answer) = due.swap_remove(index);
+            let outcome = answer.and_then(|body| read(&body, columns, &mut self.told));
+            self.told.push(key, outcome);
         }
+        self.told.tell(tell);
     }
 
     fn wake_at(&self) -> Option<Time> {

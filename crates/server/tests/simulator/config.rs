@@ -8,7 +8,7 @@ use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::ClientLimits;
-use rhythm_server::backend::RemoteOptions;
+use rhythm_server::backend::PoolOptions;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Config {
     pub(crate) limits: ClientLimits,
     pub(crate) backend: BackendFaults,
     /// The backend is BeSim behind the network instead.
-    pub(crate) remote: Option<(ServerFaults, RemoteOptions)>,
+    pub(crate) remote: Option<(ServerFaults, PoolOptions)>,
     pub(crate) backend_timeout: u64,
     pub(crate) straggler_delay: u64,
     pub(crate) device: DeviceFaults,
@@ -132,10 +132,10 @@ impl Config {
             until_close: some(dice, 6, &[3, 30]),
             chunked: some(dice, 3, &[1, 3]),
         };
-        let options = RemoteOptions {
+        let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
             depth_max: *dice.pick(&[1, 4, 128]),
-            ..RemoteOptions::default()
+            ..PoolOptions::default()
         };
         let remote = dice.once_in(3).then_some((server, options));
         if calm && remote.is_some() {

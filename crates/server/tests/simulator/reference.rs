@@ -9,11 +9,13 @@ use rhythm_besim::Bank;
 use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance::answer_texts;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
 use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
@@ -154,7 +156,7 @@ fn change(sources: &mut Sources) {
 }
 
 fn compile_or_panic(sources: &Sources) -> Arc<Service> {
-    match compile(sources) {
+    match compile(sources, &kinds()) {
         Ok(service) => Arc::new(service),
         Err(diagnostics) => panic!("services/banking does not compile: {diagnostics:#?}"),
     }
@@ -199,17 +201,10 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         if cohort.lanes[lane] != LaneState::Active {
             break;
         }
-        let Cohort {
-            requests, arena, ..
-        } = &mut *cohort;
-        for request in requests {
-            let mut body = Vec::new();
-            match key.refused {
-                Some(call) if call == stage => body.extend_from_slice(REFUSED),
-                _ => BANK.answer(arena.get(request.text), &mut body),
-            }
-            request.answer = Some(arena.push(&body));
-        }
+        answer_texts(program, &mut cohort, |query, body| match key.refused {
+            Some(call) if call == stage => body.extend_from_slice(REFUSED),
+            _ => BANK.answer(query, body),
+        });
     }
     assert_eq!(
         cohort.lanes[lane],

@@ -18,7 +18,8 @@ use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Handler, Token};
 use rhythm_protocol::scan::Level;
-use rhythm_server::backend::{Backend, BackendUrl, RemoteBesim};
+use rhythm_server::backend::besim::BesimWire;
+use rhythm_server::backend::{AnswerLimits, Backend, BackendUrl, Pool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile,
@@ -133,7 +134,8 @@ pub(crate) fn run(
         backends: Box::new(move |_, _| -> Box<dyn Backend> {
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
-                return Box::new(RemoteBesim::new(&url, vec![BESIM_ADDRESS], options));
+                let wire = BesimWire::new(&url, AnswerLimits::default());
+                return Box::new(Pool::new(wire, &url.host, vec![BESIM_ADDRESS], options));
             }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(

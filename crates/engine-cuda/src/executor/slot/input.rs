@@ -1,19 +1,17 @@
-//! What a launch is given: the cohort's columns and texts, which of its lanes, and the answers that
-//! the host got for them, packed for one copy.
+//! What a launch is given: the cohort's columns and texts, and which of its lanes, packed for one
+//! copy.
 #![allow(unsafe_code)]
 
 use super::plan::Plan;
-use crate::abi::NO_TEXT;
 use crate::abi::layout::UNIT;
 use crate::cohort::regions::Columns;
-use crate::cohort::stages::HostAnswers;
 use crate::executor::job::Job;
 use crate::gpu::{
     Address, DeviceBuffer, GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice,
 };
 use crate::program::Page;
 use crate::upload::Bundle;
-use rhythm_engine::cohort::{BackendRequest, Column, Span, View};
+use rhythm_engine::cohort::Column;
 
 /// Where a slot's column is; all values of columns have 8 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +25,9 @@ pub(super) enum ColumnPlace {
 /// Where what was packed is.
 #[derive(Clone, Copy, Debug, Default)]
 struct InputPlaces {
-    /// All columns.
-    columns: Place<u8>,
     table: Place<Address>,
     lane_list: Place<u32>,
-    asked: Place<Span>,
-    answers: Place<View>,
     rows_needed: Place<[u32; 2]>,
-    items: Place<u8>,
     arena_bytes: usize,
 }
 
@@ -72,21 +65,14 @@ impl Input {
         let cohort = &job.work.cohort;
         self.bundle.clear();
         let items = self.pack_columns(job, page);
-        let columns = Place::new(0, self.bundle.bytes().len());
         let lanes = &job.pending[..plan.lanes];
         let lane_list = self.bundle.push(lanes);
-        let asked = self.bundle.push(&asked_by(&cohort.requests, lanes));
-        let answers = self.bundle.push(&answers_of(&cohort.requests));
         let rows_needed = self.bundle.reserve(1);
         let table = self.pack_table(items)?;
         self.places = InputPlaces {
-            columns,
             table,
             lane_list,
-            asked,
-            answers,
             rows_needed,
-            items: Place::new(0, items),
             arena_bytes: plan.text_base,
         };
         let (bytes, arena) = (self.bundle.bytes(), cohort.arena.bytes());
@@ -106,7 +92,7 @@ impl Input {
         let cohort = &job.work.cohort;
         debug_assert_eq!(job.work.program().fields.len(), page.slots.len());
         let decoded = |slot: u32| {
-            let calls = job.first.max(1)..=job.last;
+            let calls = job.first + 1..=job.last;
             (calls.into_iter()).any(|stage| page.decodings[stage - 1].spans == Some(slot))
         };
         let mut pools = Places::default();
@@ -164,29 +150,6 @@ impl Input {
         unsafe { Columns::new(self.device.slice(self.places.table)) }
     }
 
-    /// The columns as they were packed, and those that the device has decoded since; and the pools
-    /// of decoded items.
-    pub(super) fn decoded(&self) -> [Slice<'_, u8>; 2] {
-        let places = &self.places;
-        [
-            self.device.slice(places.columns),
-            self.items.slice(places.items),
-        ]
-    }
-
-    /// Where each slot's column is in these.
-    pub(super) fn column_places(&self) -> &[ColumnPlace] {
-        &self.columns
-    }
-
-    /// The answers that the host got.
-    pub(super) fn answers(&self) -> HostAnswers<'_> {
-        HostAnswers {
-            asked: self.device.slice(self.places.asked),
-            answers: self.device.slice(self.places.answers),
-        }
-    }
-
     /// What the device counts, zeros before.
     pub(super) fn rows_needed(&self) -> Slice<'_, [u32; 2]> {
         self.device.slice(self.places.rows_needed)
@@ -205,39 +168,4 @@ fn pack_column(bundle: &mut Bundle, column: &Column) -> Place<u64> {
         Column::Int(values) => bundle.push(values).cast(),
         Column::List(list) => bundle.push(&list.spans).cast(),
     }
-}
-
-/// The requests of each of these lanes. Requests are in order of lanes, and so is the list.
-fn asked_by(requests: &[BackendRequest], lanes: &[u32]) -> Vec<Span> {
-    let mut at = 0;
-    let spans = lanes.iter().map(|&lane| {
-        let before = |request: &BackendRequest| request.lane < lane;
-        let own = |request: &BackendRequest| request.lane == lane;
-        at += requests[at..]
-            .iter()
-            .take_while(|request| before(request))
-            .count();
-        let length = requests[at..]
-            .iter()
-            .take_while(|request| own(request))
-            .count();
-        at += length;
-        Span {
-            start: (at - length) as u32,
-            length: length as u32,
-        }
-    });
-    spans.collect()
-}
-
-/// The answer to each request, where there is one.
-fn answers_of(requests: &[BackendRequest]) -> Vec<View> {
-    let none = View {
-        offset: 0,
-        length: NO_TEXT,
-    };
-    let answers = requests
-        .iter()
-        .map(|request| request.answer.unwrap_or(none));
-    answers.collect()
 }

@@ -135,7 +135,7 @@ impl Slot {
         self.input.pack(job, &page.page, &plan)?;
         self.regions.grow(plan.region_bytes)?;
         self.tiles.grow(plan.tile_bytes)?;
-        self.output.make_room(&job.room, &plan, &self.input)?;
+        self.output.make_room(&job.room, &plan)?;
         job.launched = plan.lanes;
         self.fill(job, shared, &plan)?;
         let (completed, wake) = (self.completed.clone(), wake.clone());
@@ -162,9 +162,8 @@ impl Slot {
         queue.fill(cohort.regions.results, 0)?;
         let case_tables = shared.case_tables.first(shared.case_tables.len());
         for stage in job.first..=job.last {
-            if stage > 0 {
-                let from_host = (stage == job.first).then(|| self.input.answers());
-                cohort.decode(&queue, stage - 1, from_host)?;
+            if stage > job.first {
+                cohort.decode(&queue, stage - 1)?;
             }
             cohort.run(&queue, stage, job.limits, case_tables)?;
             if let (true, Some(besim)) = (stage < job.last, &shared.besim) {
@@ -172,11 +171,7 @@ impl Slot {
             }
         }
         let offsets = self.regions.slice(plan.offsets);
-        (self.output).deliver(&queue, &cohort, plan.layout, &tiles, offsets)?;
-        if plan.decoded_back {
-            self.output.bring_back(&queue, &self.input)?;
-        }
-        Ok(())
+        (self.output).deliver(&queue, &cohort, plan.layout, &tiles, offsets)
     }
 
     /// The part of the job's cohort that a launch takes.
@@ -199,6 +194,6 @@ impl Slot {
     /// What the launch delivered; it has been taken as completed.
     pub(crate) fn delivered(&self) -> Delivered<'_> {
         // SAFETY: the launch has completed, and the next one begins when the borrow has ended.
-        unsafe { self.output.delivered(&self.input) }
+        unsafe { self.output.delivered() }
     }
 }

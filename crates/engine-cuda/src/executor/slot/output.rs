@@ -3,7 +3,6 @@
 //! Kernels write most of it into `out` themselves; the rest is copied to `back`.
 #![allow(unsafe_code)]
 
-use super::input::{ColumnPlace, Input};
 use super::plan::Plan;
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::{LaneResult, WARP};
@@ -13,8 +12,7 @@ use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice};
 use crate::layout::Layout;
-use crate::plain::Plain;
-use rhythm_engine::cohort::{Segment, Span, View};
+use rhythm_engine::cohort::{Segment, View};
 
 /// Where things are after a launch.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +28,6 @@ struct OutputPlaces {
     offsets: Place<LaneOffsets>,
     rows_needed: Place<[u32; 2]>,
     tile_rows: Place<u32>,
-    columns: Place<u8>,
-    items: Place<u8>,
     /// Rows that a tile has room for.
     tile_capacity: u32,
 }
@@ -54,19 +50,10 @@ impl Output {
         })
     }
 
-    /// Finds room for what a launch with this input delivers. Nothing of the slot's is under way.
-    pub(super) fn make_room(
-        &mut self,
-        room: &Room,
-        plan: &Plan,
-        input: &Input,
-    ) -> Result<(), GpuError> {
+    /// Finds room for what a launch delivers. Nothing of the slot's is under way.
+    pub(super) fn make_room(&mut self, room: &Room, plan: &Plan) -> Result<(), GpuError> {
         let (shares, lanes) = (&room.shares, plan.lanes);
         let (mut out, mut back) = (Places::default(), Places::default());
-        let [columns, items] = match plan.decoded_back {
-            true => input.decoded().map(|slice| slice.len()),
-            false => [0; 2],
-        };
         self.places = OutputPlaces {
             results: out.take(lanes),
             requests: out.take(lanes * shares.requests as usize),
@@ -84,8 +71,6 @@ impl Output {
             offsets: back.take(lanes + 1),
             rows_needed: back.take(1),
             tile_rows: back.take(Tiles::count(lanes)),
-            columns: back.take(columns),
-            items: back.take(items),
             tile_capacity: room.rows,
         };
         self.out.grow(out.bytes())?;
@@ -138,25 +123,13 @@ impl Output {
         queue.copy(back.slice(places.tile_rows), tiles.rows_used)
     }
 
-    /// Puts into a queue what brings the columns back, and the items decoded.
-    pub(super) fn bring_back<'m>(
-        &'m self,
-        queue: &Queue<'m>,
-        input: &'m Input,
-    ) -> Result<(), GpuError> {
-        let [columns, items] = input.decoded();
-        queue.copy(self.back.slice(self.places.columns), columns)?;
-        queue.copy(self.back.slice(self.places.items), items)
-    }
-
     /// What was delivered.
     ///
     /// # Safety
     /// The launch has completed, and no other begins while this is borrowed.
-    pub(super) unsafe fn delivered<'a>(&'a self, input: &'a Input) -> Delivered<'a> {
+    pub(super) unsafe fn delivered(&self) -> Delivered<'_> {
         Delivered {
             places: &self.places,
-            columns: input.column_places(),
             // SAFETY: the caller's promise.
             out: unsafe { self.out.bytes() },
             // SAFETY: likewise.
@@ -169,7 +142,6 @@ impl Output {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivered<'a> {
     places: &'a OutputPlaces,
-    columns: &'a [ColumnPlace],
     out: &'a [u8],
     back: &'a [u8],
 }
@@ -245,29 +217,5 @@ impl<'a> Delivered<'a> {
         let start = Tiles::bytes(tile * WARP, self.places.tile_capacity) + lane * UNIT;
         let units = &self.out[self.places.bodies.range()];
         (0..rows as usize).map(move |row| &units[start + row * WARP * UNIT..][..UNIT])
-    }
-
-    /// A lane's value in a column brought back.
-    fn value<T: Plain>(&self, slot: u32, lane: usize) -> T {
-        let (place, start) = match self.columns[slot as usize] {
-            ColumnPlace::Input(place) => (place, self.places.columns.start()),
-            ColumnPlace::Items(place) => (place, self.places.items.start()),
-        };
-        place.cast().moved(start).read(self.back, lane)
-    }
-
-    /// A lane's integer in a column brought back.
-    pub(crate) fn int(&self, slot: u32, lane: usize) -> i64 {
-        self.value(slot, lane)
-    }
-
-    /// A lane's view in a column brought back.
-    pub(crate) fn view(&self, slot: u32, lane: usize) -> View {
-        self.value(slot, lane)
-    }
-
-    /// A lane's span in a column brought back.
-    pub(crate) fn span(&self, slot: u32, lane: usize) -> Span {
-        self.value(slot, lane)
     }
 }

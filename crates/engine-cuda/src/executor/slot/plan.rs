@@ -26,9 +26,6 @@ pub(super) struct Plan {
     pub(super) region_bytes: usize,
     /// Of tiles; 0 where bodies are not made in columns.
     pub(super) tile_bytes: usize,
-    /// Whether columns come back: those decoded, where a stage on the host's side of the next call
-    /// needs them.
-    pub(super) decoded_back: bool,
 }
 
 impl Plan {
@@ -82,7 +79,6 @@ impl Plan {
             } else {
                 0
             },
-            decoded_back: job.first > 0 && !job.is_last(),
         })
     }
 }

@@ -13,14 +13,41 @@ pub use programs::make_service;
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::Scalar;
-use crate::cohort::{Arena, Cohort, Column, LaneState, Span, View};
+use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, ROWS_MAX, Span, View};
+use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
+use crate::settings::Setting;
+use rhythm_protocol::besim;
 use std::sync::Arc;
 
 /// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the
 /// paper's.
 pub const LANES: [usize; 4] = [1, 2, 7, 4096];
+
+/// The kind of backends that the suites of executors compile pages with: BeSim's, as far as pages
+/// and service.toml go.
+pub const BESIM: &[BackendKind] = &[BackendKind {
+    name: "besim",
+    keys: &[
+        BackendKey {
+            name: "url",
+            default: Setting::Text("embedded"),
+            check: |url| url.text() == "embedded" || url.text().starts_with("http://"),
+            wrong: "this is no address of a backend",
+            hint: "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"",
+        },
+        BackendKey {
+            name: "users",
+            default: Setting::Int(100_000),
+            check: |users| users.int() > 0,
+            wrong: "`users` must be at least 1",
+            hint: "",
+        },
+    ],
+    call_key: "request",
+    check: |_| None,
+}];
 
 /// Pseudo-random numbers from a seed (splitmix64): enough for data, and the same on every machine.
 #[derive(Clone, Debug)]
@@ -57,9 +84,8 @@ impl Dice {
     }
 
     /// A text as the world may send it: mostly short and plain, sometimes long, empty, not ASCII,
-    /// or full of what must be escaped. Never with `&` or control characters where `in_answer`,
-    /// since an answer's cells have none.
-    pub fn text(&mut self, in_answer: bool) -> String {
+    /// or full of what must be escaped.
+    pub fn text(&mut self) -> String {
         const PLAIN: &[&str] = &[
             "1234.56",
             "checking",
@@ -86,7 +112,7 @@ impl Dice {
                 for _ in 0..pieces {
                     text += match self.below(4) {
                         0 => *self.pick(PLAIN),
-                        1 if !in_answer => *self.pick(RUDE),
+                        1 => *self.pick(RUDE),
                         _ => *self.pick(ODD),
                     };
                 }
@@ -134,8 +160,8 @@ pub fn check(
         compare(service, program, &theirs, &ours).map_err(at)?;
         if stage < program.calls.len() {
             let mut dice = Dice::new(seed ^ 0xa5a5 ^ stage as u64);
-            answer(program, stage, &mut ours, &mut dice.clone());
-            answer(program, stage, &mut theirs, &mut dice);
+            answer(program, &mut ours, &mut dice.clone());
+            answer(program, &mut theirs, &mut dice);
         }
     }
     Ok(())
@@ -164,11 +190,7 @@ pub fn check_with_backend(
             if cohort.stage == program.stages.len() {
                 return Ok(cohort);
             }
-            for index in 0..cohort.requests.len() {
-                let mut body = Vec::new();
-                backend(cohort.arena.get(cohort.requests[index].text), &mut body);
-                cohort.requests[index].answer = Some(cohort.arena.push(&body));
-            }
+            answer_texts(program, &mut cohort, |text, body| backend(text, body));
         }
     };
     let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
@@ -194,12 +216,7 @@ pub fn final_states(
     for stage in 0..program.stages.len() {
         cohort = run(executor, service, page, cohort).expect("an idle executor takes work");
         if stage < program.calls.len() {
-            answer(
-                program,
-                stage,
-                &mut cohort,
-                &mut Dice::new(seed ^ stage as u64),
-            );
+            answer(program, &mut cohort, &mut Dice::new(seed ^ stage as u64));
         }
     }
     cohort.lanes
@@ -286,9 +303,7 @@ fn fill_field(
                 for column in &mut list.columns {
                     for _ in 0..length {
                         match column {
-                            Column::Text(views) => {
-                                views.push(arena.push(dice.text(false).as_bytes()))
-                            }
+                            Column::Text(views) => views.push(arena.push(dice.text().as_bytes())),
                             Column::Int(values) => values.push(dice.int()),
                             Column::List(_) => unreachable!("records have no lists"),
                         }
@@ -311,13 +326,54 @@ fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
             format!("2026-{:02}-{:02}", 1 + dice.below(12), 1 + dice.below(28))
         }
         Some(ParamType::Decimal) => format!("{}.{:02}", dice.below(10_000), dice.below(100)),
-        _ => dice.text(false),
+        _ => dice.text(),
     }
 }
 
-/// Plays the backend of the call that ended stage `stage`.
-pub fn answer(program: &PageProgram, stage: usize, cohort: &mut Cohort, dice: &mut Dice) {
-    let call = &program.calls[stage];
+/// Takes the body of a BeSim answer apart into cells, and gives its status. What is unreadable
+/// delivers a row without cells, which no page expects.
+pub fn deliver_text(body: &[u8], columns: u16, answer: &mut Answer<'_>) -> i64 {
+    let mut cells = Vec::new();
+    let read = besim::decode(
+        body,
+        columns.into(),
+        ROWS_MAX,
+        &mut cells,
+        |start, length| Cell::Text(&body[start..start + length]),
+    );
+    let Ok(read) = read else {
+        answer.row([]);
+        return 0;
+    };
+    for row in cells.chunks(usize::from(columns).max(1)) {
+        answer.row(row.iter().copied());
+    }
+    i64::from(read.status)
+}
+
+/// Answers all requests of a cohort by a backend that is a function of their text form, and gives
+/// the lanes their rows.
+pub fn answer_texts(
+    program: &PageProgram,
+    cohort: &mut Cohort,
+    mut backend: impl FnMut(&[u8], &mut Vec<u8>),
+) {
+    let (requests, mut rows) = cohort.exchange(program);
+    let (mut text, mut body) = (Vec::new(), Vec::new());
+    for request in 0..requests.len() {
+        (text.clear(), body.clear());
+        let (form, columns) = (&rows.call().form, rows.call().columns);
+        form.write(requests.arguments(request), &mut text);
+        backend(&text, &mut body);
+        rows.answer(request, |answer| deliver_text(&body, columns, answer));
+    }
+    cohort.settle(program);
+}
+
+/// Plays the backend of the call that ended the stage last run.
+pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
+    let (requests, mut rows) = cohort.exchange(program);
+    let call = rows.call().clone();
     let kinds: Vec<Type> = match &call.result {
         CallResult::Rows(list) => match &program.fields[usize::from(*list)].kind {
             FieldType::List(columns) => columns.iter().map(|(_, kind)| *kind).collect(),
@@ -331,36 +387,49 @@ pub fn answer(program: &PageProgram, stage: usize, cohort: &mut Cohort, dice: &m
             })
             .collect(),
     };
-    for request in &mut cohort.requests {
-        let rows = match call.result {
+    for request in 0..requests.len() {
+        let count = match call.result {
             CallResult::Row(_) if !dice.once_in(20) => 1,
             _ => dice.below(7),
         };
-        let mut body = String::from("<pre>\n");
         match dice.below(24) {
-            0 => body += "1\nno such user\n",
-            1 => body += "0\nbroken&broken&broken&broken&broken&broken&broken&broken&broken\n",
-            2 => continue,
-            _ => {
-                body += "0\n";
-                for _ in 0..rows {
-                    let cells: Vec<String> = kinds
-                        .iter()
-                        .map(|kind| match kind {
-                            Type::Int => dice.int().to_string(),
-                            _ => dice.text(true),
-                        })
-                        .collect();
-                    body += &cells.join("&");
-                    body.push('\n');
+            0 => rows.answer(request, |_| 1),
+            1 => rows.answer(request, |answer| {
+                answer.row([Cell::Text(b"broken"); 9]);
+                0
+            }),
+            2 => {}
+            _ => rows.answer(request, |answer| {
+                for _ in 0..count {
+                    deliver_row(&kinds, dice, answer);
                 }
-            }
+                0
+            }),
         }
-        if !dice.once_in(40) {
-            body += "</pre>\n";
-        }
-        request.answer = Some(cohort.arena.push(body.as_bytes()));
     }
+    cohort.settle(program);
+}
+
+/// A row of made-up cells, now and then one that has a type of its own or none.
+fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut Answer<'_>) {
+    let texts: Vec<String> = kinds.iter().map(|_| dice.text()).collect();
+    let odd = [
+        Cell::Null,
+        Cell::Bool(dice.once_in(2)),
+        Cell::Int(dice.int()),
+        Cell::Float(dice.int() as f64 / 8.0),
+        Cell::Timestamp(dice.int()),
+        Cell::Bytes(b"\xff"),
+        Cell::Decimal(b"12.50"),
+    ];
+    let cells: Vec<Cell<'_>> = (kinds.iter().zip(&texts))
+        .map(|(kind, text)| match kind {
+            _ if dice.once_in(200) => *dice.pick(&odd),
+            Type::Int => Cell::Int(dice.int()),
+            _ => Cell::Text(text.as_bytes()),
+        })
+        .collect();
+    answer.row(cells);
 }
 
 fn compare(
@@ -386,14 +455,7 @@ fn compare(
             compare_bodies(service, theirs, ours, lane)?;
         }
     }
-    let asked = |cohort: &Cohort| -> Vec<(u32, Vec<u8>)> {
-        let text = |view| cohort.arena.get(view).to_vec();
-        cohort
-            .requests
-            .iter()
-            .map(|r| (r.lane, text(r.text)))
-            .collect()
-    };
+    let asked = |cohort: &Cohort| asked(program, cohort);
     if asked(theirs) != asked(ours) {
         return Err("asks other requests".to_owned());
     }
@@ -411,6 +473,26 @@ fn compare(
         return Err("sets other headers".to_owned());
     }
     Ok(())
+}
+
+/// Who asks what in a cohort: the requests' text forms.
+pub fn asked(program: &PageProgram, cohort: &Cohort) -> Vec<(u32, Vec<u8>)> {
+    let stage = cohort
+        .stage
+        .checked_sub(1)
+        .map(|last| &program.stages[last]);
+    let Some(call) = stage.and_then(|stage| stage.call) else {
+        return Vec::new();
+    };
+    let text = |request| {
+        let mut text = Vec::new();
+        (program.calls[call].form).write(cohort.requests.arguments(request), &mut text);
+        text
+    };
+    let lanes = cohort.requests.lanes().iter().enumerate();
+    lanes
+        .map(|(request, lane)| (*lane, text(request)))
+        .collect()
 }
 
 fn compare_bodies(

@@ -46,7 +46,7 @@ impl Maker {
     fn constant(&mut self, kind: Type) -> Constant {
         match kind {
             Type::Text => {
-                let text = self.dice.text(false);
+                let text = self.dice.text();
                 self.texts.intern(&text)
             }
             Type::Int => Constant::Int(self.dice.int()),
@@ -327,8 +327,13 @@ pub fn make_service(seed: u64) -> Arc<Service> {
         then: refused,
         otherwise: vec![],
     }));
-    let text = maker.register(Type::Text);
-    let mut ask = vec![Op::Request(Request { text })];
+    let kinds = [Type::Text, Type::Int, Type::Float, Type::Bool];
+    let arguments = kinds.map(|kind| maker.register(kind)).to_vec();
+    let form = Form::plain(&kinds);
+    for piece in &form.pieces {
+        maker.texts.intern(&String::from_utf8_lossy(piece));
+    }
+    let mut ask = vec![Op::Request(Request { arguments })];
     if maker.dice.once_in(2) {
         let [count, position, index, length] = [0; 4].map(|_| maker.own_register(Type::Int));
         body.push(Op::Length(Load {
@@ -382,6 +387,7 @@ pub fn make_service(seed: u64) -> Arc<Service> {
         fields,
         calls: vec![Call {
             backend: 0,
+            form,
             columns: 2,
             result: CallResult::Rows(ROWS_FIELD),
             status: STATUS_FIELD,

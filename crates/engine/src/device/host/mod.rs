@@ -10,7 +10,6 @@
 //! - `run`: which operation is run for which lanes; what they do: `load`, `compute`, `texts`,
 //!   `control`, `output`;
 //! - `write`: the kernels that write output;
-//! - `decode`: backend answers to columns;
 //! - `md5`: many digests at once.
 //!
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
@@ -18,7 +17,6 @@
 
 mod compute;
 mod control;
-mod decode;
 mod load;
 mod md5;
 mod output;
@@ -29,7 +27,7 @@ mod write;
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::{FOLD_BYTES_MAX, LaneLimits};
-use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState, View};
+use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
 use rhythm_protocol::scan::Level;
 use run::Run;
@@ -107,7 +105,6 @@ struct Scratch {
     lanes: Box<Lanes>,
     pieces: Pieces,
     selections: Vec<Selection>,
-    cells: Vec<View>,
 }
 
 impl Host {
@@ -130,9 +127,6 @@ impl Host {
         fragments: &[Box<[u8]>],
         cohort: &mut Cohort,
     ) {
-        if cohort.stage > 0 {
-            decode::decode_answers(program, cohort, &mut self.scratch.cells);
-        }
         cohort
             .output
             .lanes
@@ -261,7 +255,7 @@ impl Host {
             some_ended_early = true;
         }
         // A loop asks turn by turn, but requests stand lane by lane.
-        sort_from(&mut cohort.requests, requests_before, |r| r.lane);
+        cohort.requests.sort_from(requests_before);
         sort_from(&mut cohort.output.headers, headers_before, |h| h.0);
         if some_ended_early {
             let ended_early = |index: u32| {
@@ -270,9 +264,7 @@ impl Host {
                     matches!(lanes.fate[lane], Fate::Failed(_) | Fate::Overflowed)
                 })
             };
-            retain_from(&mut cohort.requests, requests_before, |r| {
-                !ended_early(r.lane)
-            });
+            (cohort.requests).retain_from(requests_before, |lane| !ended_early(lane));
             retain_from(&mut cohort.output.headers, headers_before, |h| {
                 !ended_early(h.0)
             });

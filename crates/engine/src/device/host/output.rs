@@ -4,7 +4,7 @@ use super::run::Run;
 use super::strip::{Fate, Selection, unpack};
 use super::texts::print;
 use super::write::HTML_SPECIAL;
-use crate::cohort::{BackendRequest, SessionChange};
+use crate::cohort::{Argument, LaneError, SessionChange};
 use crate::device::functions;
 use crate::program::{Escape, Header, Op, Put, Register, Request, Type};
 
@@ -78,14 +78,21 @@ impl Run<'_> {
     }
 
     pub(super) fn request(&mut self, op: &Request, selection: &Selection) {
+        let call = self.stage.call.expect("a stage that asks ends with a call");
+        let form = &self.program.calls[call].form;
         for &lane in selection {
-            let text = self.registers.view(op.text, lane);
-            if self.lanes.charge(lane, text.length as usize) {
-                self.requests.push(BackendRequest {
-                    lane: self.lanes.index[usize::from(lane)],
-                    text,
-                    answer: None,
-                });
+            let (registers, arena) = (&*self.registers, &*self.arena);
+            let kinds = &self.stage.registers;
+            let arguments = (op.arguments.iter()).map(|&from| match kinds[usize::from(from)] {
+                Type::Text => Argument::Text(arena.get(registers.view(from, lane))),
+                Type::Int => Argument::Int(registers.int(from, lane)),
+                Type::Float => Argument::Float(registers.float(from, lane)),
+                Type::Bool => Argument::Bool(registers.bool(from, lane)),
+            });
+            let index = self.lanes.index[usize::from(lane)];
+            let charge = form.charge(arguments.clone());
+            if self.lanes.charge(lane, charge) && !self.requests.push(index, arguments) {
+                self.lanes.fail(lane, LaneError::TooLarge);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::strip::{Cell, Lanes, Registers, Selection};
 use super::write::{Pieces, Regions};
-use crate::cohort::{Arena, BackendRequest, Column, LaneError, View};
+use crate::cohort::{Arena, Column, LaneError, Requests, View};
 use crate::program::{Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
@@ -16,7 +16,7 @@ pub(super) struct Run<'a> {
     pub(super) fragments: &'a [Box<[u8]>],
     pub(super) fields: &'a [Column],
     pub(super) arena: &'a mut Arena,
-    pub(super) requests: &'a mut Vec<BackendRequest>,
+    pub(super) requests: &'a mut Requests,
     pub(super) headers: &'a mut Vec<(u32, u16, View)>,
     pub(super) registers: &'a mut Registers,
     pub(super) lanes: &'a mut Lanes,

@@ -1,12 +1,12 @@
 //! One lane under way: the operations in plain code.
 
 use super::value::Value;
-use crate::cohort::{Arena, BackendRequest, Column, LaneError, View};
+use crate::cohort::{Arena, Argument, Column, LaneError, Requests, View};
 use crate::cohort::{LaneOutput, Output, Segment, SessionChange};
 use crate::device::functions::{self, Made};
 use crate::device::limits::{FOLD_BYTES_MAX, LaneLimits};
 use crate::program::{
-    Binary, Block, Comparison, Concat, ConstantItem, Conversion, For, FragmentId, Item, Op,
+    Binary, Block, Call, Comparison, Concat, ConstantItem, Conversion, For, FragmentId, Item, Op,
     PageProgram, Put, Register, Replace, TextFunction, TextTest,
 };
 
@@ -27,12 +27,14 @@ type Outcome = Result<(), Stop>;
 /// One lane under way.
 pub(super) struct Lane<'a> {
     pub(super) program: &'a PageProgram,
+    /// The call that ends the stage.
+    pub(super) call: Option<&'a Call>,
     pub(super) fragments: &'a [Box<[u8]>],
     pub(super) limits: LaneLimits,
     pub(super) fields: &'a [Column],
     pub(super) index: usize,
     pub(super) arena: &'a mut Arena,
-    pub(super) requests: &'a mut Vec<BackendRequest>,
+    pub(super) requests: &'a mut Requests,
     pub(super) registers: Vec<Value>,
     pub(super) answer: LaneOutput,
     pub(super) output: &'a mut Output,
@@ -101,15 +103,7 @@ impl Lane<'_> {
             Op::For(op) => self.repeat(op)?,
             Op::Fragment(fragment) => self.fragment(*fragment)?,
             Op::Put(op) => self.put(op)?,
-            Op::Request(op) => {
-                let text = self.view(op.text);
-                self.charge(text.length as usize)?;
-                self.requests.push(BackendRequest {
-                    lane: self.index as u32,
-                    text,
-                    answer: None,
-                });
-            }
+            Op::Request(op) => self.request(&op.arguments)?,
             Op::Status(status) => self.answer.status = *status,
             Op::Header(op) => {
                 let header = (self.index as u32, op.name, self.view(op.value));
@@ -256,6 +250,24 @@ impl Lane<'_> {
             });
         }
         Ok(())
+    }
+
+    fn request(&mut self, arguments: &[Register]) -> Outcome {
+        let call = self.call.expect("a stage that asks ends with a call");
+        let (registers, arena) = (&self.registers, &*self.arena);
+        let value = |register: &Register| match registers[usize::from(*register)] {
+            Value::Text(view) => Argument::Text(arena.get(view)),
+            Value::Int(value) => Argument::Int(value),
+            Value::Float(value) => Argument::Float(value),
+            Value::Bool(value) => Argument::Bool(value),
+        };
+        let arguments = arguments.iter().map(value);
+        let charge = call.form.charge(arguments.clone());
+        self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooLarge)?;
+        match self.requests.push(self.index as u32, arguments) {
+            true => Ok(()),
+            false => Err(LaneError::TooLarge.into()),
+        }
     }
 
     fn put(&mut self, op: &Put) -> Outcome {

@@ -5,11 +5,9 @@
 //! the reference whose bytes they must equal, so it is written to be evidently right: no batching,
 //! no SIMD, checked indexing.
 //!
-//! - `decode`: backend answers to columns;
 //! - `lane`: the operations, for one lane;
 //! - `value`: what a register holds, and operations on numbers.
 
-mod decode;
 mod lane;
 mod value;
 
@@ -70,9 +68,6 @@ fn run_stage(
     cohort: &mut Cohort,
     limits: LaneLimits,
 ) {
-    if cohort.stage > 0 {
-        decode::decode_answers(program, cohort);
-    }
     let stage = &program.stages[cohort.stage];
     cohort
         .output
@@ -92,9 +87,11 @@ fn run_stage(
         for (register, constant) in &stage.constants {
             registers[usize::from(*register)] = Value::from(constant);
         }
+        let requests_before = cohort.requests.len();
         let output = &mut cohort.output;
         let mut lane = Lane {
             program,
+            call: stage.call.and_then(|call| program.calls.get(call)),
             fragments,
             limits,
             fields: &cohort.fields,
@@ -126,7 +123,7 @@ fn run_stage(
                 drop_last_while(&mut cohort.output.headers, |(lane, ..)| {
                     *lane as usize == index
                 });
-                drop_last_while(&mut cohort.requests, |r| r.lane as usize == index);
+                cohort.requests.truncate(requests_before);
                 continue;
             }
         };

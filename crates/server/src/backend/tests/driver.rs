@@ -1,8 +1,11 @@
 //! The remote backend over real sockets: what a driver does must be what it expects of one.
 
+use super::super::besim::BesimWire;
 use super::super::*;
+use super::world::{call, cells};
 use rhythm_besim::Bank;
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
+use rhythm_protocol::besim;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +13,10 @@ use std::time::Duration;
 
 /// Asks all texts in batches and waits for the answers.
 struct Client {
-    backend: RemoteBesim,
+    backend: Pool<BesimWire>,
     texts: Vec<String>,
     asked: usize,
-    answers: HashMap<u64, Result<Vec<u8>, LaneError>>,
+    answers: HashMap<u64, Result<(i64, Vec<u8>), LaneError>>,
 }
 
 impl Handler for Client {
@@ -46,28 +49,28 @@ impl Handler for Client {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         let answers = &mut self.answers;
         self.backend.poll(&mut |key, answer| {
-            let before = answers.insert(key, answer.map(<[u8]>::to_vec));
+            let before = answers.insert(key, answer.map(|told| (told.status(), cells(told))));
             assert_eq!(before, None, "{key} is told of twice");
         });
         let batch = self.texts.len().min(self.asked + 700);
         if self.answers.len() < self.asked || self.asked == batch {
             return;
         }
-        let mut arena = Arena::default();
-        let asks: Vec<_> = (self.asked..batch)
-            .map(|key| Ask {
-                key: key as u64,
-                text: arena.push(self.texts[key].as_bytes()),
-            })
-            .collect();
+        // Each has a form of its own, so that all commands are asked.
+        for key in self.asked..batch {
+            let mut requests = Requests::default();
+            assert!(requests.push(0, std::iter::empty()));
+            let mut call = call(&[&self.texts[key]], true);
+            call.columns = columns_of(key);
+            let batch = Batch {
+                call: &call,
+                requests: &requests,
+                keys: &[key as u64],
+                deadline: Time::NEVER,
+            };
+            self.backend.submit(port, batch, now);
+        }
         self.asked = batch;
-        let batch = Batch {
-            asks: &asks,
-            arena: &arena,
-            idempotent: true,
-            deadline: Time::NEVER,
-        };
-        self.backend.submit(port, batch, now);
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -81,6 +84,11 @@ impl Handler for Client {
     fn finished(&self) -> bool {
         self.answers.len() == self.texts.len()
     }
+}
+
+/// Columns of the answers to the request of this number, by its command.
+fn columns_of(key: usize) -> u16 {
+    [0, 1, 3, 7, 3, 3, 1, 1, 3, 6][key % 10]
 }
 
 /// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is
@@ -134,14 +142,19 @@ fn a_backend_over_sockets_answers_all() {
         }
     });
     let url: BackendUrl = format!("http://{address}/besim").parse().unwrap();
-    let options = RemoteOptions {
+    let options = PoolOptions {
         connections_max: 3,
         depth_max: 64,
         timeout: Duration::from_secs(60),
-        ..RemoteOptions::default()
+        ..PoolOptions::default()
     };
     let mut client = Client {
-        backend: RemoteBesim::new(&url, vec![address], options),
+        backend: Pool::new(
+            BesimWire::new(&url, AnswerLimits::default()),
+            &url.host,
+            vec![address],
+            options,
+        ),
         texts: (0..3000)
             .map(|i| format!("1&{}&{}", i % 10, i + 1))
             .collect(),
@@ -154,7 +167,12 @@ fn a_backend_over_sockets_answers_all() {
     for (key, text) in client.texts.iter().enumerate() {
         let mut body = Vec::new();
         bank.answer(text.as_bytes(), &mut body);
-        assert_eq!(client.answers[&(key as u64)], Ok(body), "{text}");
+        let mut expected = Vec::new();
+        let columns = columns_of(key).into();
+        let cell = |start: usize, length: usize| body[start..start + length].to_vec();
+        let read = besim::decode(&body, columns, 4096, &mut expected, cell).unwrap();
+        let expected = (i64::from(read.status), expected.concat());
+        assert_eq!(client.answers[&(key as u64)], Ok(expected), "{text}");
     }
     assert_eq!(client.backend.counts().requests, 3000);
     assert_eq!(client.backend.counts().failures, 0);

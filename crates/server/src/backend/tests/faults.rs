@@ -1,9 +1,12 @@
 //! The remote backend, case by case: what it sends, and what becomes of requests when things go
 //! wrong.
 
+use super::super::answers::Answers;
+use super::super::reader::Reader;
 use super::super::*;
+use super::fake::FakePort;
 use super::world::*;
-use rhythm_besim::Bank;
+use rhythm_engine::cohort::Argument;
 use std::io;
 
 #[test]
@@ -196,7 +199,7 @@ fn late_answers_cost_their_connection() {
 
 #[test]
 fn waiting_counts_as_time() {
-    let mut world = World::new(RemoteOptions {
+    let mut world = World::new(PoolOptions {
         connect_timeout: 1000 * MS,
         ..options()
     });
@@ -257,9 +260,8 @@ fn while_connections_stand_others_are_not_opened_in_a_hurry() {
 
 #[test]
 fn without_an_address_all_fail() {
-    let url: BackendUrl = "http://sim".parse().unwrap();
     let mut world = World::new(options());
-    world.backend = RemoteBesim::new(&url, Vec::new(), options());
+    world.backend = Pool::new(PlainWire::new(), "sim", Vec::new(), options());
     world.submit(0..2, false);
     world.assert_failed(0..2, LaneError::BackendFailed);
 }
@@ -322,7 +324,7 @@ fn a_probe_without_an_answer_opens_the_circuit_again() {
 
 #[test]
 fn a_probe_that_never_left_opens_the_circuit_again() {
-    let mut world = World::new(RemoteOptions {
+    let mut world = World::new(PoolOptions {
         connect_timeout: 1000 * MS,
         ..options()
     });
@@ -363,7 +365,7 @@ fn only_attempts_in_a_row_count_as_unreachable() {
 
 #[test]
 fn failing_answers_open_the_circuit_and_what_waits_is_refused() {
-    let (mut world, id) = World::proven(RemoteOptions {
+    let (mut world, id) = World::proven(PoolOptions {
         connections_max: 1,
         ..options()
     });
@@ -384,7 +386,7 @@ fn failing_answers_open_the_circuit_and_what_waits_is_refused() {
 
 #[test]
 fn requests_beyond_the_bound_are_refused() {
-    let mut world = World::new(RemoteOptions {
+    let mut world = World::new(PoolOptions {
         requests_max: 5,
         ..options()
     });
@@ -419,7 +421,7 @@ fn unreadable_answers_fail_one_request_and_end_the_connection() {
         "HTTP/1.1 101 Go\r\n\r\n",
         &long,
     ] {
-        let (mut world, id) = World::proven(RemoteOptions {
+        let (mut world, id) = World::proven(PoolOptions {
             circuit: CircuitOptions {
                 failures_max: 2,
                 ..options().circuit
@@ -480,41 +482,102 @@ fn idle_connections_end() {
 }
 
 #[test]
-fn remote_answers_are_the_embedded_ones() {
-    let bank = Bank::new(1000);
-    let texts: Vec<String> = (0..=13)
-        .map(|command| format!("1&{command}&17&1&2013-01-01&2013-02-01&500&a%26b&%C3%A9&x"))
-        .chain((0..=13).map(|command| format!("1&{command}&17")))
-        .collect();
-    let mut world = World::new(RemoteOptions {
-        text_max: 1000,
-        limits: AnswerLimits::default(),
-        ..options()
-    });
-    world.submit_texts(0, &texts, false, Time::NEVER);
-    let id = world.newest();
-    world.connected(id);
-    let bank_answer = |query: &str| {
-        let mut body = Vec::new();
-        bank.answer(query.as_bytes(), &mut body);
-        response(200, std::str::from_utf8(&body).unwrap())
-    };
-    while world.serve(id, 8, bank_answer) > 0 {}
-    assert_eq!(world.told.len(), texts.len());
+fn a_request_is_sent_again_so_often_and_no_more() {
+    for retries_max in [0, 1, 3] {
+        let (mut world, mut id) = World::proven(PoolOptions {
+            retries_max,
+            circuit: CircuitOptions {
+                failures_max: 100,
+                ..options().circuit
+            },
+            ..options()
+        });
+        world.submit(0..1, true);
+        for again in 0..=retries_max {
+            assert!(!world.is_told(0), "sent {again} times of {retries_max}");
+            assert_eq!(world.take(id, 9).len(), 1);
+            world.reset(id);
+            if again < retries_max {
+                id = world.newest();
+                world.connected(id);
+            }
+        }
+        world.assert_failed(0..1, LaneError::BackendFailed);
+        assert_eq!(world.backend.counts().retries, u64::from(retries_max));
+    }
+}
 
-    let mut embedded = EmbeddedBesim::new(Bank::new(1000));
-    let mut arena = Arena::default();
-    let mut requests: Vec<_> = texts
-        .iter()
-        .map(|text| BackendRequest {
-            lane: 0,
-            text: arena.push(text.as_bytes()),
-            answer: None,
-        })
-        .collect();
-    assert!(embedded.answer_into(&mut requests, &mut arena));
-    for (key, request) in (0..).zip(&requests) {
-        let answer = request.answer.map(|view| arena.get(view));
-        assert_eq!(Ok(answer.unwrap()), world.result(key).map(str::as_bytes));
+/// A wire that says `hello` and must be told `welcome` before it is asked anything.
+#[derive(Debug)]
+struct Polite(PlainWire);
+
+impl Wire for Polite {
+    type Reader = Reader;
+
+    fn greet(
+        &mut self,
+        _: &mut Reader,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Greeting, Unreadable> {
+        match input {
+            b"" => {
+                out.extend_from_slice(b"hello");
+                Ok(Greeting::More)
+            }
+            b"welcome" => Ok(Greeting::Done),
+            _ => Err(Unreadable),
+        }
+    }
+
+    fn encode<'a>(
+        &mut self,
+        call: &Call,
+        arguments: impl Iterator<Item = Argument<'a>>,
+        out: &mut Vec<u8>,
+    ) {
+        self.0.encode(call, arguments, out);
+    }
+
+    fn decode(
+        &mut self,
+        reader: &mut Reader,
+        input: &[u8],
+        columns: u16,
+        answers: &mut Answers,
+    ) -> Result<(usize, Option<Reply>), Unreadable> {
+        self.0.decode(reader, input, columns, answers)
+    }
+}
+
+#[test]
+fn nothing_is_asked_before_the_greeting_is_over() {
+    for (said, goes_on) in [(&b"welcome"[..], true), (b"go away", false)] {
+        let wire = Polite(PlainWire::new());
+        let mut port = FakePort::default();
+        let addresses = vec!["10.0.0.1:81".parse().unwrap()];
+        let mut pool = Pool::new(wire, "sim", addresses, options());
+        let mut requests = Requests::default();
+        assert!(requests.push(0, [Argument::Int(7)].into_iter()));
+        let batch = Batch {
+            call: &call(&["1&3&", ""], false),
+            requests: &requests,
+            keys: &[1],
+            deadline: Time::NEVER,
+        };
+        pool.submit(&mut port, batch, Time::ZERO);
+        let id = *port.connections.keys().next().unwrap();
+        pool.connected(&mut port, id, Time::ZERO);
+        assert_eq!(
+            std::mem::take(&mut port.connections.get_mut(&id).unwrap().sent),
+            b"hello"
+        );
+        pool.received(&mut port, id, said, Time::ZERO);
+        assert_eq!(pool.owns(id), goes_on);
+        let sent = port
+            .connections
+            .get(&id)
+            .map(|c| c.sent.starts_with(b"GET /besim?1&3&7 "));
+        assert_eq!(sent, goes_on.then_some(true));
     }
 }

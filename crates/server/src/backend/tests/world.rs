@@ -1,7 +1,12 @@
 //! A remote backend with its other side in the test's hands.
 
+use super::super::answers::{Answers, Told};
+use super::super::besim::BesimWire;
+use super::super::reader::{HttpAnswer, Reader};
 use super::super::*;
 use super::fake::FakePort;
+use rhythm_engine::cohort::{Argument, Cell};
+use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -9,31 +14,116 @@ use std::time::Duration;
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 /// A request's outcome and when it was told.
-pub(super) type Told = (Result<Vec<u8>, LaneError>, Time);
+pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
-    pub(super) backend: RemoteBesim,
+    pub(super) backend: Pool<PlainWire>,
     pub(super) port: FakePort,
     pub(super) now: Time,
-    pub(super) told: BTreeMap<u64, Told>,
+    pub(super) told: BTreeMap<u64, Outcome>,
     /// How often each query was carried out.
     pub(super) executed: BTreeMap<String, u32>,
 }
 
-pub(super) fn options() -> RemoteOptions {
-    RemoteOptions {
+/// Bytes of a request beside its query.
+const HEAD_BYTES: usize = "GET /besim? HTTP/1.1\r\nHost: sim:81\r\n\r\n".len();
+
+/// The wire of BeSim, but for the bodies of answers: each is one text.
+#[derive(Debug)]
+pub(super) struct PlainWire(BesimWire);
+
+const LIMITS: AnswerLimits = AnswerLimits {
+    head_max: 200,
+    body_max: 60,
+};
+
+impl PlainWire {
+    pub(super) fn new() -> PlainWire {
+        let url: BackendUrl = "http://sim:81/besim".parse().unwrap();
+        PlainWire(BesimWire::new(&url, LIMITS))
+    }
+}
+
+fn plain_reply(answer: &HttpAnswer<'_>, answers: &mut Answers) -> Reply {
+    answers.cell(Cell::Text(answer.body));
+    answers.end_row();
+    Reply {
+        outcome: match answer.status {
+            200..=299 => Ok(0),
+            _ => Err(LaneError::BackendFailed),
+        },
+        is_healthy: answer.status < 500,
+        goes_on: answer.keep_alive,
+    }
+}
+
+impl Wire for PlainWire {
+    type Reader = Reader;
+
+    fn encode<'a>(
+        &mut self,
+        call: &Call,
+        arguments: impl Iterator<Item = Argument<'a>>,
+        out: &mut Vec<u8>,
+    ) {
+        self.0.encode(call, arguments, out);
+    }
+
+    fn decode(
+        &mut self,
+        reader: &mut Reader,
+        input: &[u8],
+        _: u16,
+        answers: &mut Answers,
+    ) -> Result<(usize, Option<Reply>), Unreadable> {
+        let (used, answer) = reader.next(input, &LIMITS)?;
+        Ok((used, answer.map(|answer| plain_reply(&answer, answers))))
+    }
+
+    fn finish(&mut self, reader: &mut Reader, _: u16, answers: &mut Answers) -> Option<Reply> {
+        reader.finish().map(|answer| plain_reply(&answer, answers))
+    }
+}
+
+/// A call whose requests have these pieces around integers.
+pub(super) fn call(pieces: &[&str], idempotent: bool) -> Call {
+    Call {
+        backend: 0,
+        form: Form {
+            pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
+            arguments: vec![Type::Int; pieces.len() - 1],
+        },
+        columns: 1,
+        result: CallResult::Rows(0),
+        status: 1,
+        idempotent,
+    }
+}
+
+/// An answer's cells, its rows one behind the other.
+pub(super) fn cells(told: Told<'_>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for cell in told.rows().flatten() {
+        match cell {
+            Cell::Text(text) => all.extend_from_slice(text),
+            other => panic!("no text: {other:?}"),
+        }
+    }
+    all
+}
+
+pub(super) fn options() -> PoolOptions {
+    PoolOptions {
         connections_max: 2,
         depth_max: 8,
         requests_max: 100,
-        text_max: 40,
+        // A query of 40 bytes.
+        request_max: 40 + HEAD_BYTES,
+        retries_max: 1,
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
         idle_max: 50 * MS,
-        limits: AnswerLimits {
-            head_max: 200,
-            body_max: 60,
-        },
         circuit: CircuitOptions {
             failures_max: 3,
             cool_down: 40 * MS,
@@ -63,14 +153,13 @@ pub(super) fn answer_to(query: &str) -> String {
 }
 
 impl World {
-    pub(super) fn new(options: RemoteOptions) -> World {
-        let url: BackendUrl = "http://sim:81/besim".parse().unwrap();
+    pub(super) fn new(options: PoolOptions) -> World {
         let addresses = vec![
             "10.0.0.1:81".parse().unwrap(),
             "10.0.0.2:81".parse().unwrap(),
         ];
         World {
-            backend: RemoteBesim::new(&url, addresses, options),
+            backend: Pool::new(PlainWire::new(), "sim", addresses, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
@@ -79,7 +168,7 @@ impl World {
     }
 
     /// A world whose first connection is open and has answered key 1000.
-    pub(super) fn proven(options: RemoteOptions) -> (World, ConnectionId) {
+    pub(super) fn proven(options: PoolOptions) -> (World, ConnectionId) {
         let mut world = World::new(options);
         world.submit(1000..1001, false);
         let id = world.newest();
@@ -100,10 +189,22 @@ impl World {
         idempotent: bool,
         deadline: Time,
     ) {
-        let texts: Vec<_> = keys.clone().map(|key| format!("1&3&{key}")).collect();
-        self.submit_texts(keys.start, &texts, idempotent, deadline);
+        let mut requests = Requests::default();
+        for key in keys.clone() {
+            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+        }
+        let keys: Vec<u64> = keys.collect();
+        let batch = Batch {
+            call: &call(&["1&3&", ""], idempotent),
+            requests: &requests,
+            keys: &keys,
+            deadline,
+        };
+        self.backend.submit(&mut self.port, batch, self.now);
+        self.poll();
     }
 
+    /// Asks each of these texts.
     pub(super) fn submit_texts(
         &mut self,
         first: u64,
@@ -111,28 +212,24 @@ impl World {
         idempotent: bool,
         deadline: Time,
     ) {
-        let mut arena = Arena::default();
-        let asks: Vec<_> = (first..)
-            .zip(texts)
-            .map(|(key, text)| Ask {
-                key,
-                text: arena.push(text.as_bytes()),
-            })
-            .collect();
-        let batch = Batch {
-            asks: &asks,
-            arena: &arena,
-            idempotent,
-            deadline,
-        };
-        self.backend.submit(&mut self.port, batch, self.now);
+        for (key, text) in (first..).zip(texts) {
+            let mut requests = Requests::default();
+            assert!(requests.push(0, std::iter::empty()));
+            let batch = Batch {
+                call: &call(&[text], idempotent),
+                requests: &requests,
+                keys: &[key],
+                deadline,
+            };
+            self.backend.submit(&mut self.port, batch, self.now);
+        }
         self.poll();
     }
 
     pub(super) fn poll(&mut self) {
         let World { told, now, .. } = self;
         self.backend.poll(&mut |key, answer| {
-            let before = told.insert(key, (answer.map(<[u8]>::to_vec), *now));
+            let before = told.insert(key, (answer.map(cells), *now));
             assert_eq!(before, None, "{key} is told of twice");
         });
     }

@@ -1,59 +1,66 @@
-//! BeSim on another machine: HTTP/1.1 over a few connections that are kept open.
+//! A pool: a backend on another machine, reached over a few connections that are kept open.
 //!
 //! ```text
 //!    submit --> waiting --> pipes (opening, open) --> answers --> poll
 //!                  ^            |                        ^
-//!                  |  sent once |  connection lost       |
+//!                  |  sent again|  connection lost       |
 //!                  +------------+------------------------+
-//!                                  not safe to repeat, too late, or sent twice
+//!                                  not safe to repeat, too late, or sent too often
 //! ```
 //!
-//! A request `1&3&17` is `GET /path?1&3&17`. Waiting requests fill the open pipes, the emptiest
-//! first, each up to a depth; all that one pipe gets leaves in one send. Connections are opened
-//! when requests wait that no pipe has room for, and closed after a time without any. A request
-//! moves along the arrows as a value with one owner, which is why each is told of exactly once.
+//! What is said over a connection is the [`Wire`]'s business. Waiting requests fill the open pipes,
+//! the emptiest first, each up to a depth; all that one pipe gets leaves in one send. Connections
+//! are opened when requests wait that no pipe has room for, and closed after a time without any. A
+//! request moves along the arrows as a value with one owner, which is why each is told of exactly
+//! once.
 //!
 //! What happens when things go wrong:
 //!
 //! - *No answer in time*: `BackendTimeout`. Answers come in order, so the one that is late holds up
 //!   those behind it, and its connection is dropped.
-//! - *The connection is lost*: the requests in it are sent again, once, where that is safe: where
-//!   they are idempotent, or were not sent to their last byte, so that the other side cannot have
-//!   begun with them (RFC 9110, section 9.2.2). The others fail with `BackendFailed`.
-//! - *The other side said `Connection: close`*: it carries out nothing that came after the request
-//!   it answered so (RFC 9112, section 9.6); those are sent again.
+//! - *The connection is lost*: the requests in it are sent again, up to `retries_max` times, where
+//!   that is safe: where they are idempotent, or were not sent to their last byte, so that the
+//!   other side cannot have begun with them (RFC 9110, section 9.2.2). The others fail with
+//!   `BackendFailed`.
+//! - *The other side said that it ends the connection* (HTTP's `Connection: close`): it carries out
+//!   nothing that came after the request it answered so (RFC 9112, section 9.6); those are sent
+//!   again.
 //! - *No connection can be opened*: every address is tried, and at least two attempts made; then
 //!   all that wait fail.
-//! - *A status other than 2xx*: `BackendFailed`, and not repeated: the other side has decided.
+//! - *The backend refuses a request* (HTTP's status other than 2xx): `BackendFailed`, and not
+//!   repeated: the other side has decided.
 //! - *An answer that is malformed or too long*: `BadAnswer`; the connection is dropped.
 //!
-//! Lost connections, time-outs, malformed answers and statuses from 500 on count as failures with
-//! the circuit breaker, each once however many requests it meets. While the circuit is open,
-//! requests are refused, and so are those beyond the bound of requests under way.
+//! Lost connections, time-outs, malformed answers and those that say the backend is not in order
+//! (HTTP's statuses from 500 on) count as failures with the circuit breaker, each once however many
+//! requests it meets. While the circuit is open, requests are refused, and so are those beyond the
+//! bound of requests under way.
 
 use super::answers::Answers;
 use super::circuit::{Circuit, CircuitOptions};
-use super::pipe::{Call, Encoder, Phase, Pipe};
-use super::reader::{Answer, AnswerLimits, Unreadable};
-use super::url::BackendUrl;
+use super::pipe::{Phase, Pipe, Sending};
+use super::wire::{Greeting, Reply, Unreadable, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_engine::cohort::LaneError;
+use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How a remote backend is used. The limits are a worker's, not the process's.
+/// How a pool is used. The limits are a worker's, not the process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteOptions {
+pub struct PoolOptions {
     /// Most connections at a time; 0 is taken as 1.
     pub connections_max: usize,
     /// Most requests under way on a connection; 0 is taken as 1, which is not to pipeline.
     pub depth_max: usize,
     /// Most requests taken over and not yet answered; beyond, they are refused.
     pub requests_max: usize,
-    /// Most bytes of a request's text.
-    pub text_max: usize,
+    /// Most bytes of a request as it is sent.
+    pub request_max: usize,
+    /// How often a request is sent again after a lost connection, where that is safe.
+    pub retries_max: u32,
     /// How long a request may take, its waiting and repetition included.
     pub timeout: Duration,
     /// How long opening a connection may take.
@@ -61,24 +68,34 @@ pub struct RemoteOptions {
     /// How long a connection is kept without requests. Less than the other side keeps it, so that
     /// no request meets a connection that is just being closed.
     pub idle_max: Duration,
-    /// What an answer may have.
-    pub limits: AnswerLimits,
     /// When a failing backend is left alone.
     pub circuit: CircuitOptions,
 }
 
-impl Default for RemoteOptions {
-    fn default() -> RemoteOptions {
-        RemoteOptions {
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions {
             connections_max: 4,
             depth_max: 128,
             requests_max: 1 << 16,
-            text_max: 8 * 1024,
+            request_max: 16 * 1024,
+            retries_max: 1,
             timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
             idle_max: Duration::from_secs(4),
-            limits: AnswerLimits::default(),
             circuit: CircuitOptions::default(),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// What a backend's table in service.toml says, and for the rest the defaults.
+    pub fn of(config: &BackendConfig) -> PoolOptions {
+        PoolOptions {
+            connections_max: config.pool.connections_max as usize,
+            retries_max: config.pool.retries,
+            timeout: config.pool.timeout,
+            ..PoolOptions::default()
         }
     }
 }
@@ -86,8 +103,8 @@ impl Default for RemoteOptions {
 /// How long no other connection is opened after one could not be, while some stand.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Texts' memory that is kept for later requests, in texts.
-const SPARE_TEXTS_MAX: usize = 1 << 14;
+/// Memory that is kept for later requests, in requests.
+const SPARE_MAX: usize = 1 << 14;
 
 /// Why a pipe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,16 +117,16 @@ enum Loss {
     Announced,
 }
 
-/// The Banking workload's backend, over HTTP.
+/// A backend that is reached over connections. See the module's text.
 #[derive(Debug)]
-pub struct RemoteBesim {
-    options: RemoteOptions,
+pub struct Pool<W: Wire> {
+    wire: W,
+    options: PoolOptions,
     peers: Vec<Peer>,
     /// The one to connect to next.
     peer_next: usize,
-    encoder: Encoder,
-    waiting: VecDeque<Call>,
-    pipes: Vec<Pipe>,
+    waiting: VecDeque<Sending>,
+    pipes: Vec<Pipe<W::Reader>>,
     circuit: Circuit,
     /// Connections that could not be opened, in a row.
     connect_failures: usize,
@@ -127,7 +144,7 @@ struct Done {
     counts: BackendCounts,
     /// Requests taken over and not yet told of.
     under_way: usize,
-    /// Memory for texts.
+    /// Memory for requests.
     spare: Vec<Vec<u8>>,
 }
 
@@ -139,43 +156,35 @@ impl Done {
     }
 
     /// The end of a request that was answered, well or not.
-    fn tell_answer(&mut self, call: Call, answer: &Answer<'_>, circuit: &mut Circuit, now: Time) {
-        match answer.status {
-            500.. => circuit.failed(now),
-            _ => circuit.succeeded(),
+    fn tell_reply(&mut self, call: Sending, reply: &Reply, circuit: &mut Circuit, now: Time) {
+        match reply.is_healthy {
+            true => circuit.succeeded(),
+            false => circuit.failed(now),
         }
-        let body = match answer.status {
-            200..=299 => Ok(answer.body),
-            _ => Err(LaneError::BackendFailed),
-        };
-        self.tell(call, body);
+        self.tell(call, reply.outcome);
     }
 
     /// The end of a request: the one place where one is told of.
-    fn tell(&mut self, call: Call, answer: Result<&[u8], LaneError>) {
+    fn tell(&mut self, call: Sending, answer: Result<i64, LaneError>) {
         self.under_way -= 1;
         self.counts.failures += u64::from(answer.is_err());
         self.answers.push(call.key, answer);
-        if self.spare.len() < SPARE_TEXTS_MAX {
-            self.spare.push(call.text);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(call.bytes);
         }
     }
 }
 
-impl RemoteBesim {
-    /// A backend at these addresses, which are what `url`'s host was resolved to and are used in
-    /// turn. Without an address every request fails.
-    pub fn new(
-        url: &BackendUrl,
-        addresses: Vec<SocketAddr>,
-        options: RemoteOptions,
-    ) -> RemoteBesim {
-        let peer = |address| Peer::tcp(url.host.as_str(), address);
-        RemoteBesim {
+impl<W: Wire> Pool<W> {
+    /// A backend at these addresses of a host, which are used in turn. Without an address every
+    /// request fails.
+    pub fn new(wire: W, host: &str, addresses: Vec<SocketAddr>, options: PoolOptions) -> Pool<W> {
+        let peer = |address| Peer::tcp(host, address);
+        Pool {
+            wire,
             options,
             peers: addresses.into_iter().map(peer).collect(),
             peer_next: 0,
-            encoder: Encoder::new(&url.authority, &url.path),
             waiting: VecDeque::new(),
             pipes: Vec::new(),
             circuit: Circuit::new(options.circuit),
@@ -212,7 +221,7 @@ impl RemoteBesim {
             while pipe.room(depth) > 0
                 && let Some(call) = self.waiting.pop_front()
             {
-                pipe.requests.put(call, &mut self.encoder);
+                pipe.requests.put(call);
             }
             if !pipe.flush(port) {
                 self.lose(port, at, Loss::Broken, now);
@@ -292,9 +301,10 @@ impl RemoteBesim {
             let again = match loss {
                 // Not counted: each announced end comes with an answer, so there is progress.
                 Loss::Announced => true,
-                _ if call.retried || delivered && !call.idempotent => false,
+                _ if call.retries >= self.options.retries_max => false,
+                _ if delivered && !call.idempotent => false,
                 _ => {
-                    call.retried = true;
+                    call.retries += 1;
                     true
                 }
             };
@@ -311,7 +321,8 @@ impl RemoteBesim {
 
     /// Takes the answers out of what came in, and says how the pipe ended if it did.
     fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
-        let RemoteBesim {
+        let Pool {
+            wire,
             pipes,
             circuit,
             done,
@@ -326,17 +337,22 @@ impl RemoteBesim {
             ..
         } = &mut pipes[at];
         loop {
-            let (used, answer) = match reader.next(input, &options.limits) {
-                Ok((used, Some(answer))) => (used, answer),
+            let columns = requests.columns_next();
+            let (used, reply) = match wire.decode(reader, input, columns, &mut done.answers) {
+                Ok((used, Some(reply))) => (used, reply),
                 Ok((_, None)) => return None,
-                Err(Unreadable) => return Some(Loss::Unreadable),
+                Err(Unreadable) => {
+                    done.answers.discard();
+                    return Some(Loss::Unreadable);
+                }
             };
             let Some(call) = requests.take_answered() else {
                 // Nobody asked.
+                done.answers.discard();
                 return Some(Loss::Broken);
             };
-            done.tell_answer(call, &answer, circuit, now);
-            if !answer.keep_alive {
+            done.tell_reply(call, &reply, circuit, now);
+            if !reply.goes_on {
                 return Some(Loss::Announced);
             }
             *proven = true;
@@ -345,6 +361,37 @@ impl RemoteBesim {
             };
             input = &input[used..];
         }
+    }
+
+    /// Goes on with opening a connection. `Err`: it cannot be used.
+    fn greet(&mut self, at: usize, input: &[u8], port: &mut dyn Port, now: Time) -> Result<(), ()> {
+        let pipe = &mut self.pipes[at];
+        let mut out = Vec::new();
+        let greeting = self.wire.greet(&mut pipe.reader, input, &mut out);
+        let greeting = greeting.map_err(|Unreadable| ())?;
+        pipe.requests.put_greeting(&out);
+        if greeting == Greeting::Done {
+            self.connect_failures = 0;
+            pipe.phase = Phase::Open {
+                idle_until: now + self.options.idle_max,
+            };
+        }
+        pipe.flush(port).then_some(()).ok_or(())
+    }
+
+    /// Ends a connection, whether it is in use already or not.
+    fn lose_or_drop(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
+        match self.pipes[at].is_open() {
+            true => self.lose(port, at, loss, now),
+            false => self.drop_opening(port, at, now),
+        }
+    }
+
+    /// A connection ended before it could be used.
+    fn drop_opening(&mut self, port: &mut dyn Port, at: usize, now: Time) {
+        let pipe = self.pipes.swap_remove(at);
+        port.abort(pipe.connection);
+        self.connect_failed(now);
     }
 
     /// Gives up what is late: waiting requests, and pipes with such requests.
@@ -363,7 +410,8 @@ impl RemoteBesim {
         if late {
             self.circuit.failed(now);
         }
-        let is_late = |pipe: &Pipe| pipe.requests.calls().any(|call| call.deadline <= now);
+        let is_late =
+            |pipe: &Pipe<W::Reader>| pipe.requests.calls().any(|call| call.deadline <= now);
         while let Some(at) = self.pipes.iter().position(is_late) {
             self.lose(port, at, Loss::Broken, now);
         }
@@ -376,29 +424,30 @@ impl RemoteBesim {
     }
 }
 
-impl Backend for RemoteBesim {
+impl<W: Wire> Backend for Pool<W> {
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
-        for ask in batch.asks {
-            let given = batch.arena.get(ask.text);
-            let mut text = self.done.spare.pop().unwrap_or_default();
-            text.clear();
-            let refusal = if given.len() > self.options.text_max {
+        for (request, key) in batch.keys.iter().enumerate() {
+            let mut bytes = self.done.spare.pop().unwrap_or_default();
+            bytes.clear();
+            let arguments = batch.requests.arguments(request);
+            self.wire.encode(batch.call, arguments, &mut bytes);
+            let refusal = if bytes.len() > self.options.request_max {
                 Some(LaneError::TooLarge)
             } else if deadline <= now {
                 Some(LaneError::BackendTimeout)
             } else if self.done.under_way >= self.options.requests_max || !self.circuit.admit(now) {
                 Some(LaneError::BackendRefused)
             } else {
-                text.extend_from_slice(given);
                 None
             };
-            let call = Call {
-                key: ask.key,
-                text,
+            let call = Sending {
+                key: *key,
+                bytes,
+                columns: batch.call.columns,
                 deadline,
-                idempotent: batch.idempotent,
-                retried: false,
+                idempotent: batch.call.idempotent,
+                retries: 0,
             };
             self.done.take_over();
             match refusal {
@@ -422,17 +471,20 @@ impl Backend for RemoteBesim {
 
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
         if let Some(at) = self.find(connection) {
-            self.connect_failures = 0;
-            self.pipes[at].phase = Phase::Open {
-                idle_until: now + self.options.idle_max,
-            };
+            if self.greet(at, b"", port, now).is_err() {
+                self.lose_or_drop(port, at, Loss::Broken, now);
+            }
             self.pump(port, now);
         }
     }
 
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
         if let Some(at) = self.find(connection) {
-            if let Some(loss) = self.read(at, bytes, now) {
+            if !self.pipes[at].is_open() {
+                if self.greet(at, bytes, port, now).is_err() {
+                    self.lose_or_drop(port, at, Loss::Unreadable, now);
+                }
+            } else if let Some(loss) = self.read(at, bytes, now) {
                 self.lose(port, at, loss, now);
             }
             self.pump(port, now);
@@ -445,18 +497,22 @@ impl Backend for RemoteBesim {
         };
         let pipe = &mut self.pipes[at];
         if !pipe.is_open() {
-            self.pipes.swap_remove(at);
-            port.abort(connection);
-            self.connect_failed(now);
+            self.drop_opening(port, at, now);
         } else {
             // What ends with the connection is complete now.
             let mut loss = Loss::Broken;
+            let columns = pipe.requests.columns_next();
+            let answers = &mut self.done.answers;
             if how == Ended::PeerFinished
-                && let Some(answer) = pipe.reader.finish()
-                && let Some(call) = pipe.requests.take_answered()
+                && let Some(reply) = self.wire.finish(&mut pipe.reader, columns, answers)
             {
-                self.done.tell_answer(call, &answer, &mut self.circuit, now);
-                loss = Loss::Announced;
+                match pipe.requests.take_answered() {
+                    None => answers.discard(),
+                    Some(call) => {
+                        self.done.tell_reply(call, &reply, &mut self.circuit, now);
+                        loss = Loss::Announced;
+                    }
+                }
             }
             self.lose(port, at, loss, now);
         }
@@ -467,7 +523,7 @@ impl Backend for RemoteBesim {
         if let Some(at) = self.find(connection) {
             self.pipes[at].requests.unblock();
             if !self.pipes[at].flush(port) {
-                self.lose(port, at, Loss::Broken, now);
+                self.lose_or_drop(port, at, Loss::Broken, now);
             }
             self.pump(port, now);
         }

@@ -1,0 +1,220 @@
+//! The text form of requests, which a device gives that knows only texts, and BeSim reads.
+//!
+//! A [`Form`] says what stands around the arguments of a call's requests: `1&3&{{ session.userid }}`
+//! has the pieces `1&3&` and, empty, what follows the last argument. The text form of a request is
+//! the pieces and between them the arguments, percent-encoded (RFC 3986, section 2.1). Between two
+//! arguments stands a byte that no encoded one holds, so that a request can be read back.
+
+use super::requests::{Argument, Requests};
+use super::text;
+use crate::program::{Form, Type};
+use rhythm_protocol::http::uri;
+
+/// Is this byte one that encoded arguments are made of?
+fn is_held(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)
+}
+
+/// Where in a piece the first byte is that no encoded argument holds, and which.
+fn separator(piece: &[u8]) -> Option<(usize, u8)> {
+    let mut bytes = piece.iter().copied().enumerate();
+    bytes.find(|(_, byte)| !is_held(*byte))
+}
+
+impl Form {
+    /// The form of requests that are their arguments and nothing else, separated by `&`.
+    pub fn plain(arguments: &[Type]) -> Form {
+        let count = arguments.len();
+        let piece = |i: usize| if i == 0 || i == count { "" } else { "&" };
+        Form {
+            pieces: (0..=count).map(|i| piece(i).as_bytes().into()).collect(),
+            arguments: arguments.to_vec(),
+        }
+    }
+
+    /// Whether a piece keeps the argument before it and the one behind it apart.
+    pub fn separates(piece: &[u8]) -> bool {
+        separator(piece).is_some()
+    }
+
+    /// Appends the text form of a request with these arguments.
+    pub fn write<'a>(&self, arguments: impl Iterator<Item = Argument<'a>>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.pieces[0]);
+        for (argument, piece) in arguments.zip(&self.pieces[1..]) {
+            match argument {
+                Argument::Text(text) => uri::encode(text, out),
+                Argument::Int(value) => text::print_int(value, out),
+                Argument::Float(value) => text::print_float(value, out),
+                Argument::Bool(value) => out.extend_from_slice(text::print_bool(value)),
+            }
+            out.extend_from_slice(piece);
+        }
+    }
+
+    /// Reads a request's arguments from its text form; texts are decoded into `texts`, each with
+    /// its place in it. `None` where the text is of another form.
+    fn read(&self, request: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
+        let mut rest = request.strip_prefix(&*self.pieces[0])?;
+        let mut arguments = Vec::with_capacity(self.arguments.len());
+        for (kind, index) in self.arguments.iter().zip(1..) {
+            let piece = &self.pieces[index];
+            let end = if index == self.arguments.len() {
+                rest.len().checked_sub(piece.len())?
+            } else {
+                let (before, byte) = separator(piece)?;
+                memchr::memchr(byte, rest)?.checked_sub(before)?
+            };
+            let (argument, behind) = rest.split_at(end);
+            rest = behind.strip_prefix(&**piece)?;
+            arguments.push(read_argument(*kind, argument, texts)?);
+        }
+        rest.is_empty().then_some(arguments)
+    }
+
+    /// What a lane is charged for asking with these arguments, in bytes of text: each argument as
+    /// it is encoded, and the whole as it is put together and as it is asked. That is what a device
+    /// makes that knows only texts, and every executor has the same limits.
+    pub(crate) fn charge<'a>(&self, arguments: impl Iterator<Item = Argument<'a>>) -> usize {
+        let mut printed = Vec::new();
+        let mut encoded = 0;
+        for argument in arguments {
+            encoded += match argument {
+                Argument::Text(text) => {
+                    let kept = |byte: &&u8| is_held(**byte) && **byte != b'%';
+                    text.len() * 3 - 2 * text.iter().filter(kept).count()
+                }
+                Argument::Int(value) => itoa::Buffer::new().format(value).len(),
+                Argument::Float(value) => {
+                    printed.clear();
+                    text::print_float(value, &mut printed);
+                    printed.len()
+                }
+                Argument::Bool(value) => text::print_bool(value).len(),
+            };
+        }
+        let pieces = || self.pieces.iter().filter(|piece| !piece.is_empty());
+        let whole = encoded + pieces().map(|piece| piece.len()).sum::<usize>();
+        // One part alone need not be put together.
+        let is_joined = self.arguments.len() + pieces().count() > 1;
+        encoded + if is_joined { 2 * whole } else { whole }
+    }
+}
+
+impl Requests {
+    /// Appends a request that is given in its text form. False: it is of another form, or there is
+    /// no room for its texts; nothing was appended.
+    #[must_use]
+    pub fn push_text(&mut self, lane: u32, form: &Form, text: &[u8]) -> bool {
+        let mut texts = Vec::new();
+        let Some(arguments) = form.read(text, &mut texts) else {
+            return false;
+        };
+        let arguments = arguments.iter().map(|argument| match argument {
+            ReadArgument::Text(range) => Argument::Text(&texts[range.clone()]),
+            ReadArgument::Int(value) => Argument::Int(*value),
+            ReadArgument::Float(value) => Argument::Float(*value),
+            ReadArgument::Bool(value) => Argument::Bool(*value),
+        });
+        self.push(lane, arguments)
+    }
+}
+
+/// An argument read from a text.
+#[derive(Clone, Debug, PartialEq)]
+enum ReadArgument {
+    /// Where it is among the texts decoded.
+    Text(std::ops::Range<usize>),
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+fn read_argument(kind: Type, encoded: &[u8], texts: &mut Vec<u8>) -> Option<ReadArgument> {
+    let text = std::str::from_utf8(encoded).ok()?;
+    Some(match kind {
+        Type::Text => {
+            let start = texts.len();
+            uri::decode_bytes(encoded, texts).ok()?;
+            std::str::from_utf8(&texts[start..]).ok()?;
+            ReadArgument::Text(start..texts.len())
+        }
+        Type::Int => ReadArgument::Int(text.parse().ok()?),
+        Type::Float => ReadArgument::Float(text.parse().ok()?),
+        Type::Bool => ReadArgument::Bool(encoded == text::print_bool(true)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn form(pieces: &[&str], arguments: &[Type]) -> Form {
+        Form {
+            pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
+            arguments: arguments.to_vec(),
+        }
+    }
+
+    fn written(form: &Form, arguments: &[Argument<'_>]) -> Vec<u8> {
+        let mut text = Vec::new();
+        form.write(arguments.iter().copied(), &mut text);
+        text
+    }
+
+    #[test]
+    fn a_request_as_text() {
+        let form = form(&["1&3&", "&x=", ""], &[Type::Int, Type::Text]);
+        let arguments = [Argument::Int(-7), Argument::Text("a&\u{e9} %".as_bytes())];
+        assert_eq!(written(&form, &arguments), b"1&3&-7&x=a%26%C3%A9%20%25");
+        // Encoded 2 + 16 bytes; put together, and asked, with 7 more.
+        assert_eq!(form.charge(arguments.iter().copied()), 18 + 2 * 25);
+        for other in [
+            "1&4&1&x=",
+            "1&3&",
+            "1&3&1&x",
+            "1&3&x&x=1",
+            "1&3&1&y=2",
+            "1&3&1&x=%4",
+        ] {
+            assert_eq!(
+                form.read(other.as_bytes(), &mut Vec::new()),
+                None,
+                "{other}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            one in any::<String>(),
+            two in any::<i64>(),
+            three in any::<f64>(),
+            four in any::<bool>(),
+            pieces in proptest::collection::vec("[a-z%]{0,3}[& =/]{1,2}[a-z%.]{0,3}", 3),
+            ends in ("[a-z&%]{0,5}", "[a-z&%]{0,5}"),
+        ) {
+            let pieces = [&ends.0, &pieces[0], &pieces[1], &pieces[2], &ends.1];
+            let form = form(
+                &pieces.map(String::as_str),
+                &[Type::Text, Type::Int, Type::Float, Type::Bool],
+            );
+            let arguments = [
+                Argument::Text(one.as_bytes()),
+                Argument::Int(two),
+                Argument::Float(three),
+                Argument::Bool(four),
+            ];
+            let mut texts = b"before".to_vec();
+            let read = form.read(&written(&form, &arguments), &mut texts);
+            let text = ReadArgument::Text(6..texts.len());
+            prop_assert_eq!(&texts[6..], one.as_bytes());
+            let others = [ReadArgument::Int(two), ReadArgument::Float(three), ReadArgument::Bool(four)];
+            prop_assert_eq!(read, Some([vec![text], others.to_vec()].concat()));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the compiler must know of the kinds of backends that there are: the keys of their tables in
+//! service.toml, and of the calls of pages. The backends themselves are the server's.
+
+use crate::diagnostic::Severity;
+use crate::program::Form;
+use crate::settings::{BackendConfig, Setting};
+
+/// What the compiler must know of a kind of backend.
+#[derive(Clone, Debug)]
+pub struct BackendKind {
+    /// What `kind = "..."` of service.toml says.
+    pub name: &'static str,
+    /// Keys of its own in its table of service.toml, beside those that all have.
+    pub keys: &'static [BackendKey],
+    /// The key of a page's call whose template says what is asked: its outputs are the arguments.
+    pub call_key: &'static str,
+    /// Tells what is wrong with a call of this form.
+    pub check: fn(&Form) -> Option<CallMistake>,
+}
+
+/// A key of a kind's own.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendKey {
+    /// The key.
+    pub name: &'static str,
+    /// Its value where it is absent, by which its type is known, too.
+    pub default: Setting<&'static str>,
+    /// Whether it may have this value.
+    pub check: fn(&Setting) -> bool,
+    /// What is told whoever wrote something else.
+    pub wrong: &'static str,
+    /// What it may be, likewise.
+    pub hint: &'static str,
+}
+
+/// What is wrong with a page's call, for its author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallMistake {
+    /// Whether the page is refused.
+    pub severity: Severity,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+/// The kinds, and the backends of a service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds<'k> {
+    pub(crate) kinds: &'k [BackendKind],
+    pub(crate) backends: &'k [BackendConfig],
+}
+
+impl<'k> Kinds<'k> {
+    /// The kind of a backend.
+    pub(crate) fn of(&self, backend: &str) -> Option<&'k BackendKind> {
+        let config = self.backends.iter().find(|config| config.name == backend)?;
+        self.kinds.iter().find(|kind| kind.name == config.kind)
+    }
+}

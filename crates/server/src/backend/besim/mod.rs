@@ -1,0 +1,88 @@
+//! BeSim, the backend simulator of the Banking workload: in this process, or over HTTP.
+
+mod embedded;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use embedded::EmbeddedBesim;
+pub use wire::BesimWire;
+
+use super::kind::{Kind, addresses};
+use super::{AnswerLimits, Backend, BackendUrl, InProcess, Pool, PoolOptions};
+use rhythm_besim::Bank;
+use rhythm_engine::diagnostic::Severity;
+use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
+use rhythm_engine::program::Form;
+use rhythm_engine::settings::{BackendConfig, Setting};
+
+/// What `url` says of a backend in this process.
+const EMBEDDED: &str = "embedded";
+
+/// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
+pub(super) const KIND: Kind = Kind {
+    declaration: BackendKind {
+        name: "besim",
+        call_key: "request",
+        keys: &[
+            BackendKey {
+                name: "url",
+                default: Setting::Text(EMBEDDED),
+                check: check_url,
+                wrong: "this is no address of a backend",
+                hint: "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"",
+            },
+            BackendKey {
+                name: "users",
+                default: Setting::Int(100_000),
+                check: check_users,
+                wrong: "`users` must be from 1 to 1073741824",
+                hint: "",
+            },
+        ],
+        check,
+    },
+    open,
+};
+
+fn check_url(url: &Setting) -> bool {
+    let url = url.text();
+    url == EMBEDDED || url.starts_with("http://")
+}
+
+fn check_users(users: &Setting) -> bool {
+    (1..=1 << 30).contains(&users.int())
+}
+
+/// A request without workload and command is one that BeSim only refuses.
+fn check(form: &Form) -> Option<CallMistake> {
+    let command = form.pieces[0].strip_prefix(b"1&");
+    let is_sound = match command {
+        Some([]) => !form.arguments.is_empty(),
+        Some([first, ..]) => first.is_ascii_digit(),
+        None => false,
+    };
+    (!is_sound).then(|| CallMistake {
+        severity: Severity::Warning,
+        message: "BeSim refuses all requests of this form".to_owned(),
+        hint: "`1&`, a command's number, and its arguments: \"1&3&{{ session.userid }}\""
+            .to_owned(),
+    })
+}
+
+fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
+    let url = config.text("url");
+    if url == EMBEDDED {
+        let users = u32::try_from(config.int("users")).unwrap_or(u32::MAX);
+        return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
+    }
+    let url: BackendUrl = url.parse().map_err(|why| format!("{url}: {why}"))?;
+    let addresses = addresses(&url.host, url.port)?;
+    let wire = BesimWire::new(&url, AnswerLimits::default());
+    Ok(Box::new(Pool::new(
+        wire,
+        &url.host,
+        addresses,
+        PoolOptions::of(config),
+    )))
+}

@@ -1,0 +1,239 @@
+//! BeSim embedded and over its wire: the same cells.
+
+use super::*;
+use crate::backend::Embedded;
+use crate::backend::answers::Answers;
+use crate::backend::wire::Wire;
+use proptest::prelude::*;
+use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
+use rhythm_engine::program::{
+    Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
+};
+use rhythm_protocol::besim;
+
+/// A page that asks with this form for rows of so many columns.
+fn page(form: Form, columns: u16) -> PageProgram {
+    let columns_of = (0..columns)
+        .map(|at| (format!("c{at}"), Type::Text))
+        .collect();
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind,
+    };
+    PageProgram {
+        name: "asks".to_owned(),
+        routes: vec![],
+        session: SessionUse::None,
+        session_fields: None,
+        content_type: "text/html".to_owned(),
+        params: vec![],
+        list_params: vec![],
+        fields: vec![
+            field("rows", FieldType::List(columns_of)),
+            field("rows.status", FieldType::Scalar(Type::Int)),
+        ],
+        calls: vec![Call {
+            backend: 0,
+            form,
+            columns,
+            result: CallResult::Rows(0),
+            status: 1,
+            idempotent: true,
+        }],
+        stages: vec![
+            StageProgram {
+                call: Some(0),
+                ..StageProgram::default()
+            },
+            StageProgram::default(),
+        ],
+        texts: vec![],
+        tables: vec![],
+        header_names: vec![],
+    }
+}
+
+fn form(pieces: &[&str], arguments: &[Argument<'_>]) -> Form {
+    let kind = |argument: &Argument<'_>| match argument {
+        Argument::Text(_) => Type::Text,
+        Argument::Int(_) => Type::Int,
+        Argument::Float(_) => Type::Float,
+        Argument::Bool(_) => Type::Bool,
+    };
+    Form {
+        pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
+        arguments: arguments.iter().map(kind).collect(),
+    }
+}
+
+/// What a lane has after its request: its state, the status and its rows.
+type Got = (LaneState, i64, Vec<Vec<Vec<u8>>>);
+
+fn ask(program: &PageProgram, arguments: &[Argument<'_>], backend: &mut dyn Embedded) -> Got {
+    let mut cohort = Cohort::default();
+    cohort.reset(program);
+    let lane = cohort.push_lane();
+    cohort.stage = 1;
+    assert!(cohort.requests.push(0, arguments.iter().copied()));
+    let (requests, mut rows) = cohort.exchange(program);
+    backend.answer(requests, &mut rows);
+    cohort.settle(program);
+    let list = cohort.fields[0].list();
+    let span = list.spans[lane];
+    let text = |column: &Column, item: u32| {
+        let view = column.texts()[item as usize];
+        cohort.arena.get(view).to_vec()
+    };
+    let row = |item| {
+        list.columns
+            .iter()
+            .map(|column| text(column, item))
+            .collect()
+    };
+    let rows = (span.start..span.start + span.length).map(row).collect();
+    (cohort.lanes[lane], cohort.fields[1].ints()[lane], rows)
+}
+
+/// The wire, with the bank at its other end.
+struct Remote(BesimWire, Bank);
+
+impl Embedded for Remote {
+    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+        let Remote(wire, bank) = self;
+        for request in 0..requests.len() {
+            let call = rows.call().clone();
+            let mut sent = Vec::new();
+            wire.encode(&call, requests.arguments(request), &mut sent);
+            let target = sent.strip_prefix(b"GET /besim?").expect("a request");
+            let end = target.windows(9).position(|w| w == b" HTTP/1.1");
+            let mut body = Vec::new();
+            bank.answer(&target[..end.expect("a request")], &mut body);
+            let mut received =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+            received.extend_from_slice(&body);
+            let mut answers = Answers::default();
+            let mut reader = Default::default();
+            let read = wire.decode(&mut reader, &received, call.columns, &mut answers);
+            let reply = read.expect("a response").1.expect("a whole one");
+            answers.push(0, reply.outcome);
+            answers.tell(&mut |_, told| match told {
+                Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
+                Err(error) => rows.fail(request, error),
+            });
+        }
+    }
+}
+
+fn both(program: &PageProgram, arguments: &[Argument<'_>]) -> [Got; 2] {
+    let url: BackendUrl = "http://sim/besim".parse().unwrap();
+    let wire = BesimWire::new(&url, AnswerLimits::default());
+    let embedded = ask(program, arguments, &mut EmbeddedBesim::new(Bank::new(100)));
+    [
+        embedded,
+        ask(program, arguments, &mut Remote(wire, Bank::new(100))),
+    ]
+}
+
+/// Columns of a command's answers.
+const COLUMNS: [u16; 14] = [0, 1, 3, 7, 3, 3, 1, 1, 3, 6, 1, 1, 2, 1];
+
+#[test]
+fn every_command_answers_rows() {
+    let account = Bank::new(100).accounts(7).next().unwrap().number as i64;
+    let good: [(usize, Vec<Argument<'_>>); 4] = [
+        (3, vec![Argument::Int(7)]),
+        (9, vec![Argument::Int(7)]),
+        (
+            8,
+            vec![
+                Argument::Int(7),
+                Argument::Text(b"1970-01-01"),
+                Argument::Text(b"9999-12-31"),
+            ],
+        ),
+        (
+            11,
+            vec![
+                Argument::Int(7),
+                Argument::Int(account),
+                Argument::Text(b"2026-01-15"),
+                Argument::Text(b"100"),
+            ],
+        ),
+    ];
+    for (command, arguments) in good {
+        let first = format!("1&{command}&");
+        let mut pieces = vec![&first[..]];
+        pieces.extend(vec!["&"; arguments.len() - 1]);
+        pieces.push("");
+        let program = page(form(&pieces, &arguments), COLUMNS[command]);
+        let [embedded, remote] = both(&program, &arguments);
+        assert_eq!(embedded, remote);
+        assert!(embedded.0 == LaneState::Active && embedded.1 == 0 && !embedded.2.is_empty());
+    }
+}
+
+#[test]
+fn a_cell_of_any_bytes_comes_over_the_wire() {
+    let cells: [&[u8]; 3] = ["a&b\r\n\0%</pre>\u{e9}".as_bytes(), b"", b"plain"];
+    let mut body = Vec::new();
+    besim::start_encoded_answer(&mut body);
+    besim::write_encoded_row(cells, &mut body);
+    besim::end_answer(&mut body);
+    let url: BackendUrl = "http://sim/besim".parse().unwrap();
+    let mut wire = BesimWire::new(&url, AnswerLimits::default());
+    let mut received =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+    received.extend_from_slice(&body);
+    let mut answers = Answers::default();
+    let (_, reply) = (wire.decode(&mut Default::default(), &received, 3, &mut answers)).unwrap();
+    answers.push(0, reply.unwrap().outcome);
+    let mut got = Vec::new();
+    answers.tell(&mut |_, told| {
+        for cell in told.unwrap().rows().flatten() {
+            got.push(format!("{cell:?}"));
+        }
+    });
+    let expected = cells.map(|cell| format!("{:?}", rhythm_engine::cohort::Cell::Text(cell)));
+    assert_eq!(got, expected);
+}
+
+fn argument() -> impl Strategy<Value = (u8, String, i64)> {
+    let text = prop_oneof![
+        Just("2026-01-15".to_owned()),
+        Just("12.50".to_owned()),
+        "[0-9]{1,4}",
+        "[ -~\u{e9}\r\n]{0,12}",
+    ];
+    (0..4u8, text, prop_oneof![0..200i64, any::<i64>()])
+}
+
+proptest! {
+    #[test]
+    fn the_embedded_one_answers_as_the_wire(
+        command in 0..14usize,
+        arguments in proptest::collection::vec(argument(), 0..9),
+        literal in proptest::option::of(prop_oneof![Just("&2026-01-15"), Just("&%41x"), Just("x")]),
+        wrong_columns in 0..10u8,
+    ) {
+        let arguments: Vec<Argument<'_>> = arguments
+            .iter()
+            .map(|(kind, text, value)| match kind {
+                0 | 1 => Argument::Int(*value),
+                2 => Argument::Text(text.as_bytes()),
+                _ => Argument::Bool(*value > 0),
+            })
+            .collect();
+        let first = format!("1&{command}{}", if arguments.is_empty() { "" } else { "&" });
+        let mut pieces = vec![&first[..]];
+        pieces.extend(vec!["&"; arguments.len().saturating_sub(1)]);
+        match arguments.is_empty() {
+            true => {}
+            false => pieces.push(literal.unwrap_or("")),
+        }
+        let columns = COLUMNS[command] + u16::from(wrong_columns == 0);
+        let program = page(form(&pieces, &arguments), columns);
+        let [embedded, remote] = both(&program, &arguments);
+        prop_assert_eq!(embedded, remote);
+    }
+}

@@ -1,0 +1,24 @@
+//! What a kind of backend is made of.
+
+use super::Backend;
+use rhythm_engine::kind::BackendKind;
+use rhythm_engine::settings::BackendConfig;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// A kind of backend.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// What pages and service.toml say to it.
+    pub declaration: BackendKind,
+    /// Opens one, for one worker. It may look names up, and nothing else.
+    ///
+    /// The error says in words what is wrong with the configuration or the name.
+    pub open: fn(&BackendConfig) -> Result<Box<dyn Backend>, String>,
+}
+
+/// The addresses of a host.
+pub(super) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|error| format!("cannot find the address of {host}: {error}"))?;
+    Ok(found.collect())
+}

@@ -1,0 +1,29 @@
+//! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
+
+use super::kind::Kind;
+use super::{Backend, besim};
+use rhythm_engine::kind::BackendKind;
+use rhythm_engine::settings::BackendConfig;
+
+/// All kinds, by which `kind = "..."` of service.toml is looked up.
+pub const KINDS: &[Kind] = &[
+    besim::KIND, //
+];
+
+/// What the compiler must know of them.
+pub fn kinds() -> Vec<BackendKind> {
+    KINDS.iter().map(|kind| kind.declaration.clone()).collect()
+}
+
+/// Opens a backend of service.toml, for one worker.
+///
+/// # Errors
+/// What is wrong with its configuration, or that its host has no address, in words.
+pub fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
+    let kind = KINDS
+        .iter()
+        .find(|kind| kind.declaration.name == config.kind);
+    let kind = kind.ok_or_else(|| format!("there is no kind {} of backends", config.kind));
+    let opened = kind.and_then(|kind| (kind.open)(config));
+    opened.map_err(|why| format!("backend {}: {why}", config.name))
+}
