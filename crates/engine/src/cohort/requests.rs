@@ -150,13 +150,13 @@ impl Requests {
 
     /// Makes the column at `index` one for arguments such as this one.
     fn prepare(&mut self, index: usize, argument: Argument<'_>) {
-        let fits = match (self.arguments.get(index), argument) {
+        let fits = matches!(
+            (self.arguments.get(index), argument),
             (Some(Values::Text(_)), Argument::Text(_))
-            | (Some(Values::Int(_)), Argument::Int(_))
-            | (Some(Values::Float(_)), Argument::Float(_))
-            | (Some(Values::Bool(_)), Argument::Bool(_)) => true,
-            _ => false,
-        };
+                | (Some(Values::Int(_)), Argument::Int(_))
+                | (Some(Values::Float(_)), Argument::Float(_))
+                | (Some(Values::Bool(_)), Argument::Bool(_))
+        );
         if !fits {
             self.arguments.truncate(index);
             self.arguments.push(match argument {
