@@ -22,17 +22,21 @@ pub mod affinity;
 pub mod clock;
 pub mod epoll;
 pub mod listener;
+mod outgoing;
 pub mod port;
 pub mod resource;
 pub mod signal;
 mod sockets;
+mod table;
 pub mod timer;
 pub mod waker;
 
 pub use epoll::{Driver, DriverOptions};
 pub use listener::{ListenError, ListenOptions, Listener};
+pub use outgoing::{Flushed, Outgoing};
 pub use port::{
     Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Sent, Time, Token, WallClock,
 };
+pub use table::ConnectionTable;
 pub use timer::TimerWheel;
 pub use waker::Waker;

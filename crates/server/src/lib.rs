@@ -3,7 +3,6 @@
 
 mod answer;
 pub mod backend;
-mod client;
 mod flight;
 mod host;
 mod intake;
@@ -16,9 +15,9 @@ mod site;
 mod worker;
 
 pub use answer::response::Random;
-pub use client::{ClientLimits, SEND_RATE_MIN};
 pub use host::statics::{StaticFile, Statics};
 pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
+pub use rhythm_http::{ClientLimits, SEND_RATE_MIN};
 pub use server::{
     Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
     SharedBackendFactory, StartError,

@@ -28,7 +28,6 @@
 
 use crate::answer::response::Random;
 use crate::backend::{Ask, Backend};
-use crate::client::{ClientLimits, Clients};
 use crate::flight::process::{Asked, CohortKey, Run};
 use crate::flight::request::Requests;
 use crate::intake::params::ParamReader;
@@ -40,9 +39,9 @@ use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason, Pool};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::session::SessionArray;
+use rhythm_http::{ClientLimits, Clients};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
-use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +103,8 @@ pub struct Pipeline {
     /// What is served now. Cohorts under way keep the epoch they began in.
     pub(crate) epoch: Arc<Epoch>,
     pub(crate) clients: Clients,
+    /// The time of the event at hand.
+    pub(crate) now: Time,
     pub(crate) requests: Requests,
     pub(crate) pool: Pool<CohortKey, Cohort>,
     /// Beside each context of the pool.
@@ -132,7 +133,6 @@ pub struct Pipeline {
     /// Lanes answered in this turn: their page, when they were launched, how many.
     pub(crate) served: Vec<(Arc<PageMetrics>, Time, u64)>,
     // Memory kept from call to call.
-    pub(crate) head: RequestHead,
     pub(crate) captures: Captures,
     pub(crate) params: ParamReader,
     pub(crate) users: Vec<Option<i64>>,
@@ -165,6 +165,7 @@ impl Pipeline {
                 backends: Vec::new(),
             }),
             clients: Clients::new(options.clients, parts.now),
+            now: parts.now,
             requests: Requests::default(),
             pool: Pool::new(contexts, options.formation.lanes_max),
             runs: (0..contexts).map(|_| Run::default()).collect(),
@@ -185,7 +186,6 @@ impl Pipeline {
             gauges_at: Time::ZERO,
             gauges_stale: true,
             served: Vec::new(),
-            head: RequestHead::new(),
             captures: Captures::default(),
             params: ParamReader::default(),
             users: Vec::new(),
@@ -232,10 +232,10 @@ impl Pipeline {
     /// Takes no more clients, answers what is under way, and has [finished](Handler::finished)
     /// then, or after `limit`.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
-        self.clients.now = now;
+        self.now = now;
         port.stop_accepting();
         self.drain_until.get_or_insert(now + limit);
-        self.clients.drain(port);
+        self.clients.drain(port, now);
     }
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
@@ -358,7 +358,7 @@ impl Pipeline {
             // The device has no slot: until it has one, what is forming may as well grow.
             return None;
         }
-        let now = self.clients.now;
+        let now = self.now;
         let idle = self.executor.in_flight() == 0;
         // Cohorts of stragglers go on when they have their answers.
         let new = |id: &ContextId| self.pool.key(*id).stage == 0;
@@ -370,14 +370,15 @@ impl Pipeline {
                 lanes: self.pool.cohort(id).len(),
                 waited: since_origin(now).saturating_sub(self.pool.since(id)),
                 idle,
-                draining: self.clients.draining || self.pool.key(id).epoch != self.epoch.number,
+                draining: self.clients.is_draining()
+                    || self.pool.key(id).epoch != self.epoch.number,
             });
             reason.map(|reason| (id, reason))
         })
     }
 
     fn set_gauges(&mut self) {
-        let now = self.clients.now;
+        let now = self.now;
         if now < self.gauges_at + GAUGES_EVERY {
             return;
         }
@@ -424,13 +425,13 @@ impl Handler for Pipeline {
         self.begin(port, now);
         self.gauges_stale = true;
         self.metrics.accepted.add(1);
-        self.clients.opened(accepted.connection, accepted.peer);
+        self.clients.opened(accepted.connection, accepted.peer, now);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges_stale = true;
-        if self.clients.get(id).is_some() {
+        if self.clients.has(id) {
             self.read(port, id, bytes);
         } else if let Some(backend) = self.backend_of(id) {
             backend.received(port, id, bytes, now);
@@ -443,12 +444,9 @@ impl Handler for Pipeline {
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.begin(port, now);
         self.gauges_stale = true;
-        if let Some(connection) = self.clients.get(id) {
+        if self.clients.has(id) {
             match how {
-                Ended::PeerFinished => {
-                    connection.peer_finished = true;
-                    self.clients.settle(port, id);
-                }
+                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
                 Ended::Failed(_) => self.clients.remove(id),
             }
         } else if let Some(backend) = self.backend_of(id) {
@@ -460,8 +458,8 @@ impl Handler for Pipeline {
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if self.clients.get(id).is_some() {
-            self.clients.writable(port, id);
+        if self.clients.has(id) {
+            self.clients.writable(port, id, now);
         } else if let Some(backend) = self.backend_of(id) {
             backend.writable(port, id, now);
         }
@@ -483,10 +481,9 @@ impl Handler for Pipeline {
         self.begin(port, now);
         self.gauges_stale |= self.clients.wake_at().is_some_and(|at| at <= now);
         let mut expired = std::mem::take(&mut self.expired);
-        self.clients.expire(port, &mut expired);
+        self.clients.expire(port, now, &mut expired);
         for id in expired.drain(..) {
             self.refuse(port, id, 408);
-            self.clients.settle(port, id);
         }
         self.expired = expired;
         for slot in &mut self.backends {
@@ -505,8 +502,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         loop {
             self.launch_due(port);
-            self.clients.flush(port);
-            if !self.clients.has_unstalled() {
+            self.clients.flush(port, now);
+            if !self.clients.has_news() {
                 break;
             }
         }
@@ -539,7 +536,7 @@ impl Handler for Pipeline {
     fn finished(&self) -> bool {
         self.drain_until.is_some_and(|until| {
             // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.requests.len() == 0 || until <= self.clients.now;
+            let over = self.requests.len() == 0 || until <= self.now;
             over && self.clients.open() == 0
         })
     }
@@ -550,7 +547,7 @@ impl Pipeline {
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
         // Of a turn whose end nobody told of.
         self.turn_ended(now);
-        self.clients.now = now;
+        self.now = now;
         self.date.update(port.wall_clock().unix_seconds);
     }
 }

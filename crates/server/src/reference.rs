@@ -59,7 +59,7 @@ impl ReferenceParser {
             head,
         } = self;
         head.clear();
-        let progress = parse_head(head, bytes, &site.head_limits).ok()?;
+        let progress = parse_head(head, bytes, &site.request_limits.head).ok()?;
         let Progress::Complete { head_len } = progress else {
             return None;
         };

@@ -1,7 +1,6 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
-use crate::client::ClientLimits;
 use crate::host::admin::{self, Admin};
 use crate::observe::access_log::{LogFormat, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
@@ -15,6 +14,7 @@ use rhythm_engine::device::Executor;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
+use rhythm_http::ClientLimits;
 use rhythm_net::{
     Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
 };

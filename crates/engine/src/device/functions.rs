@@ -6,6 +6,7 @@
 use crate::cohort::LaneError;
 use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
 use md5::{Digest, Md5};
+use rhythm_protocol::html;
 use std::io::Write;
 
 /// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
@@ -169,28 +170,14 @@ pub fn print_bool(value: bool) -> &'static [u8] {
     if value { b"True" } else { b"False" }
 }
 
-/// What replaces a byte in HTML, if anything does.
-#[inline]
-pub fn html_entity(byte: u8) -> Option<&'static [u8]> {
-    Some(match byte {
-        b'<' => b"&lt;",
-        b'>' => b"&gt;",
-        b'&' => b"&amp;",
-        b'"' => b"&quot;",
-        b'\'' => b"&#x27;",
-        b'/' => b"&#x2f;",
-        _ => return None,
-    })
-}
-
 /// Appends a text, escaped.
 pub fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
     match escape {
         Escape::None => to.extend_from_slice(text),
         Escape::Html => {
             for &byte in text {
-                match html_entity(byte) {
-                    Some(entity) => to.extend_from_slice(entity),
+                match html::entity(byte) {
+                    Some(entity) => to.extend_from_slice(entity.as_bytes()),
                     None => to.push(byte),
                 }
             }

@@ -1,10 +1,11 @@
 //! Reads the configuration of a service: `service.toml`.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, TomlText, is_token, text_of};
+use super::keys::{Keys, TomlText, text_of};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::settings::{BackendConfig, BackendKind, CohortPolicy, Limits, ServiceConfig};
+use rhythm_protocol::http::head::is_token;
 use toml::de::DeValue;
 
 /// What `service.toml` holds beside the configuration.
@@ -75,7 +76,7 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
     if let Some(keys) = section(&root, "session", &known, report) {
         let session = &mut config.session;
         if let Some(cookie) = keys.text("cookie", report) {
-            if cookie.value.is_empty() || !cookie.value.bytes().all(is_token) {
+            if !is_token(cookie.value.as_bytes()) {
                 let hint = "letters, digits, `_` and `-` (RFC 6265, section 4.1.1)";
                 report.error(cookie.place, "this is no cookie name", hint);
             }

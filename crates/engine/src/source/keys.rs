@@ -274,11 +274,6 @@ fn nanoseconds(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
-pub(crate) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,7 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
-use crate::client::{Clients, Turn};
-use crate::flight::request::{AnswerForm, NO_TICKET, Request, Requests};
+use crate::flight::request::{NO_TICKET, Request, Requests};
 use crate::host::statics::Wanted;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
@@ -13,23 +12,17 @@ use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::cohort::{LaneOutput, SessionChange};
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::{Millis, SessionArray};
+use rhythm_http::{Answered, Clients, Encoding, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
-    HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content, reason,
+    HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
 
 /// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
 /// simulation.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
-
-/// An answer, for log and metrics.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    pub(crate) status: u16,
-    pub(crate) body_length: u64,
-}
 
 /// What answering lanes takes.
 pub(crate) struct Responder<'a> {
@@ -41,6 +34,8 @@ pub(crate) struct Responder<'a> {
     pub(crate) site: &'a Site,
     pub(crate) page: usize,
     pub(crate) metrics: &'a PageMetrics,
+    /// The time of the event at hand.
+    pub(crate) now: Time,
     /// When the cohort was launched.
     pub(crate) launched: Time,
     /// How many lanes it has answered.
@@ -76,7 +71,7 @@ impl Responder<'_> {
                 LaneState::Failed(error) => self.failed(port, &request, error),
                 _ => self.finished(port, cohort, lane, headers, &request),
             };
-            let now = self.clients.now;
+            let now = self.now;
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
             self.answered += 1;
@@ -93,23 +88,6 @@ impl Responder<'_> {
         left
     }
 
-    /// How an answer is to look and where it goes; `None` where the client is gone.
-    fn turn(&mut self, request: &Request) -> Option<(AnswerForm, Turn)> {
-        let (connection, sequence) = (request.connection, request.sequence);
-        let ends = self.clients.ends_with(connection, sequence)?;
-        let close = request.form.close || ends;
-        let form = AnswerForm {
-            close,
-            ..request.form
-        };
-        let turn = Turn {
-            connection,
-            sequence,
-            close,
-        };
-        Some((form, turn))
-    }
-
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
         self.metrics.lane_errors[error as usize].add(1);
         let status = error.status();
@@ -117,15 +95,12 @@ impl Responder<'_> {
     }
 
     fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
-        if let Some((form, turn)) = self.turn(request) {
-            self.clients.answer(port, turn, |out| {
-                write_error(out, status, form, self.date, "", |_| {});
+        if let Some(shape) = self.clients.shape_now(request.slot, request.shape) {
+            (self.clients).answer(port, request.slot, shape, self.now, |out| {
+                write_error(out, status, shape, self.date, "", |_| {});
             });
         }
-        Answered {
-            status,
-            body_length: 0,
-        }
+        Answered::bare(status)
     }
 
     fn finished(
@@ -149,13 +124,10 @@ impl Responder<'_> {
         {
             self.sessions.destroy(session);
         }
-        let Some((form, turn)) = self.turn(request) else {
-            return Answered {
-                status,
-                body_length: 0,
-            };
+        let Some(shape) = self.clients.shape_now(request.slot, request.shape) else {
+            return Answered::bare(status);
         };
-        let cookie = match self.change_session(output, milliseconds(self.clients.now)) {
+        let cookie = match self.change_session(output, milliseconds(self.now)) {
             Ok(cookie) => cookie,
             Err(error) => return self.failed(port, request, error),
         };
@@ -181,14 +153,15 @@ impl Responder<'_> {
                 return self.error(port, request, 404);
             };
             let wanted = Wanted {
-                form,
-                turn,
+                shape,
+                slot: request.slot,
+                now: self.now,
                 conditions: request
                     .kept
                     .as_ref()
                     .map(|kept| kept.get())
                     .unwrap_or_default(),
-                method: if form.head_only {
+                method: if shape.head_only {
                     Method::Head
                 } else {
                     Method::Get
@@ -202,19 +175,14 @@ impl Responder<'_> {
                 added(head);
             };
             let statics = &self.site.statics;
-            let (status, body_length) =
-                statics.answer(file, wanted, self.date, self.clients, port, added);
-            return Answered {
-                status,
-                body_length,
-            };
+            return statics.answer(file, wanted, self.date, self.clients, port, added);
         }
-        let has_body = !has_no_content(status) && !form.head_only;
+        let has_body = !has_no_content(status) && !shape.head_only;
         let (clients, date, site) = (&mut *self.clients, self.date, self.site);
-        clients.answer(port, turn, |out| {
+        clients.answer(port, request.slot, shape, self.now, |out| {
             let mut head = ResponseWriter::new(out, status);
             added(&mut head);
-            head.connection(!form.close, form.http10).date(date);
+            head.connection(!shape.close, shape.http10).date(date);
             if info.replaces_fields {
                 if !sets(HeaderKind::ContentType) {
                     head.content_type(&program.content_type);
@@ -234,7 +202,11 @@ impl Responder<'_> {
                 out.extend_from_slice(b"\r\n\r\n");
             }
             if has_body {
-                cohort.output.stitch(lane, &site.service.fragments, out);
+                match shape.encoding {
+                    Encoding::Identity => {
+                        cohort.output.stitch(lane, &site.service.fragments, out);
+                    }
+                }
             }
         });
         let body_length = if has_body {
@@ -290,51 +262,4 @@ fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[
 /// What the session array counts time in.
 pub(crate) fn milliseconds(now: Time) -> Millis {
     now.as_nanos() / 1_000_000
-}
-
-/// Seconds after which a client may try again where the server had no room.
-const RETRY_SECONDS: u64 = 1;
-
-/// Writes an error answer: status and reason as a small page, with a sentence that may say more.
-pub(crate) fn write_error(
-    out: &mut Vec<u8>,
-    status: u16,
-    form: AnswerForm,
-    date: &DateCache,
-    detail: &str,
-    fields: impl FnOnce(&mut ResponseWriter<'_>),
-) {
-    let reason = reason(status);
-    let mut escaped = String::new();
-    for c in detail.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    let sentence = if escaped.is_empty() {
-        String::new()
-    } else {
-        format!("<p>{escaped}</p>\n")
-    };
-    let body = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
-         <title>{status} {reason}</title></head>\n<body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"
-    );
-    let mut head = ResponseWriter::new(out, status);
-    fields(&mut head);
-    if status == 503 {
-        head.retry_after(RETRY_SECONDS);
-    }
-    head.content_type("text/html; charset=utf-8")
-        .content_length(body.len() as u64)
-        .connection(!form.close, form.http10)
-        .date(date)
-        .end();
-    if !form.head_only {
-        out.extend_from_slice(body.as_bytes());
-    }
 }

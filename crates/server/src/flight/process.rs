@@ -143,7 +143,7 @@ impl Pipeline {
     /// Launches a cohort that was forming: looks up its sessions and gives it to the device.
     pub(crate) fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason) {
         self.pool.launch(id);
-        let now = self.clients.now;
+        let now = self.now;
         let key = self.pool.key(id);
         let cohort = self.pool.cohort_mut(id);
         let run = &mut self.runs[id as usize];
@@ -240,6 +240,7 @@ impl Pipeline {
             site: &epoch.site,
             page,
             metrics: &epoch.pages[page],
+            now: self.now,
             launched: run.launched,
             answered: 0,
             log: self.log.as_mut(),
@@ -288,7 +289,7 @@ impl Pipeline {
 
     /// Hands the requests of a cohort over to its backend.
     fn ask(&mut self, port: &mut dyn Port, id: ContextId, call: usize) {
-        let now = self.clients.now;
+        let now = self.now;
         let key = self.pool.key(id);
         let run = &mut self.runs[id as usize];
         let epoch = run.epoch.as_ref().expect("a busy context has its service");
@@ -335,7 +336,7 @@ impl Pipeline {
 
     /// Takes what the backends have answered. Whether there was anything.
     pub(crate) fn collect_answers(&mut self, port: &mut dyn Port) -> bool {
-        let now = self.clients.now;
+        let now = self.now;
         let mut complete = std::mem::take(&mut self.complete);
         let mut any = false;
         let Pipeline {
@@ -398,7 +399,7 @@ impl Pipeline {
 
     /// Gives up requests past their deadline, and lets cohorts go on without their stragglers.
     pub(crate) fn check_waiting(&mut self, port: &mut dyn Port) {
-        let now = self.clients.now;
+        let now = self.now;
         for id in 0..self.runs.len() as ContextId {
             if self.runs[id as usize].phase != Phase::Backend {
                 continue;
@@ -439,7 +440,7 @@ impl Pipeline {
 
     /// Fails the lanes whose requests are past their deadline.
     fn give_up(&mut self, id: ContextId) {
-        let now = self.clients.now;
+        let now = self.now;
         let run = &mut self.runs[id as usize];
         let cohort = self.pool.cohort_mut(id);
         let mut next = Time::NEVER;
@@ -492,7 +493,7 @@ impl Pipeline {
         let epoch = self.runs[id as usize].epoch.clone();
         let epoch = epoch.expect("a busy context has its service");
         let program = &epoch.site.service.pages[key.page as usize];
-        let now = self.clients.now;
+        let now = self.now;
         let prepare = |cohort: &mut Cohort| {
             cohort.reset(program);
             cohort.stage = key.stage as usize;

@@ -6,7 +6,8 @@
 
 use crate::observe::access_log::LogEntry;
 use rhythm_engine::session::SessionId;
-use rhythm_net::{ConnectionId, Time};
+use rhythm_http::{AnswerShape, AnswerSlot};
+use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
 
 /// What a lane carries: index and generation of an entry.
@@ -15,26 +16,13 @@ pub(crate) type Ticket = u64;
 /// The ticket of a lane that moved to another cohort, and of no request.
 pub(crate) const NO_TICKET: Ticket = u64::MAX;
 
-/// How the answer's head depends on its request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AnswerForm {
-    /// `HEAD`: no body is sent.
-    pub(crate) head_only: bool,
-    /// The client speaks HTTP/1.0.
-    pub(crate) http10: bool,
-    /// The connection ends after this answer.
-    pub(crate) close: bool,
-}
-
 /// A request between its parsing and its answer.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Where the answer goes.
-    pub(crate) connection: ConnectionId,
-    /// Its place in the order of the connection's answers.
-    pub(crate) sequence: u32,
-    /// What to heed when answering.
-    pub(crate) form: AnswerForm,
+    pub(crate) slot: AnswerSlot,
+    /// What the answer's form takes from it.
+    pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
     /// The session its cookie names, known or not.

@@ -2,13 +2,11 @@
 //! *Dispatch*): static files, redirects and errors. Lanes of cohorts go the other way, in
 //! [`crate::flight::process`].
 
-use crate::answer::response::{Answered, write_error};
-use crate::client::Turn;
-use crate::flight::request::AnswerForm;
 use crate::host::statics::Wanted;
 use crate::intake::params::BadParameter;
 use crate::observe::access_log::LogEntry;
 use crate::pipeline::Pipeline;
+use rhythm_http::{Answered, write_error};
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
@@ -65,21 +63,10 @@ impl Pipeline {
         bytes: &[u8],
         reply: Reply,
     ) {
-        let form = self.clients.form(id, head);
-        let Some(connection) = self.clients.get(id) else {
+        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
             return;
         };
-        let turn = Turn {
-            connection: id,
-            sequence: connection.take_request(form.close),
-            close: form.close,
-        };
-        let peer = connection.peer.ip();
-        let (date, clients) = (&self.date, &mut self.clients);
-        let error = |status| Answered {
-            status,
-            body_length: 0,
-        };
+        let (date, clients, now) = (&self.date, &mut self.clients, self.now);
         let allow = |methods: String| {
             move |head: &mut ResponseWriter<'_>| {
                 head.allow([methods.as_str()]);
@@ -87,60 +74,55 @@ impl Pipeline {
         };
         let answered = match reply {
             Reply::File(file) => {
-                let wanted = Wanted::of(head, bytes, form, turn);
+                let wanted = Wanted::of(head, bytes, shape, slot, now);
                 let statics = &self.epoch.site.statics;
-                let (status, body_length) =
-                    statics.answer(file, wanted, date, clients, port, |_| {});
-                Answered {
-                    status,
-                    body_length,
-                }
+                statics.answer(file, wanted, date, clients, port, |_| {})
             }
             Reply::Redirect(redirect) => {
                 let location = &self.epoch.site.redirects[redirect as usize].location;
-                clients.answer(port, turn, |out| {
-                    write_error(out, 303, form, date, "", |head| {
+                clients.answer(port, slot, shape, now, |out| {
+                    write_error(out, 303, shape, date, "", |head| {
                         if let Some(name) = HeaderName::new("Location") {
                             head.header(name, location.as_bytes());
                         }
                     });
                 });
-                error(303)
+                Answered::bare(303)
             }
             Reply::Options(methods) => {
-                clients.answer(port, turn, |out| {
+                clients.answer(port, slot, shape, now, |out| {
                     let mut head = ResponseWriter::new(out, 204);
                     allow(methods)(&mut head);
-                    head.connection(!form.close, form.http10).date(date).end();
+                    head.connection(!shape.close, shape.http10).date(date).end();
                 });
-                error(204)
+                Answered::bare(204)
             }
             Reply::OtherMethod(methods) => {
-                clients.answer(port, turn, |out| {
-                    write_error(out, 405, form, date, "", allow(methods));
+                clients.answer(port, slot, shape, now, |out| {
+                    write_error(out, 405, shape, date, "", allow(methods));
                 });
-                error(405)
+                Answered::bare(405)
             }
             Reply::BadParameter(bad) => {
                 let detail = match bad.name.as_str() {
                     "" => format!("A parameter {}.", bad.problem),
                     name => format!("The parameter {name} {}.", bad.problem),
                 };
-                clients.answer(port, turn, |out| {
-                    write_error(out, 400, form, date, &detail, |_| {});
+                clients.answer(port, slot, shape, now, |out| {
+                    write_error(out, 400, shape, date, &detail, |_| {});
                 });
-                error(400)
+                Answered::bare(400)
             }
             Reply::Error(status) => {
-                clients.answer(port, turn, |out| {
-                    write_error(out, status, form, date, "", |_| {});
+                clients.answer(port, slot, shape, now, |out| {
+                    write_error(out, status, shape, date, "", |_| {});
                 });
-                error(status)
+                Answered::bare(status)
             }
         };
         self.metrics.host_answered(answered.status);
         if let Some(log) = &mut self.log {
-            let entry = LogEntry::new(peer, head, bytes);
+            let entry = LogEntry::new(peer.ip(), head, bytes);
             log.entry(&entry, answered, Duration::ZERO, self.date.seconds());
         }
     }
@@ -148,34 +130,20 @@ impl Pipeline {
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
     /// connection: where the next one begins is not known.
     pub(crate) fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16) {
-        let form = AnswerForm {
-            close: true,
-            ..AnswerForm::default()
-        };
-        let Some(connection) = self.clients.get(id) else {
+        let Some((slot, shape, peer)) = self.clients.accept_last(port, id) else {
             return;
         };
-        let turn = Turn {
-            connection: id,
-            sequence: connection.take_request(true),
-            close: true,
-        };
-        let peer = connection.peer.ip();
-        port.pause(id);
         let date = &self.date;
-        self.clients.answer(port, turn, |out| {
-            write_error(out, status, form, date, "", |_| {});
+        (self.clients).answer(port, slot, shape, self.now, |out| {
+            write_error(out, status, shape, date, "", |_| {});
         });
         self.metrics.host_answered(status);
         if let Some(log) = &mut self.log {
             let entry = LogEntry {
-                peer,
+                peer: peer.ip(),
                 request: "-".to_owned(),
             };
-            let answered = Answered {
-                status,
-                body_length: 0,
-            };
+            let answered = Answered::bare(status);
             log.entry(&entry, answered, Duration::ZERO, self.date.seconds());
         }
     }

@@ -5,7 +5,7 @@
 //! connection, which reads no further.
 
 use crate::flight::process::CohortKey;
-use crate::flight::request::{AnswerForm, KeptConditions, Request};
+use crate::flight::request::{KeptConditions, Request};
 use crate::intake::dispatch::Reply;
 use crate::intake::params::{BadParameter, Sources};
 use crate::observe::access_log::LogEntry;
@@ -78,7 +78,7 @@ impl Pipeline {
         let site = &*self.epoch.site;
         let program = &site.service.pages[page as usize];
         let info = &site.pages[page as usize];
-        let now = self.clients.now;
+        let now = self.now;
         let key = CohortKey {
             epoch: self.epoch.number,
             page,
@@ -133,24 +133,21 @@ impl Pipeline {
         if program.session != SessionUse::None {
             run.sessions.push(session);
         }
-        let form = self.clients.form(id, head);
-        let Some(connection) = self.clients.get(id) else {
+        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
             unreachable!("the connection whose bytes are being parsed");
         };
         let line = self
             .log
             .is_some()
-            .then(|| LogEntry::new(connection.peer.ip(), head, bytes));
-        let sequence = connection.take_request(form.close);
+            .then(|| LogEntry::new(peer.ip(), head, bytes));
         let kept = if info.has_files {
             KeptConditions::new(&Conditions::of(head, bytes))
         } else {
             None
         };
         cohort.tickets[lane] = self.requests.insert(Request {
-            connection: id,
-            sequence,
-            form,
+            slot,
+            shape,
             arrived: now,
             session,
             kept,
@@ -191,20 +188,4 @@ pub(crate) fn form_fits(head: &RequestHead, bytes: &[u8]) -> bool {
     let value = value.of(bytes);
     let end = memchr::memchr(b';', value).unwrap_or(value.len());
     value[..end].trim_ascii().eq_ignore_ascii_case(FORM)
-}
-
-impl crate::client::Clients {
-    /// How the answer to a request is to look.
-    #[inline]
-    pub(crate) fn form(&mut self, id: ConnectionId, head: &RequestHead) -> AnswerForm {
-        let (draining, requests_max) = (self.draining, self.limits.requests_max);
-        let last = self
-            .get(id)
-            .is_some_and(|connection| requests_max != 0 && connection.requests + 1 >= requests_max);
-        AnswerForm {
-            head_only: head.method() == Method::Head,
-            http10: head.is_http10(),
-            close: !head.keep_alive() || draining || last,
-        }
-    }
 }

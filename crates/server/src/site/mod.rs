@@ -10,6 +10,7 @@ use crate::site::routes::{Routes, Target};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,7 +198,7 @@ pub struct Site {
     pub(crate) service: Arc<Service>,
     pub(crate) statics: Statics,
     pub(crate) settings: SiteSettings,
-    pub(crate) head_limits: HeadLimits,
+    pub(crate) request_limits: RequestLimits,
     pub(crate) routes: Routes,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
@@ -240,17 +241,20 @@ impl Site {
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
-        let head_limits = HeadLimits {
-            head_max: settings.head_max,
-            target_max: settings.target_max,
-            headers_max: settings.headers_max,
+        let request_limits = RequestLimits {
+            head: HeadLimits {
+                head_max: settings.head_max,
+                target_max: settings.target_max,
+                headers_max: settings.headers_max,
+            },
+            body_max: settings.body_max,
         };
         Ok(Site {
             pages: service.pages.iter().map(PageInfo::new).collect(),
             service,
             statics,
             settings,
-            head_limits,
+            request_limits,
             routes,
             redirects,
         })

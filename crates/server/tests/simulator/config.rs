@@ -117,6 +117,7 @@ impl Config {
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: some(dice, 6, &[1, 7]) as u32,
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
+            ..ClientLimits::default()
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {

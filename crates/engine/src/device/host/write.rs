@@ -15,6 +15,7 @@ use crate::cohort::{Arena, View};
 use crate::device::functions;
 use crate::device::scalar::FOLD_BYTES_MAX;
 use crate::program::Escape;
+use rhythm_protocol::html;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
 /// Bytes at a region's end that a move may spill into.
@@ -141,8 +142,8 @@ impl Regions<'_> {
 
     fn escape_bytes(&mut self, lanes: &mut Lanes, lane: u8, text: &[u8]) {
         for byte in text {
-            match functions::html_entity(*byte) {
-                Some(entity) => self.copy(lanes, lane, entity),
+            match html::entity(*byte) {
+                Some(entity) => self.copy(lanes, lane, entity.as_bytes()),
                 None => self.copy(lanes, lane, std::slice::from_ref(byte)),
             }
         }

@@ -1,0 +1,294 @@
+//! Bytes owed to a connection that its socket did not take.
+//!
+//! ```text
+//!   send ----> socket has room and nothing is owed ----> the socket, without a copy
+//!     |
+//!     +------> else, or for what it did not take ------> pieces, in order
+//!                                                           |
+//!   writable (or connected) ------------------------------> as much as the socket takes
+//! ```
+//!
+//! A piece is bytes of our own, which what follows is appended to, or a part of bytes that are
+//! shared, such as a file's. While the socket is known to be full nothing is tried: `writable` says
+//! when it is not. When all is sent the memory goes, so that an idle connection has no buffer; one
+//! that writes small messages all the time keeps a small buffer on request.
+//!
+//! How much may be owed is not decided here: [`Outgoing::unsent`] says how much is, and whoever
+//! produces the bytes stops.
+
+use crate::port::{ConnectionId, Port, Sent};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pieces handed to the socket at once.
+const SLICES_MAX: usize = 16;
+
+/// What a sending left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flushed {
+    /// Nothing: the socket has all.
+    All,
+    /// Some bytes are owed: [`Outgoing::writable`] goes on with them.
+    Some,
+    /// The connection is gone, as with [`Sent::Gone`]; what was owed is forgotten.
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    /// Bytes of our own, from `sent` on.
+    Own { bytes: Vec<u8>, sent: usize },
+    /// A part of bytes that are shared.
+    Shared {
+        bytes: Arc<[u8]>,
+        range: Range<usize>,
+    },
+}
+
+impl Piece {
+    fn rest(&self) -> &[u8] {
+        match self {
+            Piece::Own { bytes, sent } => &bytes[*sent..],
+            Piece::Shared { bytes, range } => &bytes[range.clone()],
+        }
+    }
+
+    fn advance(&mut self, taken: usize) {
+        match self {
+            Piece::Own { sent, .. } => *sent += taken,
+            Piece::Shared { range, .. } => range.start += taken,
+        }
+    }
+}
+
+/// The bytes owed to one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Outgoing {
+    pieces: VecDeque<Piece>,
+    /// The sum over the pieces.
+    unsent: usize,
+    /// What the socket has taken, since the beginning.
+    sent_total: u64,
+    /// The socket is full: `writable` will come.
+    is_blocked: bool,
+    /// The largest buffer that is kept when all is sent, in bytes.
+    keep_bytes: usize,
+}
+
+impl Outgoing {
+    /// Nothing owed yet; when nothing is owed, no memory is held.
+    pub fn new() -> Outgoing {
+        Outgoing::default()
+    }
+
+    /// Nothing owed yet; a buffer of up to `keep_bytes` is kept when all is sent, for a connection
+    /// whose bytes are mostly made with [`Outgoing::write`].
+    pub fn keeping(keep_bytes: usize) -> Outgoing {
+        Outgoing {
+            keep_bytes,
+            ..Outgoing::default()
+        }
+    }
+
+    /// Bytes owed.
+    pub fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    /// Whether nothing is owed.
+    pub fn is_empty(&self) -> bool {
+        self.unsent == 0
+    }
+
+    /// Bytes that the socket has taken since the connection began.
+    pub fn sent_total(&self) -> u64 {
+        self.sent_total
+    }
+
+    /// Bytes of memory held, those of shared pieces not counted.
+    pub fn capacity(&self) -> usize {
+        let own = self.pieces.iter().map(|piece| match piece {
+            Piece::Own { bytes, .. } => bytes.capacity(),
+            Piece::Shared { .. } => 0,
+        });
+        self.pieces.capacity() * size_of::<Piece>() + own.sum::<usize>()
+    }
+
+    /// Forgets what is owed and begins anew, for another connection.
+    pub fn clear(&mut self) {
+        self.pieces.truncate(1);
+        self.unsent = 0;
+        self.give_back();
+        (self.sent_total, self.is_blocked) = (0, false);
+    }
+
+    /// Has `write` append to what is owed; to be sent by the next [`Outgoing::flush`].
+    pub fn write<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        if !matches!(self.pieces.back(), Some(Piece::Own { .. })) {
+            let (bytes, sent) = (Vec::new(), 0);
+            self.pieces.push_back(Piece::Own { bytes, sent });
+        }
+        let Some(Piece::Own { bytes, sent }) = self.pieces.back_mut() else {
+            unreachable!("just made sure");
+        };
+        // A buffer that is appended to again and again must not grow by what is sent.
+        if *sent > bytes.len() / 2 {
+            bytes.drain(..*sent);
+            *sent = 0;
+        }
+        let before = bytes.len();
+        let result = write(bytes);
+        assert!(bytes.len() >= before, "what is owed is appended to only");
+        self.unsent += bytes.len() - before;
+        result
+    }
+
+    /// Appends to what is owed; to be sent by the next [`Outgoing::flush`].
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.write(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Appends a part of shared bytes, without a copy; to be sent by the next [`Outgoing::flush`].
+    pub fn push_shared(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
+        assert!(range.end <= bytes.len(), "the range is within the bytes");
+        if !range.is_empty() {
+            self.unsent += range.len();
+            self.pieces.push_back(Piece::Shared { bytes, range });
+        }
+    }
+
+    /// Sends bytes behind what is owed: at once what the socket takes, the rest is kept.
+    pub fn send(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8]) -> Flushed {
+        if self.unsent > 0 || self.is_blocked {
+            self.push(bytes);
+            return self.flush(port, id);
+        }
+        match port.send(id, bytes) {
+            Sent::Taken(taken) => {
+                self.took(taken, bytes.len());
+                self.push_rest(&bytes[taken..]);
+                self.state()
+            }
+            Sent::Gone => self.gone(),
+        }
+    }
+
+    /// [`Outgoing::send`] of several slices as if they were one.
+    pub fn send_vectored(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        slices: &[IoSlice<'_>],
+    ) -> Flushed {
+        if self.unsent > 0 || self.is_blocked {
+            slices.iter().for_each(|slice| self.push(slice));
+            return self.flush(port, id);
+        }
+        match port.send_vectored(id, slices) {
+            Sent::Taken(mut taken) => {
+                self.took(taken, slices.iter().map(|slice| slice.len()).sum());
+                for slice in slices {
+                    let of_this = taken.min(slice.len());
+                    taken -= of_this;
+                    self.push_rest(&slice[of_this..]);
+                }
+                self.state()
+            }
+            Sent::Gone => self.gone(),
+        }
+    }
+
+    /// Sends what the socket takes of what is owed, unless it is known to be full.
+    pub fn flush(&mut self, port: &mut dyn Port, id: ConnectionId) -> Flushed {
+        while self.unsent > 0 && !self.is_blocked {
+            let (sent, length) = match &*self.pieces.make_contiguous() {
+                [piece] => (port.send(id, piece.rest()), self.unsent),
+                pieces => {
+                    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                    let mut length = 0;
+                    for (slice, piece) in slices.iter_mut().zip(pieces) {
+                        *slice = IoSlice::new(piece.rest());
+                        length += slice.len();
+                    }
+                    let count = pieces.len().min(SLICES_MAX);
+                    (port.send_vectored(id, &slices[..count]), length)
+                }
+            };
+            match sent {
+                Sent::Taken(taken) => {
+                    self.took(taken, length);
+                    self.advance(taken);
+                }
+                Sent::Gone => return self.gone(),
+            }
+        }
+        self.state()
+    }
+
+    /// The socket takes bytes again, or for the first time: to be called when the handler is told
+    /// that the connection is `writable` or `connected`.
+    pub fn writable(&mut self, port: &mut dyn Port, id: ConnectionId) -> Flushed {
+        self.is_blocked = false;
+        self.flush(port, id)
+    }
+
+    /// The socket took that much of what it was given.
+    fn took(&mut self, taken: usize, length: usize) {
+        assert!(taken <= length, "a port takes what it is given at most");
+        self.sent_total += taken as u64;
+        self.is_blocked = taken < length;
+    }
+
+    fn push_rest(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.push(rest);
+        }
+    }
+
+    /// Drops what was sent from the front.
+    fn advance(&mut self, mut taken: usize) {
+        self.unsent -= taken;
+        if self.unsent == 0 {
+            return self.give_back();
+        }
+        while let Some(front) = self.pieces.front_mut() {
+            let of_this = taken.min(front.rest().len());
+            front.advance(of_this);
+            taken -= of_this;
+            if !front.rest().is_empty() {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+        debug_assert!(!self.pieces.is_empty(), "what is unsent is in a piece");
+    }
+
+    /// Nothing is owed: lets go of the memory, but for a small buffer where one is wanted.
+    fn give_back(&mut self) {
+        debug_assert_eq!(self.unsent, 0);
+        if let [Piece::Own { bytes, sent }] = self.pieces.make_contiguous()
+            && bytes.capacity() <= self.keep_bytes
+        {
+            bytes.clear();
+            *sent = 0;
+        } else {
+            self.pieces = VecDeque::new();
+        }
+    }
+
+    fn state(&self) -> Flushed {
+        match self.unsent {
+            0 => Flushed::All,
+            _ => Flushed::Some,
+        }
+    }
+
+    fn gone(&mut self) -> Flushed {
+        self.pieces = VecDeque::new();
+        self.unsent = 0;
+        Flushed::Gone
+    }
+}
