@@ -4,10 +4,11 @@
 mod bundle;
 mod kernels;
 mod nvcc;
+mod place;
 mod resources;
+mod tidy;
 
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What is done to Rhythm's sources that cargo does not do itself.
@@ -22,12 +23,14 @@ struct Cli {
 enum Command {
     Kernels(kernels::Args),
     Gpu(bundle::Args),
+    Tidy(tidy::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Kernels(args) => kernels::run(&args),
         Command::Gpu(args) => bundle::run(&args),
+        Command::Tidy(args) => tidy::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,22 +39,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The repository's root.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask/ lies in the repository's root")
-}
-
-/// Where cargo, too, puts what it makes.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root().join("target"),
-        |given| {
-            // Cargo means it from where it was started, as we do.
-            std::env::current_dir().unwrap_or_default().join(given)
-        },
-    )
 }

@@ -184,7 +184,8 @@ fn install(environment: &Path) -> Result<()> {
         "installing nvcc {VERSION} from PyPI into {}",
         environment.display()
     );
-    let hint = "python3 with its module venv is needed to install nvcc (Debian: apt-get install python3-venv); \
+    let hint = "python3 with its module venv is needed to install nvcc \
+                (Debian: apt-get install python3-venv); \
                 or set RHYTHM_NVCC to an nvcc";
     output_of(
         Command::new("python3")
@@ -229,10 +230,12 @@ mod tests {
 
     #[test]
     fn internal_names_lose_their_hash_only() {
-        let ptx = "call _ZN32_INTERNAL_84005fbc_4_x_cu_try1fEj; // _INTERNAL_is not\n.func _INTERNAL_0123abcd_1";
+        let ptx = "call _ZN32_INTERNAL_84005fbc_4_x_cu_try1fEj; // _INTERNAL_is not\n\
+                   .func _INTERNAL_0123abcd_1";
         assert_eq!(
             without_hashes(ptx),
-            "call _ZN32_INTERNAL_00000000_4_x_cu_try1fEj; // _INTERNAL_is not\n.func _INTERNAL_00000000_1"
+            "call _ZN32_INTERNAL_00000000_4_x_cu_try1fEj; // _INTERNAL_is not\n\
+             .func _INTERNAL_00000000_1"
         );
         assert_eq!(without_hashes("no such name"), "no such name");
     }

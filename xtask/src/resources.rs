@@ -70,7 +70,8 @@ impl Record {
         text += "\n[kernels]\n";
         for (name, k) in &self.kernels {
             text += &format!(
-                "{name} = {{ module = {:?}, registers = {}, shared = {}, stack = {}, spill_stores = {}, spill_loads = {} }}\n",
+                "{name} = {{ module = {:?}, registers = {}, shared = {}, stack = {}, \
+                 spill_stores = {}, spill_loads = {} }}\n",
                 k.module, k.registers, k.shared, k.stack, k.spill_stores, k.spill_loads
             );
         }
@@ -181,7 +182,8 @@ pub(crate) fn judge(
         table += "\n";
         if bound.is_none() {
             wrong.push(format!(
-                "{name} has no bound; if it needs what it should: {name} = {{ registers = {}, shared = {}, stack = {} }}",
+                "{name} has no bound; if it needs what it should: \
+                 {name} = {{ registers = {}, shared = {}, stack = {} }}",
                 of.registers, of.shared, of.stack
             ));
         }

@@ -15,10 +15,10 @@
 
 use crate::abi::column_slots;
 use crate::launch::Fragment;
-use rhythm_engine::device::scalar::FOLD_BYTES_MAX;
+use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
-    Block, CallResult, Constant, Conversion, Escape, FieldType, LoopFilter, Op, PageProgram,
-    Register, StageProgram, TextFunction, Type,
+    Binary, Block, CallResult, Constant, Conversion, Escape, FieldType, For, If, Load, Op,
+    PageProgram, Put, Register, StageProgram, TextFunction, Type, Unary,
 };
 
 /// An instruction, 16 bytes, loaded at once by a warp.
@@ -289,136 +289,67 @@ impl Encoder<'_> {
 
     fn op(&mut self, op: &Op) {
         match op {
-            Op::Copy { to, from } => self.plain(Code::Copy, *to, *from, 0, 0),
-            Op::Field { to, field } => {
-                let slot = self.slots[usize::from(*field)];
-                self.plain(Code::Field, *to, 0, 0, slot);
+            Op::Copy(op) => self.unary(Code::Copy, op, 0),
+            Op::Field(Load { to, field }) => {
+                self.plain(Code::Field, *to, 0, 0, self.slots[usize::from(*field)]);
             }
-            Op::Length { to, list } => {
-                let slot = self.slots[usize::from(*list)];
-                self.plain(Code::Length, *to, 0, 0, slot);
+            Op::Length(Load { to, field }) => {
+                self.plain(Code::Length, *to, 0, 0, self.slots[usize::from(*field)]);
             }
-            Op::Item {
-                to,
-                list,
-                column,
-                position,
-            } => {
-                let spans = self.slots[usize::from(*list)];
-                let values = spans + 1 + u32::from(*column);
-                self.emit(Code::Item, *to, *position, 0, spans, values);
+            Op::Item(op) => {
+                let spans = self.slots[usize::from(op.list)];
+                let values = spans + 1 + u32::from(op.column);
+                self.emit(Code::Item, op.to, op.position, 0, spans, values);
             }
-            Op::ConstantItem {
-                to,
-                table,
-                position,
-            } => {
-                let start = self.table_starts[usize::from(*table)];
-                let length = self.program.tables[usize::from(*table)].len() as u32;
-                self.emit(Code::ConstantItem, *to, *position, 0, start, length);
+            Op::ConstantItem(op) => {
+                let start = self.table_starts[usize::from(op.table)];
+                let length = self.program.tables[usize::from(op.table)].len() as u32;
+                self.emit(Code::ConstantItem, op.to, op.position, 0, start, length);
             }
-            Op::Arithmetic {
-                operator,
-                to,
-                left,
-                right,
-            } => {
-                let code = self.by_type(
-                    *to,
-                    Code::IntArithmetic,
-                    Code::IntArithmetic,
-                    Code::FloatArithmetic,
-                );
-                self.plain(code, *to, *left, *right, *operator as u32);
+            Op::Arithmetic(operator, op) => {
+                let int = Code::IntArithmetic;
+                let code = self.by_type(op.to, int, int, Code::FloatArithmetic);
+                self.binary(code, op, *operator as u32);
             }
-            Op::Negate { to, from } => {
-                let code = self.by_type(*to, Code::NegateInt, Code::NegateInt, Code::NegateFloat);
-                self.plain(code, *to, *from, 0, 0);
+            Op::Negate(op) => {
+                let int = Code::NegateInt;
+                self.unary(self.by_type(op.to, int, int, Code::NegateFloat), op, 0);
             }
-            Op::Absolute { to, from } => {
-                let code = self.by_type(
-                    *to,
-                    Code::AbsoluteInt,
-                    Code::AbsoluteInt,
-                    Code::AbsoluteFloat,
-                );
-                self.plain(code, *to, *from, 0, 0);
+            Op::Absolute(op) => {
+                let int = Code::AbsoluteInt;
+                self.unary(self.by_type(op.to, int, int, Code::AbsoluteFloat), op, 0);
             }
-            Op::Compare {
-                comparison,
-                to,
-                left,
-                right,
-            } => {
+            Op::Compare(comparison, op) => {
                 // Truth values are 0 and 1: they compare as integers do.
-                let code = self.by_type(
-                    *left,
-                    Code::CompareText,
-                    Code::CompareInt,
-                    Code::CompareFloat,
-                );
-                self.plain(code, *to, *left, *right, *comparison as u32);
+                let (text, int) = (Code::CompareText, Code::CompareInt);
+                let code = self.by_type(op.left, text, int, Code::CompareFloat);
+                self.binary(code, op, *comparison as u32);
             }
-            Op::Not { to, from } => self.plain(Code::Not, *to, *from, 0, 0),
-            Op::Truth { to, from } => {
-                let code = self.by_type(*from, Code::TruthText, Code::TruthInt, Code::TruthFloat);
-                self.plain(code, *to, *from, 0, 0);
+            Op::Not(op) => self.unary(Code::Not, op, 0),
+            Op::Truth(op) => {
+                let (text, int) = (Code::TruthText, Code::TruthInt);
+                self.unary(self.by_type(op.from, text, int, Code::TruthFloat), op, 0);
             }
-            Op::Convert {
-                conversion,
-                to,
-                from,
-            } => self.convert(*conversion, *to, *from),
-            Op::Concat { to, parts } => {
+            Op::Convert(conversion, op) => self.convert(*conversion, op),
+            Op::Concat(op) => {
                 let start = self.stage.parts.len() as u32;
-                self.stage.parts.extend(parts);
+                self.stage.parts.extend(&op.parts);
                 self.stage.makes_texts = true;
-                self.emit(Code::Concat, *to, 0, 0, start, parts.len() as u32);
+                self.emit(Code::Concat, op.to, 0, 0, start, op.parts.len() as u32);
             }
-            Op::Text { function, to, from } => {
+            Op::Text(function, op) => {
                 self.stage.makes_texts = true;
-                self.plain(Code::Text, *to, *from, 0, text_function(*function));
+                self.unary(Code::Text, op, text_function(*function));
             }
-            Op::Replace { to, from, old, new } => {
+            Op::Replace(op) => {
                 self.stage.makes_texts = true;
-                self.plain(Code::Replace, *to, *from, *old, u32::from(*new));
+                self.plain(Code::Replace, op.to, op.from, op.old, u32::from(op.new));
             }
-            Op::TextTest {
-                test,
-                to,
-                left,
-                right,
-            } => self.plain(Code::TextTest, *to, *left, *right, *test as u32),
-            Op::TextLength { to, from } => self.plain(Code::TextLength, *to, *from, 0, 0),
-            Op::If {
-                condition,
-                then,
-                otherwise,
-            } => {
-                let skip = self.emit(Code::JumpUnless, *condition, 0, 0, 0, 0);
-                self.block(then);
-                if otherwise.is_empty() {
-                    self.land(skip);
-                    return;
-                }
-                let out = self.emit(Code::Jump, 0, 0, 0, 0, 0);
-                self.land(skip);
-                self.block(otherwise);
-                self.land(out);
-            }
-            Op::For {
-                count,
-                filter,
-                position,
-                index,
-                length,
-                body,
-                otherwise,
-            } => {
-                let turn = [*position, *index, *length];
-                self.repeat(*count, filter.as_ref(), turn, body, otherwise);
-            }
-            Op::Fragment { fragment } => {
+            Op::TextTest(test, op) => self.binary(Code::TextTest, op, *test as u32),
+            Op::TextLength(op) => self.unary(Code::TextLength, op, 0),
+            Op::If(op) => self.branch(op),
+            Op::For(op) => self.repeat(op),
+            Op::Fragment(fragment) => {
                 let Fragment { offset, length } = self.fragments[*fragment as usize];
                 if length as usize <= FOLD_BYTES_MAX {
                     self.emit(Code::Fold, 0, 0, 0, offset, length);
@@ -427,7 +358,7 @@ impl Encoder<'_> {
                     self.emit(Code::Segment, 0, 0, 0, *fragment, length);
                 }
             }
-            Op::Put { from, escape } => {
+            Op::Put(Put { from, escape }) => {
                 let code = match (self.kind(*from), escape) {
                     (Type::Text, Escape::None) => Code::PutText,
                     (Type::Text, Escape::Html) => Code::PutHtml,
@@ -439,20 +370,28 @@ impl Encoder<'_> {
                 let function = text_function(TextFunction::Escape(*escape));
                 self.plain(code, 0, *from, 0, function);
             }
-            Op::Request { text } => {
+            Op::Request(op) => {
                 self.stage.requests += 1;
-                self.plain(Code::Request, *text, 0, 0, 0);
+                self.plain(Code::Request, op.text, 0, 0, 0);
             }
-            Op::Status { status } => self.plain(Code::Status, 0, 0, 0, u32::from(*status)),
-            Op::Header { name, value } => {
+            Op::Status(status) => self.plain(Code::Status, 0, 0, 0, u32::from(*status)),
+            Op::Header(op) => {
                 self.stage.headers += 1;
-                self.plain(Code::Header, *value, 0, 0, u32::from(*name));
+                self.plain(Code::Header, op.value, 0, 0, u32::from(op.name));
             }
-            Op::File { path } => self.plain(Code::File, *path, 0, 0, 0),
-            Op::SessionCreate { user } => self.plain(Code::SessionCreate, *user, 0, 0, 0),
+            Op::File(path) => self.plain(Code::File, *path, 0, 0, 0),
+            Op::SessionCreate(user) => self.plain(Code::SessionCreate, *user, 0, 0, 0),
             Op::SessionDestroy => self.plain(Code::SessionDestroy, 0, 0, 0, 0),
             Op::Finish => self.plain(Code::Finish, 0, 0, 0, 0),
         }
+    }
+
+    fn unary(&mut self, code: Code, op: &Unary, function: u32) {
+        self.plain(code, op.to, op.from, 0, function);
+    }
+
+    fn binary(&mut self, code: Code, op: &Binary, function: u32) {
+        self.plain(code, op.to, op.left, op.right, function);
     }
 
     /// An instruction that needs no place and no fifth operand.
@@ -460,14 +399,14 @@ impl Encoder<'_> {
         self.emit(code, a, b, c, d, 0);
     }
 
-    fn convert(&mut self, conversion: Conversion, to: Register, from: Register) {
+    fn convert(&mut self, conversion: Conversion, op: &Unary) {
         let code = match conversion {
             Conversion::IntToFloat => Code::IntToFloat,
             Conversion::FloatToInt => Code::FloatToInt,
             Conversion::BoolToInt => Code::Copy,
             Conversion::TextToInt => Code::TextToInt,
             Conversion::TextToFloat => Code::TextToFloat,
-            Conversion::ToText => match self.kind(from) {
+            Conversion::ToText => match self.kind(op.from) {
                 Type::Text => Code::Copy,
                 Type::Int => Code::IntToText,
                 Type::Float => Code::FloatToText,
@@ -476,40 +415,46 @@ impl Encoder<'_> {
         };
         self.stage.makes_texts |=
             matches!(code, Code::IntToText | Code::FloatToText | Code::BoolToText);
-        self.plain(code, to, from, 0, 0);
+        self.unary(code, op, 0);
     }
 
-    fn repeat(
-        &mut self,
-        count: Register,
-        filter: Option<&LoopFilter>,
-        [position, index, length]: [Register; 3],
-        body: &Block,
-        otherwise: &Block,
-    ) {
+    fn branch(&mut self, op: &If) {
+        let skip = self.emit(Code::JumpUnless, op.condition, 0, 0, 0, 0);
+        self.block(&op.then);
+        if op.otherwise.is_empty() {
+            self.land(skip);
+            return;
+        }
+        let out = self.emit(Code::Jump, 0, 0, 0, 0, 0);
+        self.land(skip);
+        self.block(&op.otherwise);
+        self.land(out);
+    }
+
+    fn repeat(&mut self, op: &For) {
         let state = self.stage.registers as u16;
         self.stage.registers += 4;
-        let begin = match filter {
-            None => self.emit(Code::LoopBegin, count, state, length, 0, 0),
+        let begin = match &op.filter {
+            None => self.emit(Code::LoopBegin, op.count, state, op.length, 0, 0),
             Some(filter) => {
                 self.stage.makes_texts = true;
-                self.plain(Code::FilterBegin, count, state, 0, 0);
-                let next = self.emit(Code::FilterNext, position, state, 0, 0, 0);
+                self.plain(Code::FilterBegin, op.count, state, 0, 0);
+                let next = self.emit(Code::FilterNext, op.position, state, 0, 0, 0);
                 self.block(&filter.block);
                 self.plain(Code::FilterKeep, filter.keep, state, 0, next as u32);
                 self.land(next);
-                self.emit(Code::FilterEnd, 0, state, length, 0, 0)
+                self.emit(Code::FilterEnd, 0, state, op.length, 0, 0)
             }
         };
-        let code = match filter {
+        let code = match op.filter {
             None => Code::Turn,
             Some(_) => Code::TurnKept,
         };
-        let turn = self.emit(code, position, state, index, 0, 0);
-        self.block(body);
+        let turn = self.emit(code, op.position, state, op.index, 0, 0);
+        self.block(&op.body);
         self.plain(Code::TurnEnd, 0, state, 0, turn as u32);
         self.land(begin);
-        self.block(otherwise);
+        self.block(&op.otherwise);
         self.land(turn);
     }
 }

@@ -8,9 +8,9 @@ mod common;
 use common::{ORDERS, emulated};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Work};
-use rhythm_engine::program::Service;
 use rhythm_engine::program::{
-    Escape, Field, FieldType, Op, PageProgram, SessionUse, StageProgram, Type,
+    Escape, Field, FieldType, For, If, Load, Op, PageProgram, Put, Service, SessionUse,
+    StageProgram, Type, Unary,
 };
 use rhythm_engine_cuda::executor::CudaExecutor;
 use rhythm_engine_cuda::layout::Layout;
@@ -65,29 +65,31 @@ impl Lane {
 fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
     let [text, turns, second, third, position, index, length] = [0, 1, 2, 3, 4, 5, 6];
     let optional = |from, to, fragment| {
-        let decide = Op::If {
+        let decide = Op::If(If {
             condition: to,
-            then: vec![Op::Fragment { fragment }],
+            then: vec![Op::Fragment(fragment)],
             otherwise: vec![],
-        };
-        [Op::Truth { to, from }, decide]
+        });
+        [Op::Truth(Unary { to, from }), decide]
     };
-    let put = Op::Put {
+    let put = Op::Put(Put {
         from: text,
         escape: Escape::None,
-    };
-    let mut body: Vec<Op> = (0..4).map(|field| Op::Field { to: field, field }).collect();
+    });
+    let mut body: Vec<Op> = (0..4)
+        .map(|field| Op::Field(Load { to: field, field }))
+        .collect();
     body.extend([
         put.clone(),
-        Op::For {
+        Op::For(For {
             count: turns,
             filter: None,
             position,
             index,
             length,
-            body: vec![Op::Fragment { fragment: 0 }, put],
+            body: vec![Op::Fragment(0), put],
             otherwise: vec![],
-        },
+        }),
     ]);
     body.extend(optional(second, 7, 1));
     body.extend(optional(third, 8, 2));

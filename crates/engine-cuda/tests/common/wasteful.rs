@@ -16,7 +16,7 @@ const STATUS: FieldId = 4;
 
 /// A loop over registers `first` to `first + 3`, of so many turns as the first says.
 fn turns(first: Register, body: Block) -> Op {
-    Op::For {
+    Op::For(For {
         count: first,
         filter: None,
         position: first + 1,
@@ -24,7 +24,7 @@ fn turns(first: Register, body: Block) -> Op {
         length: first + 3,
         body,
         otherwise: vec![],
-    }
+    })
 }
 
 /// The service. Its page asks REQUESTS requests; then it shows STATUS, TEXT and a fragment for each
@@ -35,67 +35,65 @@ pub fn wasteful() -> Arc<Service> {
         registers: vec![Int, Int, Int, Int, Text, Text],
         constants: vec![],
         body: vec![
-            Op::Field {
+            Op::Field(Load {
                 to: 0,
                 field: REQUESTS,
-            },
-            Op::Field { to: 4, field: TEXT },
+            }),
+            Op::Field(Load { to: 4, field: TEXT }),
             turns(
                 0,
                 vec![
-                    Op::Text {
-                        function: TextFunction::Upper,
-                        to: 5,
-                        from: 4,
-                    },
-                    Op::Request { text: 5 },
+                    Op::Text(TextFunction::Upper, Unary { to: 5, from: 4 }),
+                    Op::Request(Request { text: 5 }),
                 ],
             ),
         ],
         call: Some(0),
     };
-    let put = |from| Op::Put {
-        from,
-        escape: Escape::Html,
+    let put = |from| {
+        Op::Put(Put {
+            from,
+            escape: Escape::Html,
+        })
     };
     // So many registers that they are not in shared memory.
     let show = StageProgram {
         registers: [vec![Int; 12], vec![Text; 2], vec![Int; 200]].concat(),
         constants: vec![],
         body: vec![
-            Op::Field {
+            Op::Field(Load {
                 to: 0,
                 field: REQUESTS,
-            },
-            Op::Length { to: 4, list: ROWS },
-            Op::Field {
+            }),
+            Op::Length(Load { to: 4, field: ROWS }),
+            Op::Field(Load {
                 to: 8,
                 field: HEADERS,
-            },
-            Op::Field {
+            }),
+            Op::Field(Load {
                 to: 12,
                 field: TEXT,
-            },
-            Op::Field {
+            }),
+            Op::Field(Load {
                 to: 14,
                 field: STATUS,
-            },
+            }),
             put(14),
-            turns(0, vec![Op::Fragment { fragment: 0 }, put(12)]),
+            turns(0, vec![Op::Fragment(0), put(12)]),
             turns(
                 4,
                 vec![
-                    Op::Item {
+                    Op::Item(Item {
                         to: 13,
                         list: ROWS,
                         column: 0,
                         position: 5,
-                    },
+                    }),
                     put(13),
-                    Op::Fragment { fragment: 1 },
+                    Op::Fragment(1),
                 ],
             ),
-            turns(8, vec![Op::Header { name: 0, value: 12 }]),
+            turns(8, vec![Op::Header(Header { name: 0, value: 12 })]),
         ],
         call: None,
     };

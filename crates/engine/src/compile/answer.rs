@@ -4,7 +4,7 @@ use super::build::Sink;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
-use crate::program::{Comparison, Escape, Op, SessionFields, Type};
+use crate::program::{Comparison, Escape, For, Header, Op, Request, SessionFields, Type};
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
 use crate::source::keys::Text;
@@ -56,9 +56,7 @@ impl<'a> Answers<'_, 'a> {
     }
 
     fn answer(&mut self, compiler: &mut Compiler<'_, 'a>, answer: &AnswerDecl<'a>) -> Result<()> {
-        compiler.stage.push(Op::Status {
-            status: answer.status,
-        });
+        compiler.stage.push(Op::Status(answer.status));
         let mut names = BTreeMap::new();
         for (name, text) in &answer.with {
             let operand = text_template(compiler, text, Escape::None).unwrap_or(Operand::Poison);
@@ -126,7 +124,7 @@ impl<'a> Answers<'_, 'a> {
                     ));
                 }
                 let user = compiler.register(&operand);
-                compiler.stage.push(Op::SessionCreate { user });
+                compiler.stage.push(Op::SessionCreate(user));
             }
             StepKind::SessionDestroy => {
                 if session.is_none() {
@@ -141,7 +139,7 @@ impl<'a> Answers<'_, 'a> {
             }
             StepKind::Redirect { to, status } => {
                 let text = text_template(compiler, to, Escape::Percent)?;
-                compiler.stage.push(Op::Status { status: *status });
+                compiler.stage.push(Op::Status(*status));
                 add_header(compiler, "Location", text);
             }
             StepKind::Head { headers, status } => {
@@ -152,7 +150,7 @@ impl<'a> Answers<'_, 'a> {
                     add_header(compiler, &name.value, text);
                 }
                 if let Some(status) = status {
-                    compiler.stage.push(Op::Status { status: *status });
+                    compiler.stage.push(Op::Status(*status));
                 }
             }
             StepKind::File { path } => {
@@ -168,7 +166,7 @@ impl<'a> Answers<'_, 'a> {
                     ));
                 }
                 let path = compiler.text_register(&operand);
-                compiler.stage.push(Op::File { path });
+                compiler.stage.push(Op::File(path));
             }
         }
         Ok(())
@@ -240,7 +238,7 @@ pub(crate) fn request<'a>(
     let Some((each, item, list_name)) = &declaration.each else {
         let text = text_template(compiler, &declaration.request, Escape::Percent)?;
         let text = compiler.text_register(&text);
-        compiler.stage.push(Op::Request { text });
+        compiler.stage.push(Op::Request(Request { text }));
         return Ok(());
     };
     let list = match compiler.scope.page.get(list_name) {
@@ -267,14 +265,14 @@ pub(crate) fn request<'a>(
     };
     let pushed = text.map(|text| {
         let text = compiler.text_register(&text);
-        compiler.stage.push(Op::Request { text });
+        compiler.stage.push(Op::Request(Request { text }));
     });
     let body = compiler.stage.close(compiler.fragments);
     compiler.stage.push_for(
         body,
         Default::default(),
         compiler.fragments,
-        |body, otherwise| Op::For {
+        |body, otherwise| For {
             count,
             filter: None,
             position,
@@ -305,8 +303,8 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         text => text,
     };
     let value = compiler.text_register(&text);
-    compiler.stage.push(Op::Header {
+    compiler.stage.push(Op::Header(Header {
         name: index as u16,
         value,
-    });
+    }));
 }

@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::scope::Snapshot;
 use super::value::Operand;
 use crate::diagnostic::Reported;
-use crate::program::{Op, Register, Type};
+use crate::program::{Op, Register, Type, Unary};
 
 impl<'a> Compiler<'_, 'a> {
     /// Compiles two branches, of which each lane takes one, and joins what they set.
@@ -86,7 +86,7 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn copy_in(&mut self, block: &mut OpenBlock, to: Register, operand: &Operand) {
         self.stage.reopen(std::mem::take(block));
         if let Some(from) = self.stage.register(operand, self.page) {
-            self.stage.push(Op::Copy { to, from });
+            self.stage.push(Op::Copy(Unary { to, from }));
         }
         *block = self.stage.close(self.fragments);
     }

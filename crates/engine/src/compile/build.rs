@@ -6,8 +6,9 @@
 
 use super::value::{Items, Literal, Operand};
 use crate::program::{
-    Arithmetic, Block, Comparison, Constant, Conversion, Escape, Field, FieldId, FieldType,
-    FragmentId, Op, Register, StageProgram, TextFunction, TextPool, Type,
+    Arithmetic, Binary, Block, Comparison, Concat, Constant, ConstantItem, Conversion, Escape,
+    Field, FieldId, FieldType, For, FragmentId, If, Item, Load, Op, Put, Register, StageProgram,
+    TextFunction, TextPool, Type, Unary,
 };
 use std::collections::HashMap;
 
@@ -197,8 +198,10 @@ impl Stage {
         to
     }
 
-    pub(crate) fn length(&mut self, list: FieldId) -> Register {
-        self.compute(Known::Length(list), Type::Int, |to| Op::Length { to, list })
+    pub(crate) fn length(&mut self, field: FieldId) -> Register {
+        self.compute(Known::Length(field), Type::Int, |to| {
+            Op::Length(Load { to, field })
+        })
     }
 
     pub(crate) fn arithmetic(
@@ -209,11 +212,8 @@ impl Stage {
         right: Register,
     ) -> Register {
         let known = Known::Arithmetic(operator as u8, left, right);
-        self.compute(known, kind, |to| Op::Arithmetic {
-            operator,
-            to,
-            left,
-            right,
+        self.compute(known, kind, |to| {
+            Op::Arithmetic(operator, Binary { to, left, right })
         })
     }
 
@@ -224,11 +224,8 @@ impl Stage {
         right: Register,
     ) -> Register {
         let known = Known::Compare(comparison as u8, left, right);
-        self.compute(known, Type::Bool, |to| Op::Compare {
-            comparison,
-            to,
-            left,
-            right,
+        self.compute(known, Type::Bool, |to| {
+            Op::Compare(comparison, Binary { to, left, right })
         })
     }
 
@@ -239,11 +236,7 @@ impl Stage {
             Conversion::ToText => Type::Text,
         };
         self.compute(Known::Convert(conversion as u8, kind, from), kind, |to| {
-            Op::Convert {
-                conversion,
-                to,
-                from,
-            }
+            Op::Convert(conversion, Unary { to, from })
         })
     }
 
@@ -251,7 +244,7 @@ impl Stage {
         self.compute(
             Known::Convert(u8::MAX, Type::Bool, from),
             Type::Bool,
-            |to| Op::Truth { to, from },
+            |to| Op::Truth(Unary { to, from }),
         )
     }
 
@@ -259,7 +252,7 @@ impl Stage {
         self.compute(
             Known::Text(format!("{function:?}"), from),
             Type::Text,
-            |to| Op::Text { function, to, from },
+            |to| Op::Text(function, Unary { to, from }),
         )
     }
 
@@ -281,7 +274,9 @@ impl Stage {
             Operand::Register { register, .. } => *register,
             Operand::Field { field, kind } => {
                 let field = *field;
-                self.compute(Known::Field(field), *kind, |to| Op::Field { to, field })
+                self.compute(Known::Field(field), *kind, |to| {
+                    Op::Field(Load { to, field })
+                })
             }
             Operand::Column {
                 list,
@@ -293,19 +288,23 @@ impl Stage {
                 match &list.items {
                     Items::Field(field) => {
                         let list = *field;
-                        self.compute(Known::Item(list, column, position), kind, |to| Op::Item {
-                            to,
-                            list,
-                            column,
-                            position,
+                        self.compute(Known::Item(list, column, position), kind, |to| {
+                            Op::Item(Item {
+                                to,
+                                list,
+                                column,
+                                position,
+                            })
                         })
                     }
                     Items::Tables { tables, .. } => {
                         let table = tables[usize::from(column)];
-                        self.compute(Known::Table(table, position), kind, |to| Op::ConstantItem {
-                            to,
-                            table,
-                            position,
+                        self.compute(Known::Table(table, position), kind, |to| {
+                            Op::ConstantItem(ConstantItem {
+                                to,
+                                table,
+                                position,
+                            })
                         })
                     }
                 }
@@ -411,7 +410,7 @@ impl Stage {
             _ => {
                 let from = self.register(operand, parts)?;
                 self.flush_text(fragments);
-                self.push(Op::Put { from, escape });
+                self.push(Op::Put(Put { from, escape }));
                 self.block().writes = true;
             }
         }
@@ -423,7 +422,7 @@ impl Stage {
         let text = std::mem::take(&mut self.block().text);
         if !text.is_empty() {
             let fragment = fragments.intern(&text);
-            self.push(Op::Fragment { fragment });
+            self.push(Op::Fragment(fragment));
             self.block().writes = true;
         }
     }
@@ -434,7 +433,7 @@ impl Stage {
         if let Some(Sink::Capture { joined: None, .. }) = self.sinks.last() {
             let empty = self.constant(&Literal::text(""), parts);
             let to = self.new_register(Type::Text);
-            self.push(Op::Copy { to, from: empty });
+            self.push(Op::Copy(Unary { to, from: empty }));
             if let Some(Sink::Capture { joined, .. }) = self.sinks.last_mut() {
                 *joined = Some(to);
             }
@@ -464,8 +463,8 @@ impl Stage {
                 .filter_map(|part| self.text_register(part, page)),
         );
         // Not in place: an operation reads its operands while it writes its result.
-        let from = self.other(Type::Text, |to| Op::Concat { to, parts });
-        self.push(Op::Copy { to: joined, from });
+        let from = self.other(Type::Text, |to| Op::Concat(Concat { to, parts }));
+        self.push(Op::Copy(Unary { to: joined, from }));
     }
 
     /// The text captured by a sink that ends.
@@ -508,7 +507,7 @@ impl Stage {
                     .collect();
                 let register = match parts[..] {
                     [one] => one,
-                    _ => self.other(Type::Text, |to| Op::Concat { to, parts }),
+                    _ => self.other(Type::Text, |to| Op::Concat(Concat { to, parts })),
                 };
                 Operand::Register {
                     register,
@@ -534,11 +533,11 @@ impl Stage {
             self.flush_text(fragments);
             self.block().writes = true;
         }
-        self.push(Op::If {
+        self.push(Op::If(If {
             condition,
             then: then.ops,
             otherwise: otherwise.ops,
-        });
+        }));
     }
 
     /// `for`: as [`Stage::push_if`].
@@ -547,13 +546,13 @@ impl Stage {
         body: OpenBlock,
         otherwise: OpenBlock,
         fragments: &mut Fragments,
-        op: impl FnOnce(Block, Block) -> Op,
+        op: impl FnOnce(Block, Block) -> For,
     ) {
         if body.writes || otherwise.writes {
             self.flush_text(fragments);
             self.block().writes = true;
         }
-        self.push(op(body.ops, otherwise.ops));
+        self.push(Op::For(op(body.ops, otherwise.ops)));
     }
 
     /// Ends the lanes that are here, after what was written for them.

@@ -4,7 +4,7 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean};
-use crate::program::{Comparison, Op, Register, Type};
+use crate::program::{Comparison, Op, Register, Type, Unary};
 use minijinja::machinery::ast::{self, BinOpKind, Expr};
 use minijinja::value::ValueKind;
 
@@ -210,7 +210,8 @@ impl<'a> Compiler<'_, 'a> {
             operand => {
                 let from = self.register(&operand);
                 Operand::register(
-                    self.stage.other(Type::Bool, |to| Op::Not { to, from }),
+                    self.stage
+                        .other(Type::Bool, |to| Op::Not(Unary { to, from })),
                     Type::Bool,
                 )
             }

@@ -5,7 +5,8 @@ use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{
-    Arithmetic, Comparison, Conversion, Escape, Op, TextFunction, TextTest, Type,
+    Arithmetic, Comparison, Concat, Conversion, Escape, For, Op, Replace, TextFunction, TextTest,
+    Type, Unary,
 };
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
@@ -198,7 +199,7 @@ impl<'a> Compiler<'_, 'a> {
                     let from = self.register(value);
                     let register = self
                         .stage
-                        .other(Type::Int, |to| Op::TextLength { to, from });
+                        .other(Type::Int, |to| Op::TextLength(Unary { to, from }));
                     Operand::register(register, Type::Int)
                 }
                 _ => {
@@ -230,9 +231,11 @@ impl<'a> Compiler<'_, 'a> {
         };
         let from = self.register(&value);
         let (register, kind) = match (name, kind) {
-            ("abs", Type::Int | Type::Float) => {
-                (self.stage.other(kind, |to| Op::Absolute { to, from }), kind)
-            }
+            ("abs", Type::Int | Type::Float) => (
+                self.stage
+                    .other(kind, |to| Op::Absolute(Unary { to, from })),
+                kind,
+            ),
             ("abs", _) => {
                 return Err(self.error(
                     place,
@@ -356,7 +359,7 @@ impl<'a> Compiler<'_, 'a> {
         );
         let register = self
             .stage
-            .other(Type::Text, |to| Op::Replace { to, from, old, new });
+            .other(Type::Text, |to| Op::Replace(Replace { to, from, old, new }));
         Ok(Operand::Register {
             register,
             kind: Type::Text,
@@ -423,10 +426,10 @@ impl<'a> Compiler<'_, 'a> {
         let empty = self.register(&Operand::text(""));
         let zero = self.register(&Operand::int(0));
         let joined = self.stage.new_register(Type::Text);
-        self.stage.push(Op::Copy {
+        self.stage.push(Op::Copy(Unary {
             to: joined,
             from: empty,
-        });
+        }));
         let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
         self.stage.open();
         let item = Operand::Column {
@@ -438,14 +441,16 @@ impl<'a> Compiler<'_, 'a> {
         let item = self.text_register(&item);
         let first = self.stage.compare(Comparison::Equal, index, zero);
         let mut then = OpenBlock::default();
-        then.ops.push(Op::Copy {
+        then.ops.push(Op::Copy(Unary {
             to: joined,
             from: item,
-        });
+        }));
         self.stage.open();
         let parts = vec![joined, separator, item];
-        let from = self.stage.other(Type::Text, |to| Op::Concat { to, parts });
-        self.stage.push(Op::Copy { to: joined, from });
+        let from = self
+            .stage
+            .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
+        self.stage.push(Op::Copy(Unary { to: joined, from }));
         let otherwise = self.stage.close(self.fragments);
         self.stage.push_if(first, then, otherwise, self.fragments);
         let body = self.stage.close(self.fragments);
@@ -453,7 +458,7 @@ impl<'a> Compiler<'_, 'a> {
             body,
             OpenBlock::default(),
             self.fragments,
-            |body, otherwise| Op::For {
+            |body, otherwise| For {
                 count,
                 filter: None,
                 position,
@@ -555,7 +560,8 @@ impl<'a> Compiler<'_, 'a> {
                 "false" if kind == Some(Type::Bool) => {
                     let from = self.register(&value);
                     Operand::register(
-                        self.stage.other(Type::Bool, |to| Op::Not { to, from }),
+                        self.stage
+                            .other(Type::Bool, |to| Op::Not(Unary { to, from })),
                         Type::Bool,
                     )
                 }

@@ -4,7 +4,9 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::Place;
-use crate::program::{Arithmetic, Comparison, Conversion, Op, Register, TextTest, Type};
+use crate::program::{
+    Arithmetic, Binary, Comparison, Conversion, Op, Register, TextTest, Type, Unary,
+};
 use minijinja::machinery::ast::{self, BinOpKind, CompareOpKind, Expr};
 use std::cmp::Ordering;
 
@@ -87,7 +89,7 @@ impl<'a> Compiler<'_, 'a> {
             Some((kind @ (Type::Int | Type::Float), _)) => {
                 let from = self.register(&operand);
                 Ok(Operand::register(
-                    self.stage.other(kind, |to| Op::Negate { to, from }),
+                    self.stage.other(kind, |to| Op::Negate(Unary { to, from })),
                     kind,
                 ))
             }
@@ -336,11 +338,8 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     pub(super) fn text_test(&mut self, test: TextTest, left: Register, right: Register) -> Operand {
-        let register = self.stage.other(Type::Bool, |to| Op::TextTest {
-            test,
-            to,
-            left,
-            right,
+        let register = self.stage.other(Type::Bool, |to| {
+            Op::TextTest(test, Binary { to, left, right })
         });
         Operand::register(register, Type::Bool)
     }

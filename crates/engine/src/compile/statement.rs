@@ -8,7 +8,7 @@ use super::compiler::{Compiler, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
-use crate::program::{Escape, LoopFilter, Op, Register, Type};
+use crate::program::{Arithmetic, Escape, For, LoopFilter, Register, Type};
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 use std::rc::Rc;
@@ -339,7 +339,7 @@ impl<'a> Compiler<'_, 'a> {
             result = Err(Reported);
         }
         self.stage
-            .push_for(body, otherwise, self.fragments, |body, otherwise| Op::For {
+            .push_for(body, otherwise, self.fragments, |body, otherwise| For {
                 count,
                 filter,
                 position,
@@ -396,17 +396,11 @@ impl<'a> Compiler<'_, 'a> {
                 let offset = if *step == 1 {
                     position
                 } else {
-                    self.integer_arithmetic(
-                        crate::program::Arithmetic::Multiply,
-                        &position,
-                        &Operand::int(*step),
-                    )?
+                    self.integer_arithmetic(Arithmetic::Multiply, &position, &Operand::int(*step))?
                 };
                 match &**start {
                     Operand::Literal(Literal::Int(0)) => offset,
-                    start => {
-                        self.integer_arithmetic(crate::program::Arithmetic::Add, start, &offset)?
-                    }
+                    start => self.integer_arithmetic(Arithmetic::Add, start, &offset)?,
                 }
             }
             _ => return Err(Reported),

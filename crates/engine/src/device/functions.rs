@@ -9,28 +9,6 @@ use md5::{Digest, Md5};
 use rhythm_protocol::html;
 use std::io::Write;
 
-/// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneLimits {
-    /// Most bytes of a lane's run and of its body.
-    pub body_bytes: usize,
-    /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions).
-    /// Each text made is charged at its length, and so are the requests it asks.
-    pub text_bytes: usize,
-    /// Most turns of all loops of a lane in one stage, positions that a filter rejects included.
-    pub turns: usize,
-}
-
-impl Default for LaneLimits {
-    fn default() -> Self {
-        LaneLimits {
-            body_bytes: 8 << 20,
-            text_bytes: 1 << 20,
-            turns: 1 << 17,
-        }
-    }
-}
-
 /// Integer arithmetic; a result beyond 64 bits fails the lane.
 #[inline]
 pub fn int(operator: Arithmetic, a: i64, b: i64) -> Result<i64, LaneError> {

@@ -9,7 +9,13 @@
 //!     request r3
 //! ```
 
-use super::*;
+use super::function::{Arithmetic, Comparison, Escape};
+use super::op::{Binary, ConstantItem, For, Load, LoopFilter, Op, Put, Unary};
+use super::page::{PageProgram, SessionUse};
+use super::param::{Carrier, ParamType};
+use super::service::Service;
+use super::stage::{CallResult, StageProgram};
+use super::value::{Constant, FieldId, FieldType, Register, Type};
 use std::fmt::{self, Write};
 
 /// A page's program as text.
@@ -185,159 +191,116 @@ impl StagePrinter<'_> {
     }
 
     fn op(&self, f: &mut fmt::Formatter<'_>, op: &Op, indent: usize) -> fmt::Result {
-        let of = |register: &Register| self.register(*register);
-        let to_of = |register: &Register| self.to(*register);
+        let of = |register: Register| self.register(register);
         match op {
-            Op::Copy { to, from } => write!(f, "{} = {}", to_of(to), of(from)),
-            Op::Field { to, field } => {
-                write!(f, "{} = field {}", to_of(to), self.listing.field(*field))
+            Op::Copy(op) => self.unary(f, op, ""),
+            Op::Field(Load { to, field }) => {
+                write!(f, "{} = field {}", self.to(*to), self.listing.field(*field))
             }
-            Op::Length { to, list } => {
-                write!(f, "{} = length {}", to_of(to), self.listing.field(*list))
-            }
-            Op::Item {
-                to,
-                list,
-                column,
-                position,
-            } => {
-                let column_name = match &self.listing.page.fields[usize::from(*list)].kind {
-                    FieldType::List(columns) => &columns[usize::from(*column)].0,
-                    FieldType::Scalar(_) => "?",
-                };
+            Op::Length(Load { to, field }) => {
                 write!(
                     f,
-                    "{} = {}[{}].{column_name}",
-                    to_of(to),
-                    self.listing.field(*list),
-                    of(position)
+                    "{} = length {}",
+                    self.to(*to),
+                    self.listing.field(*field)
                 )
             }
-            Op::ConstantItem {
+            Op::Item(op) => {
+                let column = match &self.listing.page.fields[usize::from(op.list)].kind {
+                    FieldType::List(columns) => &columns[usize::from(op.column)].0,
+                    FieldType::Scalar(_) => "?",
+                };
+                let (to, list) = (self.to(op.to), self.listing.field(op.list));
+                write!(f, "{to} = {list}[{}].{column}", of(op.position))
+            }
+            Op::ConstantItem(ConstantItem {
                 to,
                 table,
                 position,
-            } => write!(f, "{} = table {table}[{}]", to_of(to), of(position)),
-            Op::Arithmetic {
-                operator,
-                to,
-                left,
-                right,
-            } => {
-                let sign = match operator {
-                    Arithmetic::Add => "+",
-                    Arithmetic::Subtract => "-",
-                    Arithmetic::Multiply => "*",
-                    Arithmetic::Divide => "/",
-                    Arithmetic::FloorDivide => "//",
-                    Arithmetic::Remainder => "%",
-                    Arithmetic::Power => "**",
-                };
-                write!(f, "{} = {} {sign} {}", to_of(to), of(left), of(right))
+            }) => {
+                write!(f, "{} = table {table}[{}]", self.to(*to), of(*position))
             }
-            Op::Negate { to, from } => write!(f, "{} = -{}", to_of(to), of(from)),
-            Op::Absolute { to, from } => write!(f, "{} = abs {}", to_of(to), of(from)),
-            Op::Compare {
-                comparison,
-                to,
-                left,
-                right,
-            } => {
-                let sign = match comparison {
-                    Comparison::Equal => "==",
-                    Comparison::NotEqual => "!=",
-                    Comparison::Less => "<",
-                    Comparison::LessOrEqual => "<=",
-                    Comparison::Greater => ">",
-                    Comparison::GreaterOrEqual => ">=",
-                };
-                write!(f, "{} = {} {sign} {}", to_of(to), of(left), of(right))
+            Op::Arithmetic(operator, op) => self.binary(f, op, sign_of_arithmetic(*operator)),
+            Op::Negate(op) => self.unary(f, op, "-"),
+            Op::Absolute(op) => self.unary(f, op, "abs "),
+            Op::Compare(comparison, op) => self.binary(f, op, sign_of_comparison(*comparison)),
+            Op::Not(op) => self.unary(f, op, "not "),
+            Op::Truth(op) => self.unary(f, op, "true? "),
+            Op::Convert(conversion, op) => self.unary(f, op, &format!("{conversion:?} ")),
+            Op::Concat(op) => {
+                let parts: Vec<String> = op.parts.iter().map(|part| of(*part)).collect();
+                write!(f, "{} = {}", self.to(op.to), parts.join(" ~ "))
             }
-            Op::Not { to, from } => write!(f, "{} = not {}", to_of(to), of(from)),
-            Op::Truth { to, from } => write!(f, "{} = true? {}", to_of(to), of(from)),
-            Op::Convert {
-                conversion,
-                to,
-                from,
-            } => write!(f, "{} = {conversion:?} {}", to_of(to), of(from)),
-            Op::Concat { to, parts } => {
-                let parts: Vec<String> = parts.iter().map(of).collect();
-                write!(f, "{} = {}", to_of(to), parts.join(" ~ "))
+            Op::Text(function, op) => self.unary(f, op, &format!("{function:?} ")),
+            Op::Replace(op) => {
+                let [from, old, new] = [op.from, op.old, op.new].map(of);
+                write!(f, "{} = {from} with {new} for {old}", self.to(op.to))
             }
-            Op::Text { function, to, from } => {
-                write!(f, "{} = {function:?} {}", to_of(to), of(from))
+            Op::TextTest(test, op) => self.binary(f, op, &format!("{test:?}")),
+            Op::TextLength(op) => self.unary(f, op, "characters "),
+            Op::If(op) => {
+                write!(f, "if {}", of(op.condition))?;
+                self.inner(f, &op.then, indent)?;
+                self.otherwise(f, &op.otherwise, indent)
             }
-            Op::Replace { to, from, old, new } => {
-                write!(
-                    f,
-                    "{} = {} with {} for {}",
-                    to_of(to),
-                    of(from),
-                    of(new),
-                    of(old)
-                )
-            }
-            Op::TextTest {
-                test,
-                to,
-                left,
-                right,
-            } => write!(f, "{} = {} {test:?} {}", to_of(to), of(left), of(right)),
-            Op::TextLength { to, from } => write!(f, "{} = characters {}", to_of(to), of(from)),
-            Op::If {
-                condition,
-                then,
-                otherwise,
-            } => {
-                write!(f, "if {}", of(condition))?;
-                self.inner(f, then, indent)?;
-                self.otherwise(f, otherwise, indent)
-            }
-            Op::For {
-                count,
-                filter,
-                position,
-                index,
-                length,
-                body,
-                otherwise,
-            } => {
-                write!(
-                    f,
-                    "for r{position} in 0..{}, index r{index}, length r{length}",
-                    of(count)
-                )?;
-                if let Some(LoopFilter { block, keep }) = filter {
-                    f.write_str(", keep")?;
-                    self.inner(f, block, indent)?;
-                    write!(f, " if {}", of(keep))?;
-                }
-                self.inner(f, body, indent)?;
-                self.otherwise(f, otherwise, indent)
-            }
-            Op::Fragment { fragment } => {
+            Op::For(op) => self.repeat(f, op, indent),
+            Op::Fragment(fragment) => {
                 let fragments = &self.listing.service.fragments;
                 let bytes = fragments
                     .get(*fragment as usize)
                     .map_or(&[][..], |bytes| bytes);
                 write!(f, "text {} bytes {}", bytes.len(), excerpt(bytes))
             }
-            Op::Put { from, escape } => match escape {
-                Escape::None => write!(f, "put {}", of(from)),
-                escape => write!(f, "put {} as {escape:?}", of(from)),
+            Op::Put(Put { from, escape }) => match escape {
+                Escape::None => write!(f, "put {}", of(*from)),
+                escape => write!(f, "put {} as {escape:?}", of(*from)),
             },
-            Op::Request { text } => write!(f, "request {}", of(text)),
-            Op::Status { status } => write!(f, "status {status}"),
-            Op::Header { name, value } => {
+            Op::Request(op) => write!(f, "request {}", of(op.text)),
+            Op::Status(status) => write!(f, "status {status}"),
+            Op::Header(op) => {
                 let names = &self.listing.page.header_names;
-                let name = names.get(usize::from(*name)).map_or("?", |name| name);
-                write!(f, "header {name}: {}", of(value))
+                let name = names.get(usize::from(op.name)).map_or("?", |name| name);
+                write!(f, "header {name}: {}", of(op.value))
             }
-            Op::File { path } => write!(f, "file {}", of(path)),
-            Op::SessionCreate { user } => write!(f, "create session {}", of(user)),
+            Op::File(path) => write!(f, "file {}", of(*path)),
+            Op::SessionCreate(user) => write!(f, "create session {}", of(*user)),
             Op::SessionDestroy => f.write_str("destroy session"),
             Op::Finish => f.write_str("finish"),
         }
+    }
+
+    /// One operand, after the function's name or sign.
+    fn unary(&self, f: &mut fmt::Formatter<'_>, op: &Unary, function: &str) -> fmt::Result {
+        write!(
+            f,
+            "{} = {function}{}",
+            self.to(op.to),
+            self.register(op.from)
+        )
+    }
+
+    /// Two operands around the function's name or sign.
+    fn binary(&self, f: &mut fmt::Formatter<'_>, op: &Binary, function: &str) -> fmt::Result {
+        let [left, right] = [op.left, op.right].map(|operand| self.register(operand));
+        write!(f, "{} = {left} {function} {right}", self.to(op.to))
+    }
+
+    fn repeat(&self, f: &mut fmt::Formatter<'_>, op: &For, indent: usize) -> fmt::Result {
+        write!(
+            f,
+            "for r{} in 0..{}, index r{}, length r{}",
+            op.position,
+            self.register(op.count),
+            op.index,
+            op.length
+        )?;
+        if let Some(LoopFilter { block, keep }) = &op.filter {
+            f.write_str(", keep")?;
+            self.inner(f, block, indent)?;
+            write!(f, " if {}", self.register(*keep))?;
+        }
+        self.inner(f, &op.body, indent)?;
+        self.otherwise(f, &op.otherwise, indent)
     }
 
     fn otherwise(&self, f: &mut fmt::Formatter<'_>, block: &[Op], indent: usize) -> fmt::Result {
@@ -346,6 +309,29 @@ impl StagePrinter<'_> {
         }
         f.write_str(" else")?;
         self.inner(f, block, indent)
+    }
+}
+
+fn sign_of_arithmetic(operator: Arithmetic) -> &'static str {
+    match operator {
+        Arithmetic::Add => "+",
+        Arithmetic::Subtract => "-",
+        Arithmetic::Multiply => "*",
+        Arithmetic::Divide => "/",
+        Arithmetic::FloorDivide => "//",
+        Arithmetic::Remainder => "%",
+        Arithmetic::Power => "**",
+    }
+}
+
+fn sign_of_comparison(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Equal => "==",
+        Comparison::NotEqual => "!=",
+        Comparison::Less => "<",
+        Comparison::LessOrEqual => "<=",
+        Comparison::Greater => ">",
+        Comparison::GreaterOrEqual => ">=",
     }
 }
 

@@ -1,6 +1,6 @@
 //! A compiled service: its pages' programs and what they share.
 
-use super::PageProgram;
+use super::page::PageProgram;
 use crate::diagnostic::Diagnostic;
 use crate::settings::{BackendConfig, ServiceConfig};
 

@@ -139,7 +139,7 @@ impl PageInfo {
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
             has_others: carriers()
                 .any(|carrier| !matches!(carrier, Carrier::Form | Carrier::Query)),
-            has_files: page.stages.iter().any(|stage| has_file(&stage.body)),
+            has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: (kinds.iter())
                 .any(|kind| matches!(kind, HeaderKind::ContentType | HeaderKind::CacheControl)),
             header_kinds: kinds,
@@ -170,20 +170,6 @@ fn kind_of(name: &str) -> HeaderKind {
         "content-length" | "transfer-encoding" | "connection" | "date" => HeaderKind::Framing,
         _ => HeaderKind::Plain,
     }
-}
-
-/// Whether a block can answer with a file.
-fn has_file(block: &[Op]) -> bool {
-    block.iter().any(|op| match op {
-        Op::File { .. } => true,
-        Op::If {
-            then, otherwise, ..
-        } => has_file(then) || has_file(otherwise),
-        Op::For {
-            body, otherwise, ..
-        } => has_file(body) || has_file(otherwise),
-        _ => false,
-    })
 }
 
 /// A redirect.

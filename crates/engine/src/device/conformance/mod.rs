@@ -10,8 +10,9 @@ mod programs;
 
 pub use programs::make_service;
 
+use super::executor::{Executor, Refusal, Work};
+use super::limits::LaneLimits;
 use super::scalar::Scalar;
-use super::{Executor, LaneLimits, Refusal, Work};
 use crate::cohort::{Arena, Cohort, Column, LaneState, Span, View};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};

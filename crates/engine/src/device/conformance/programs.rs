@@ -65,10 +65,10 @@ impl Maker {
             let constant = self.constant(kind);
             let own = self.own_register(kind);
             self.stage.constants.push((own, constant));
-            self.stage.body.push(Op::Copy {
+            self.stage.body.push(Op::Copy(Unary {
                 to: register as Register,
                 from: own,
-            });
+            }));
         }
     }
 
@@ -95,35 +95,35 @@ impl Maker {
         };
         // What mostly fails its lane is left out mostly, or few lanes would see the end.
         let op = match self.dice.below(26) {
-            4..=6 if !self.dice.once_in(12) => Op::Length { to: i, list },
-            8 | 9 if number == Int && !self.dice.once_in(4) => Op::Copy { to: x, from: y },
-            0 => Op::Copy { to: x, from: y },
-            1 => Op::Field {
+            4..=6 if !self.dice.once_in(12) => Op::Length(Load { to: i, field: list }),
+            8 | 9 if number == Int && !self.dice.once_in(4) => Op::Copy(Unary { to: x, from: y }),
+            0 => Op::Copy(Unary { to: x, from: y }),
+            1 => Op::Field(Load {
                 to: t,
                 field: TEXT_FIELD,
-            },
-            2 => Op::Field {
+            }),
+            2 => Op::Field(Load {
                 to: i,
                 field: INT_FIELD,
-            },
-            3 => Op::Length { to: i, list },
-            4 => Op::Item {
+            }),
+            3 => Op::Length(Load { to: i, field: list }),
+            4 => Op::Item(Item {
                 to: t,
                 list,
                 column: 0,
                 position: i2,
-            },
-            5 => Op::Item {
+            }),
+            5 => Op::Item(Item {
                 to: i,
                 list,
                 column: 1,
                 position: i2,
-            },
-            6 => Op::ConstantItem {
+            }),
+            6 => Op::ConstantItem(ConstantItem {
                 to: i,
                 table: 0,
                 position: i2,
-            },
+            }),
             7 => {
                 let operators = [
                     Arithmetic::Add,
@@ -136,15 +136,17 @@ impl Maker {
                 ];
                 let count = if number == Float { 7 } else { 6 };
                 let operator = operators[self.dice.below(count)];
-                Op::Arithmetic {
+                Op::Arithmetic(
                     operator,
-                    to: n,
-                    left: n2,
-                    right: n3,
-                }
+                    Binary {
+                        to: n,
+                        left: n2,
+                        right: n3,
+                    },
+                )
             }
-            8 => Op::Negate { to: n, from: n2 },
-            9 => Op::Absolute { to: n, from: n2 },
+            8 => Op::Negate(Unary { to: n, from: n2 }),
+            9 => Op::Absolute(Unary { to: n, from: n2 }),
             10 | 11 => {
                 let comparison = *self.dice.pick(&[
                     Comparison::Equal,
@@ -154,15 +156,17 @@ impl Maker {
                     Comparison::Greater,
                     Comparison::GreaterOrEqual,
                 ]);
-                Op::Compare {
+                Op::Compare(
                     comparison,
-                    to: b,
-                    left: y,
-                    right: z,
-                }
+                    Binary {
+                        to: b,
+                        left: y,
+                        right: z,
+                    },
+                )
             }
-            12 => Op::Not { to: b, from: b2 },
-            13 => Op::Truth { to: b, from: x },
+            12 => Op::Not(Unary { to: b, from: b2 }),
+            13 => Op::Truth(Unary { to: b, from: x }),
             14 => {
                 let (conversion, to, from) = match self.dice.below(20) {
                     0 | 5..=10 => (Conversion::IntToFloat, f, i),
@@ -172,16 +176,12 @@ impl Maker {
                     3 => (Conversion::TextToInt, i, t),
                     4 => (Conversion::TextToFloat, f, t),
                 };
-                Op::Convert {
-                    conversion,
-                    to,
-                    from,
-                }
+                Op::Convert(conversion, Unary { to, from })
             }
-            15 => Op::Concat {
+            15 => Op::Concat(Concat {
                 to: t,
                 parts: vec![t2, t3, t4],
-            },
+            }),
             16 => {
                 let function = *self.dice.pick(&[
                     TextFunction::Upper,
@@ -195,49 +195,45 @@ impl Maker {
                     TextFunction::Md5,
                     TextFunction::Escape(Escape::Html),
                 ]);
-                Op::Text {
-                    function,
-                    to: t,
-                    from: t2,
-                }
+                Op::Text(function, Unary { to: t, from: t2 })
             }
-            17 => Op::Replace {
+            17 => Op::Replace(Replace {
                 to: t,
                 from: t2,
                 old: t3,
                 new: t4,
-            },
+            }),
             18 => {
                 let test = *self.dice.pick(&[
                     TextTest::Contains,
                     TextTest::StartsWith,
                     TextTest::EndsWith,
                 ]);
-                Op::TextTest {
+                Op::TextTest(
                     test,
-                    to: b,
-                    left: t,
-                    right: t2,
-                }
+                    Binary {
+                        to: b,
+                        left: t,
+                        right: t2,
+                    },
+                )
             }
-            19 => Op::TextLength { to: i, from: t },
-            20 if depth > 0 => Op::If {
+            19 => Op::TextLength(Unary { to: i, from: t }),
+            20 if depth > 0 => Op::If(If {
                 condition: b,
                 then: self.block(depth - 1),
                 otherwise: self.block(depth - 1),
-            },
+            }),
             21 if depth > 0 => return self.for_loop(depth, list, i, i3),
-            22 | 23 if self.may_put => Op::Fragment {
-                fragment: self.dice.below(4) as u32,
-            },
+            22 | 23 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
             _ if self.may_put => {
                 let escape =
                     *self
                         .dice
                         .pick(&[Escape::Html, Escape::Html, Escape::None, Escape::Percent]);
-                Op::Put { from: x, escape }
+                Op::Put(Put { from: x, escape })
             }
-            _ => Op::Copy { to: x, from: z },
+            _ => Op::Copy(Unary { to: x, from: z }),
         };
         vec![op]
     }
@@ -249,36 +245,41 @@ impl Maker {
             let flag = self.register(Type::Bool);
             LoopFilter {
                 block: vec![
-                    Op::Truth {
+                    Op::Truth(Unary {
                         to: keep,
                         from: position,
-                    },
-                    Op::Copy {
+                    }),
+                    Op::Copy(Unary {
                         to: flag,
                         from: keep,
-                    },
+                    }),
                 ],
                 keep,
             }
         });
         let mut body = vec![
-            Op::Item {
+            Op::Item(Item {
                 to,
                 list,
                 column: 1,
                 position,
-            },
-            Op::Arithmetic {
-                operator: Arithmetic::Add,
-                to: sum,
-                left: index,
-                right: length,
-            },
+            }),
+            Op::Arithmetic(
+                Arithmetic::Add,
+                Binary {
+                    to: sum,
+                    left: index,
+                    right: length,
+                },
+            ),
         ];
         body.extend(self.block(depth - 1));
         vec![
-            Op::Length { to: count, list },
-            Op::For {
+            Op::Length(Load {
+                to: count,
+                field: list,
+            }),
+            Op::For(For {
                 count,
                 filter,
                 position,
@@ -286,7 +287,7 @@ impl Maker {
                 length,
                 body,
                 otherwise: self.block(depth - 1),
-            },
+            }),
         ]
     }
 }
@@ -318,23 +319,23 @@ pub fn make_service(seed: u64) -> Arc<Service> {
     let mut body = maker.block(2);
     maker.may_put = true;
     let mut refused = maker.block(2);
-    refused.extend([Op::Status { status: 403 }, Op::Finish]);
+    refused.extend([Op::Status(403), Op::Finish]);
     maker.may_put = false;
     let condition = maker.register(Type::Bool);
-    body.push(Op::If {
+    body.push(Op::If(If {
         condition,
         then: refused,
         otherwise: vec![],
-    });
+    }));
     let text = maker.register(Type::Text);
-    let mut ask = vec![Op::Request { text }];
+    let mut ask = vec![Op::Request(Request { text })];
     if maker.dice.once_in(2) {
         let [count, position, index, length] = [0; 4].map(|_| maker.own_register(Type::Int));
-        body.push(Op::Length {
+        body.push(Op::Length(Load {
             to: count,
-            list: LIST_FIELD,
-        });
-        ask = vec![Op::For {
+            field: LIST_FIELD,
+        }));
+        ask = vec![Op::For(For {
             count,
             filter: None,
             position,
@@ -342,7 +343,7 @@ pub fn make_service(seed: u64) -> Arc<Service> {
             length,
             body: ask,
             otherwise: vec![],
-        }];
+        })];
     }
     body.extend(ask);
     let mut first = std::mem::take(&mut maker.stage);
@@ -355,15 +356,15 @@ pub fn make_service(seed: u64) -> Arc<Service> {
     let mut body = maker.block(3);
     let [value, path, user] = [Type::Text, Type::Text, Type::Int].map(|kind| maker.register(kind));
     body.extend([
-        Op::Field {
+        Op::Field(Load {
             to: user,
             field: STATUS_FIELD,
-        },
-        Op::Header { name: 0, value },
+        }),
+        Op::Header(Header { name: 0, value }),
     ]);
     body.push(match seed % 3 {
-        0 => Op::File { path },
-        1 => Op::SessionCreate { user },
+        0 => Op::File(path),
+        1 => Op::SessionCreate(user),
         _ => Op::SessionDestroy,
     });
     body.extend(maker.block(3));

@@ -6,7 +6,7 @@
 //! no cells and fails.
 
 use crate::cohort::{Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View};
-use crate::device::ROWS_MAX;
+use crate::device::limits::ROWS_MAX;
 use crate::program::{Call, CallResult, PageProgram};
 use rhythm_protocol::besim;
 

@@ -7,7 +7,8 @@
 //! the lanes of a GPU's warp do; paper, section 2.1).
 //!
 //! - `strip`: the registers and lanes of a strip;
-//! - `run`: the operations;
+//! - `run`: which operation is run for which lanes; what they do: `load`, `compute`, `texts`,
+//!   `control`, `output`;
 //! - `write`: the kernels that write output;
 //! - `decode`: backend answers to columns;
 //! - `md5`: many digests at once.
@@ -15,15 +16,19 @@
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
 //! every path.
 
+mod compute;
+mod control;
 mod decode;
+mod load;
 mod md5;
+mod output;
 mod run;
 mod strip;
+mod texts;
 mod write;
 
-use super::functions::LaneLimits;
-use super::scalar::FOLD_BYTES_MAX;
-use super::{Executor, Refusal, Work};
+use super::executor::{Executor, Refusal, Work};
+use super::limits::{FOLD_BYTES_MAX, LaneLimits};
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState, View};
 use crate::program::PageProgram;
 use rhythm_protocol::scan::Level;

@@ -5,9 +5,8 @@
 //! Within a strip a lane is a byte, so indexing an array of 256 needs no check; a *selection* is
 //! the list of lanes an operation runs for.
 
-use crate::cohort::{LaneError, View};
-use crate::cohort::{LaneOutput, SessionChange};
-use crate::program::Register;
+use crate::cohort::{LaneError, LaneOutput, View};
+use crate::program::{Constant, Register};
 
 /// Lanes of a strip.
 pub(super) const STRIP: usize = 256;
@@ -136,6 +135,17 @@ impl Cell for View {
     }
 }
 
+impl Cell for &Constant {
+    fn pack(self) -> u64 {
+        match *self {
+            Constant::Text { offset, length } => View { offset, length }.pack(),
+            Constant::Int(value) => value.pack(),
+            Constant::Float(value) => value.pack(),
+            Constant::Bool(value) => value.pack(),
+        }
+    }
+}
+
 /// What befell a lane in this stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -237,9 +247,5 @@ impl Lanes {
                 false
             }
         }
-    }
-
-    pub(super) fn set_session(&mut self, lane: u8, change: SessionChange) {
-        self.answer[usize::from(lane)].session = change;
     }
 }

@@ -13,7 +13,7 @@ use super::strip::{Fate, Lanes, STRIP, unpack};
 use crate::cohort::Segment;
 use crate::cohort::{Arena, View};
 use crate::device::functions;
-use crate::device::scalar::FOLD_BYTES_MAX;
+use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::Escape;
 use rhythm_protocol::html;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};

@@ -1,0 +1,114 @@
+//! Operations that choose which lanes run what: branches and loops.
+
+use super::run::Run;
+use super::strip::{STRIP, Selection};
+use crate::cohort::LaneError;
+use crate::program::{For, If};
+
+/// Turns over which lanes a loop's position goes.
+enum Positions {
+    /// 0, 1, 2, ... for every lane.
+    All,
+    /// What the filter kept, by lane.
+    Kept(Vec<Vec<i64>>),
+}
+
+impl Run<'_> {
+    /// Runs each branch once, for the lanes that take it.
+    pub(super) fn branch(&mut self, op: &If, selection: &Selection) {
+        let mut taken = self.selection();
+        let mut other = self.selection();
+        for &lane in selection {
+            if self.registers.bool(op.condition, lane) {
+                taken.push(lane);
+            } else {
+                other.push(lane);
+            }
+        }
+        self.block(&op.then, &mut taken);
+        self.block(&op.otherwise, &mut other);
+        self.selections.extend([taken, other]);
+    }
+
+    pub(super) fn repeat(&mut self, op: &For, selection: &Selection) {
+        let positions = self.positions(op, selection);
+        self.turns(op, selection, &positions);
+    }
+
+    /// Finds the turns that each lane's loop takes, and sets `length` to how many.
+    fn positions(&mut self, op: &For, selection: &Selection) -> Positions {
+        for &lane in selection {
+            let count = self.registers.int(op.count, lane).max(0);
+            let left = &mut self.lanes.turns_left[usize::from(lane)];
+            match usize::try_from(count)
+                .ok()
+                .and_then(|count| left.checked_sub(count))
+            {
+                Some(less) => *left = less,
+                None => self.lanes.fail(lane, LaneError::TooManyTurns),
+            }
+            self.registers.set(op.length, lane, count);
+        }
+        let Some(filter) = &op.filter else {
+            return Positions::All;
+        };
+        let mut kept = vec![Vec::new(); STRIP];
+        // The filter's block may not change `count`, but `length` may be the same register as
+        // nothing else, so it serves to remember the counts.
+        let mut turning = self.selection();
+        turning.extend(selection.iter().filter(|lane| self.lanes.runs(**lane)));
+        for at in 0.. {
+            turning.retain(|lane| at < self.registers.int(op.length, *lane));
+            if turning.is_empty() {
+                break;
+            }
+            for &lane in &turning {
+                self.registers.set(op.position, lane, at);
+            }
+            self.block(&filter.block, &mut turning);
+            for &lane in &turning {
+                if self.registers.bool(filter.keep, lane) {
+                    kept[usize::from(lane)].push(at);
+                }
+            }
+        }
+        self.selections.push(turning);
+        for &lane in selection {
+            self.registers
+                .set(op.length, lane, kept[usize::from(lane)].len() as i64);
+        }
+        Positions::Kept(kept)
+    }
+
+    /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
+    /// for those that had none.
+    fn turns(&mut self, op: &For, selection: &Selection, positions: &Positions) {
+        let mut turning = self.selection();
+        let mut idle = self.selection();
+        for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
+            if self.registers.int(op.length, lane) > 0 {
+                turning.push(lane);
+            } else {
+                idle.push(lane);
+            }
+        }
+        for turn in 0.. {
+            // The body never writes `length`: the loop owns the register.
+            turning.retain(|lane| turn < self.registers.int(op.length, *lane));
+            if turning.is_empty() {
+                break;
+            }
+            for &lane in &turning {
+                let at = match positions {
+                    Positions::All => turn,
+                    Positions::Kept(kept) => kept[usize::from(lane)][turn as usize],
+                };
+                self.registers.set(op.position, lane, at);
+                self.registers.set(op.index, lane, turn);
+            }
+            self.block(&op.body, &mut turning);
+        }
+        self.block(&op.otherwise, &mut idle);
+        self.selections.extend([turning, idle]);
+    }
+}

@@ -1,0 +1,141 @@
+//! Operations on texts, and how texts are made.
+
+use super::md5;
+use super::run::Run;
+use super::strip::{STRIP, Selection};
+use crate::cohort::{LaneError, View};
+use crate::device::functions::{self, Made};
+use crate::program::{Binary, Concat, Register, Replace, TextFunction, TextTest, Type, Unary};
+
+impl Run<'_> {
+    pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
+        for &lane in selection {
+            let length: usize = (op.parts)
+                .iter()
+                .map(|part| self.registers.view(*part, lane).length as usize)
+                .sum();
+            if !self.lanes.charge(lane, length) {
+                continue;
+            }
+            if !self.arena.has_room(length) {
+                self.lanes.fail(lane, LaneError::TooLarge);
+                continue;
+            }
+            let view = self.arena.push_with(|arena| {
+                for part in &op.parts {
+                    let View { offset, length } = self.registers.view(*part, lane);
+                    arena.extend_from_within(offset as usize..(offset + length) as usize);
+                }
+            });
+            self.registers.set(op.to, lane, view);
+        }
+    }
+
+    pub(super) fn text_function(
+        &mut self,
+        function: TextFunction,
+        op: &Unary,
+        selection: &Selection,
+    ) {
+        if function == TextFunction::Md5 {
+            return self.digests(op, selection);
+        }
+        self.each_made(selection, op.to, |run, lane, made| {
+            let text = run.text(op.from, lane);
+            Ok(match functions::text(function, text, made) {
+                Made::New => None,
+                Made::Part(part) => Some(View {
+                    offset: run.registers.view(op.from, lane).offset + part.start as u32,
+                    length: part.len() as u32,
+                }),
+            })
+        });
+    }
+
+    /// MD5 for all lanes at once.
+    fn digests(&mut self, op: &Unary, selection: &Selection) {
+        let mut digests = [[0; 32]; STRIP];
+        {
+            let texts = selection
+                .iter()
+                .map(|lane| self.arena.get(self.registers.view(op.from, *lane)));
+            md5::hex_digests(texts, &mut digests, self.level);
+        }
+        for (&lane, digest) in selection.iter().zip(&digests) {
+            self.keep(lane, op.to, digest);
+        }
+    }
+
+    pub(super) fn replace(&mut self, op: &Replace, selection: &Selection) {
+        self.each_made(selection, op.to, |run, lane, made| {
+            let [from, old, new] = [op.from, op.old, op.new].map(|part| run.text(part, lane));
+            let length = functions::replaced_length(from, old, new);
+            if length > run.lanes.text_left[usize::from(lane)] {
+                return Err(LaneError::TooLarge);
+            }
+            made.extend_from_slice(from.replace(old, new).as_bytes());
+            Ok(None)
+        });
+    }
+
+    pub(super) fn text_test(&mut self, test: TextTest, op: &Binary, selection: &Selection) {
+        self.each(selection, op.to, |run, lane| {
+            let left = run.arena.get(run.registers.view(op.left, lane));
+            let right = run.arena.get(run.registers.view(op.right, lane));
+            Ok(match test {
+                TextTest::Contains => memchr::memmem::find(left, right).is_some(),
+                TextTest::StartsWith => left.starts_with(right),
+                TextTest::EndsWith => left.ends_with(right),
+            })
+        });
+    }
+
+    pub(super) fn text_length(&mut self, op: &Unary, selection: &Selection) {
+        self.each(selection, op.to, |run, lane| {
+            Ok(run.text(op.from, lane).chars().count() as i64)
+        });
+    }
+
+    /// Makes a text for each selected lane: `make` gives a view that exists already, or appends to
+    /// its buffer.
+    pub(super) fn each_made(
+        &mut self,
+        selection: &Selection,
+        to: Register,
+        make: impl Fn(&Self, u8, &mut Vec<u8>) -> Result<Option<View>, LaneError>,
+    ) {
+        let mut made = Vec::new();
+        for &lane in selection {
+            made.clear();
+            match make(self, lane, &mut made) {
+                Ok(Some(view)) => self.registers.set(to, lane, view),
+                Ok(None) => self.keep(lane, to, &made),
+                Err(error) => self.lanes.fail(lane, error),
+            }
+        }
+    }
+
+    /// Stores a text made for a lane, if it may make that much.
+    #[inline]
+    fn keep(&mut self, lane: u8, to: Register, made: &[u8]) {
+        if !self.lanes.charge(lane, made.len()) {
+            return;
+        }
+        if self.arena.has_room(made.len()) {
+            let view = self.arena.push(made);
+            self.registers.set(to, lane, view);
+        } else {
+            self.lanes.fail(lane, LaneError::TooLarge);
+        }
+    }
+}
+
+/// Appends a number or truth value as output prints it.
+pub(super) fn print(kind: Type, cell: u64, to: &mut Vec<u8>) {
+    match kind {
+        Type::Int => functions::print_int(cell as i64, to),
+        Type::Float => functions::print_float(f64::from_bits(cell), to),
+        Type::Bool => to.extend_from_slice(functions::print_bool(cell != 0)),
+        Type::Text => unreachable!("texts are put, not printed"),
+    }
+}

@@ -1,0 +1,152 @@
+//! The reference executor: one request at a time, in plain code.
+//!
+//! It runs a stage's whole program for the first lane, then for the second, and so on, as a server
+//! that does not know cohorts would. It is the baseline that the others are measured against and
+//! the reference whose bytes they must equal, so it is written to be evidently right: no batching,
+//! no SIMD, checked indexing.
+//!
+//! - `decode`: backend answers to columns;
+//! - `lane`: the operations, for one lane;
+//! - `value`: what a register holds, and operations on numbers.
+
+mod decode;
+mod lane;
+mod value;
+
+use super::executor::{Executor, Refusal, Work};
+use super::limits::LaneLimits;
+use crate::cohort::{Cohort, LaneOutput, LaneState};
+use crate::program::PageProgram;
+use lane::{Lane, Stop};
+use value::Value;
+
+/// The scalar executor. A submitted stage is complete at the next poll.
+#[derive(Debug, Default)]
+pub struct Scalar {
+    limits: LaneLimits,
+    done: Vec<Work>,
+}
+
+impl Scalar {
+    /// An executor with these limits.
+    pub fn new(limits: LaneLimits) -> Self {
+        Scalar {
+            limits,
+            done: Vec::new(),
+        }
+    }
+}
+
+impl Executor for Scalar {
+    fn name(&self) -> &'static str {
+        "scalar"
+    }
+
+    fn submit(&mut self, mut work: Work) -> Result<(), Refusal> {
+        let program = &work.service.pages[work.page];
+        run_stage(
+            program,
+            &work.service.fragments,
+            &mut work.cohort,
+            self.limits,
+        );
+        self.done.push(work);
+        Ok(())
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        done.append(&mut self.done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+}
+
+/// Runs the cohort's next stage.
+fn run_stage(
+    program: &PageProgram,
+    fragments: &[Box<[u8]>],
+    cohort: &mut Cohort,
+    limits: LaneLimits,
+) {
+    if cohort.stage > 0 {
+        decode::decode_answers(program, cohort);
+    }
+    let stage = &program.stages[cohort.stage];
+    cohort
+        .output
+        .lanes
+        .resize(cohort.lanes.len(), LaneOutput::default());
+    cohort.output.runs.truncate(cohort.output.runs_used);
+    cohort.output.segments.truncate(cohort.output.segments_used);
+    for index in 0..cohort.lanes.len() {
+        if cohort.lanes[index] != LaneState::Active {
+            continue;
+        }
+        let mut registers: Vec<Value> = stage
+            .registers
+            .iter()
+            .map(|kind| Value::empty(*kind))
+            .collect();
+        for (register, constant) in &stage.constants {
+            registers[usize::from(*register)] = Value::from(constant);
+        }
+        let output = &mut cohort.output;
+        let mut lane = Lane {
+            program,
+            fragments,
+            limits,
+            fields: &cohort.fields,
+            index,
+            arena: &mut cohort.arena,
+            requests: &mut cohort.requests,
+            registers,
+            answer: LaneOutput {
+                run_start: output.runs.len(),
+                segment_start: output.segments.len() as u32,
+                ..LaneOutput::default()
+            },
+            output,
+            text_left: limits.text_bytes,
+            turns_left: limits.turns,
+        };
+        let result = lane.run(&stage.body);
+        let answer = lane.answer;
+        let finished = match result {
+            Ok(()) => stage.call.is_none(),
+            Err(Stop::Finished) => true,
+            Err(Stop::Failed(error)) => {
+                cohort.lanes[index] = LaneState::Failed(error);
+                cohort.output.runs.truncate(answer.run_start);
+                cohort
+                    .output
+                    .segments
+                    .truncate(answer.segment_start as usize);
+                drop_last_while(&mut cohort.output.headers, |(lane, ..)| {
+                    *lane as usize == index
+                });
+                drop_last_while(&mut cohort.requests, |r| r.lane as usize == index);
+                continue;
+            }
+        };
+        if finished {
+            cohort.lanes[index] = LaneState::Finished;
+            cohort.output.lanes[index] = LaneOutput {
+                run_length: (cohort.output.runs.len() - answer.run_start) as u32,
+                segment_count: cohort.output.segments.len() as u32 - answer.segment_start,
+                ..answer
+            };
+        }
+    }
+    cohort.output.runs_used = cohort.output.runs.len();
+    cohort.output.segments_used = cohort.output.segments.len();
+    cohort.stage += 1;
+}
+
+/// Takes elements off the end as long as they are some lane's.
+fn drop_last_while<T>(elements: &mut Vec<T>, is_lanes: impl Fn(&T) -> bool) {
+    while elements.last().is_some_and(&is_lanes) {
+        elements.pop();
+    }
+}

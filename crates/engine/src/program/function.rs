@@ -1,0 +1,98 @@
+//! The functions that operations apply to values: operators, conversions, tests, escapes.
+
+/// Operators on two numbers of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`: floats only; integers are converted first. Dividing by zero fails the lane.
+    Divide,
+    /// `//`: rounds toward negative infinity. Dividing by zero fails the lane.
+    FloorDivide,
+    /// `%`: takes the sign of the divisor. Dividing by zero fails the lane.
+    Remainder,
+    /// `**`: integers with an exponent of 0 or more (a negative one fails the lane), or floats.
+    Power,
+}
+
+/// Comparisons of two values of one type. Texts compare by bytes, `false < true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// Conversions from one type to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// Int to Float, rounding as `as f64` does.
+    IntToFloat,
+    /// Float to Int, toward zero; not finite or out of range fails the lane.
+    FloatToInt,
+    /// Bool to Int: 0 or 1.
+    BoolToInt,
+    /// Any to Text, as output prints it.
+    ToText,
+    /// Text to Int as the `int` filter reads it; what is no integer fails the lane.
+    TextToInt,
+    /// Text to Float as the `float` filter reads it; what is no number fails the lane.
+    TextToFloat,
+}
+
+/// Functions from one text to another, named after the filters they implement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFunction {
+    /// Upper case, by Unicode.
+    Upper,
+    /// Lower case, by Unicode.
+    Lower,
+    /// Each word capitalized, as MiniJinja's `title`.
+    Title,
+    /// First character upper, the rest lower.
+    Capitalize,
+    /// Without white space at both ends.
+    Trim,
+    /// The first character, empty for an empty text.
+    First,
+    /// The last character, empty for an empty text.
+    Last,
+    /// Percent-encoded as MiniJinja's `urlencode`.
+    UrlEncode,
+    /// The MD5 digest as 32 lower-case hexadecimal digits.
+    Md5,
+    /// Escaped, yielding safe text.
+    Escape(Escape),
+}
+
+/// Tests on two texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextTest {
+    /// Is `right` contained in `left`?
+    Contains,
+    /// Does `left` start with `right`?
+    StartsWith,
+    /// Does `left` end with `right`?
+    EndsWith,
+}
+
+/// How a value is made harmless where it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// Not at all: safe already.
+    None,
+    /// For HTML: `< > & " ' /` become `&lt; &gt; &amp; &quot; &#x27; &#x2f;`.
+    Html,
+    /// For a URL or a BeSim request: everything but RFC 3986 unreserved characters becomes `%XX`.
+    Percent,
+    /// For a response header's value: control characters become spaces.
+    Header,
+}

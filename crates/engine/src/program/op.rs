@@ -1,0 +1,235 @@
+//! The operations of a stage's program, and what each works on.
+//!
+//! An operation that computes writes the register `to` and reads all others. Many share a shape,
+//! [`Unary`], [`Binary`] or [`Load`], so that whoever reads programs (the executors, the printer)
+//! treats a shape once.
+
+use super::function::{Arithmetic, Comparison, Conversion, Escape, TextFunction, TextTest};
+use super::value::{FieldId, FragmentId, Register};
+
+/// A sequence of operations.
+pub type Block = Vec<Op>;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// `to = from`, same type.
+    Copy(Unary),
+    /// `to` = the lane's value of a scalar field, of the field's type.
+    Field(Load),
+    /// `to` = the number of items in the lane's list, Int.
+    Length(Load),
+    /// `to` = an item of the lane's list. Out of range fails the lane.
+    Item(Item),
+    /// `to` = an item of a table of constants. Out of range fails the lane.
+    ConstantItem(ConstantItem),
+    /// `to = left operator right`, both of `to`'s type, Int or Float.
+    Arithmetic(Arithmetic, Binary),
+    /// `to = -from`, Int or Float.
+    Negate(Unary),
+    /// `to` = the absolute value of `from`, Int or Float.
+    Absolute(Unary),
+    /// `to = left comparison right`; operands of one type, `to` Bool.
+    Compare(Comparison, Binary),
+    /// `to = not from`, both Bool.
+    Not(Unary),
+    /// `to` = is `from` (of any type) true, as `if` sees it: a text not empty, a number not zero.
+    Truth(Unary),
+    /// `to` = `from` converted; the conversion fixes the types.
+    Convert(Conversion, Unary),
+    /// `to` = the texts of `parts`, one after the other.
+    Concat(Concat),
+    /// `to = function(from)`, both Text.
+    Text(TextFunction, Unary),
+    /// `to` = `from` with every occurrence of `old` replaced by `new`, all Text.
+    Replace(Replace),
+    /// `to = test(left, right)`; operands Text, `to` Bool.
+    TextTest(TextTest, Binary),
+    /// `to` = the number of characters of `from`, a Text.
+    TextLength(Unary),
+    /// Runs one block for the lanes where a condition is true, then another for the others.
+    If(If),
+    /// Runs a block for each position of a lane's loop.
+    For(For),
+    /// Output: a fragment, the same bytes for every lane.
+    Fragment(FragmentId),
+    /// Output: a register's value as text, escaped.
+    Put(Put),
+    /// Asks the stage's backend, once more for this lane (paper, section 3.2, *backend request
+    /// strings*).
+    Request(Request),
+    /// Sets the answer's status, 100 to 599.
+    Status(u16),
+    /// Adds a header to the answer.
+    Header(Header),
+    /// The answer's body is this file of the service's static files: its path, Text, relative to
+    /// `static/`.
+    File(Register),
+    /// A session is created for this user id, Int, when the lane's answer is sent.
+    SessionCreate(Register),
+    /// The lane's session, if it has one, is destroyed when its answer is sent.
+    SessionDestroy,
+    /// The lanes have their answer: they take no part in what follows.
+    Finish,
+}
+
+/// From one register to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unary {
+    /// Destination.
+    pub to: Register,
+    /// Operand.
+    pub from: Register,
+}
+
+/// From two registers to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// Destination.
+    pub to: Register,
+    /// Left operand.
+    pub left: Register,
+    /// Right operand.
+    pub right: Register,
+}
+
+/// From a field of the lane to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Destination.
+    pub to: Register,
+    /// The field: a scalar one for [`Op::Field`], a list for [`Op::Length`].
+    pub field: FieldId,
+}
+
+/// [`Op::Item`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Destination, of the column's type.
+    pub to: Register,
+    /// A list field.
+    pub list: FieldId,
+    /// Index of the column.
+    pub column: u16,
+    /// The item's position from 0, Int.
+    pub position: Register,
+}
+
+/// [`Op::ConstantItem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConstantItem {
+    /// Destination, of the table's type.
+    pub to: Register,
+    /// Index into [`PageProgram::tables`](super::PageProgram::tables).
+    pub table: u16,
+    /// The item's position from 0, Int.
+    pub position: Register,
+}
+
+/// [`Op::Concat`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concat {
+    /// Destination, Text; none of the parts.
+    pub to: Register,
+    /// Operands, all Text.
+    pub parts: Vec<Register>,
+}
+
+/// [`Op::Replace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replace {
+    /// Destination.
+    pub to: Register,
+    /// Where to replace.
+    pub from: Register,
+    /// What to replace.
+    pub old: Register,
+    /// By what.
+    pub new: Register,
+}
+
+/// [`Op::If`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct If {
+    /// Bool.
+    pub condition: Register,
+    /// For the lanes where it is true.
+    pub then: Block,
+    /// For the others, afterwards.
+    pub otherwise: Block,
+}
+
+/// [`Op::For`]: runs `body` for `position` = 0, 1, ... `count` - 1 of each lane, leaving out the
+/// positions that the filter rejects, or `otherwise` for lanes where no position is left. Lanes
+/// leave the loop at their own count. `count` of less than 1 is an empty loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct For {
+    /// Number of positions, Int.
+    pub count: Register,
+    /// What decides on each position before the loop begins.
+    pub filter: Option<LoopFilter>,
+    /// Set to the position in the source before each turn, Int.
+    pub position: Register,
+    /// Set to the number of turns done before each turn (`loop.index0`), Int.
+    pub index: Register,
+    /// Set to the number of turns in all (`loop.length`), Int, before the first.
+    pub length: Register,
+    /// The loop's body.
+    pub body: Block,
+    /// The loop's else.
+    pub otherwise: Block,
+}
+
+/// The filter of a [`For`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopFilter {
+    /// Computes `keep` from the loop's `position` register.
+    pub block: Block,
+    /// Bool.
+    pub keep: Register,
+}
+
+/// [`Op::Put`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// What is printed, of any type.
+    pub from: Register,
+    /// How its text is escaped. Numbers and truth values need none.
+    pub escape: Escape,
+}
+
+/// [`Op::Request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The request, Text, escaped already.
+    pub text: Register,
+}
+
+/// [`Op::Header`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Index into [`PageProgram::header_names`](super::PageProgram::header_names).
+    pub name: u16,
+    /// The value, Text, escaped already.
+    pub value: Register,
+}
+
+impl Op {
+    /// The blocks inside it, in the order in which a lane can come to them.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let blocks = match self {
+            Op::If(op) => [None, Some(&op.then), Some(&op.otherwise)],
+            Op::For(op) => {
+                let filter = op.filter.as_ref().map(|filter| &filter.block);
+                [filter, Some(&op.body), Some(&op.otherwise)]
+            }
+            _ => [None; 3],
+        };
+        blocks.into_iter().flatten()
+    }
+
+    /// Whether it, or any operation in a block inside it, is such a one.
+    pub fn any(&self, is_such: &impl Fn(&Op) -> bool) -> bool {
+        is_such(self) || (self.blocks().flatten()).any(|inner| inner.any(is_such))
+    }
+}

@@ -1,0 +1,43 @@
+//! A stage's program, and the call that ends it.
+
+use super::op::Block;
+use super::value::{Constant, FieldId, Register, Type};
+
+/// The program of one stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageProgram {
+    /// The type of each register.
+    pub registers: Vec<Type>,
+    /// Registers that hold constants for every lane from the start and are never written.
+    pub constants: Vec<(Register, Constant)>,
+    /// What is run.
+    pub body: Block,
+    /// The call that ends the stage; `None` for the last, whose lanes are finished at its end.
+    pub call: Option<usize>,
+}
+
+/// One call to a backend, between two stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Index into [`Service::backends`](super::Service::backends).
+    pub backend: usize,
+    /// Number of columns of an answered row.
+    pub columns: u16,
+    /// The list field that takes the rows (`rows = ...`): rows of all of a lane's answers, in the
+    /// order asked. For `row = ...` the scalar fields that take the columns of the one row.
+    pub result: CallResult,
+    /// The scalar Int field that takes the status: the first that is not 0 among the lane's
+    /// answers.
+    pub status: FieldId,
+    /// May the request be sent again after a failure that leaves open whether it was carried out?
+    pub idempotent: bool,
+}
+
+/// Where the rows of an answer go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallResult {
+    /// Any number of rows, to a list field.
+    Rows(FieldId),
+    /// One row, a field each column. Where the status is not 0 the fields are empty (0 for Int).
+    Row(Vec<FieldId>),
+}
