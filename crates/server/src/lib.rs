@@ -7,6 +7,7 @@ mod flight;
 mod host;
 mod intake;
 pub mod observe;
+mod options;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
@@ -16,10 +17,10 @@ mod worker;
 
 pub use answer::response::Random;
 pub use host::statics::{StaticFile, Statics};
+pub use options::ServerOptions;
 pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN};
 pub use server::{
-    Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
-    SharedBackendFactory, StartError,
+    Control, ExecutorFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
 };
 pub use site::{BackendSettings, Site, SiteSettings};

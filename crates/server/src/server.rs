@@ -1,22 +1,19 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
-use crate::host::admin::{self, Admin};
-use crate::observe::access_log::{LogFormat, LogWriter};
+use crate::host::admin::{self, Admin, Status};
+use crate::observe::access_log::LogWriter;
 use crate::observe::metrics::{Metrics, SessionGauge};
-use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
+use crate::options::ServerOptions;
+use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::device::Executor;
-use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
-use rhythm_http::ClientLimits;
 use rhythm_net::{
-    Driver, DriverOptions, ListenOptions, Listener, Waker, affinity, clock, resource,
+    Driver, DriverOptions, ListenOptions, Listener, Token, Waker, affinity, clock, resource,
 };
 use std::fmt;
 use std::io::Write;
@@ -37,78 +34,6 @@ pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + S
 
 /// Gives the site anew: what it was made from may have changed.
 pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
-
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Where clients connect; with port 0 a free one is chosen.
-    pub listen: SocketAddr,
-    /// Where health, metrics and configuration are told, if anywhere.
-    pub admin: Option<SocketAddr>,
-    /// Threads, each with its own event loop; at least 1.
-    pub workers: usize,
-    /// Keep each worker on a core of its own.
-    pub pin: bool,
-    /// Bounds of each worker's pipeline.
-    pub pipeline: PipelineOptions,
-    /// Connections of clients at a time, shared out evenly to the workers.
-    pub connections_max: usize,
-    /// Sessions at a time.
-    pub sessions_max: u32,
-    /// A session that is not used for so long has ended.
-    pub session_idle: Duration,
-    /// The longest that a shutdown waits for what is under way.
-    pub drain: Duration,
-    /// The access log's format.
-    pub log_format: LogFormat,
-}
-
-impl ServerOptions {
-    /// What a service's configuration says, listening at `listen` with one worker; no admin
-    /// listener.
-    pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
-        let ServiceConfig {
-            session,
-            cohort,
-            limits,
-            ..
-        } = &service.config;
-        let formation = Formation {
-            policy: match cohort.policy {
-                CohortPolicy::WorkConserving => Policy::WorkConserving,
-                CohortPolicy::Fixed => Policy::Fixed,
-            },
-            lanes_max: cohort.size as usize,
-            delay: Duration::from_nanos(cohort.delay_ns),
-        };
-        ServerOptions {
-            listen,
-            admin: None,
-            workers: 1,
-            pin: false,
-            pipeline: PipelineOptions {
-                // Each page can form a cohort while others are under way.
-                contexts: (2 * service.pages.len()).max(CONTEXTS_MIN),
-                formation,
-                clients: ClientLimits {
-                    header_timeout: Duration::from_nanos(limits.header_timeout_ns),
-                    body_timeout: Duration::from_nanos(limits.body_timeout_ns),
-                    idle_timeout: Duration::from_nanos(limits.idle_timeout_ns),
-                    requests_max: limits.requests_per_connection,
-                    ..ClientLimits::default()
-                },
-            },
-            connections_max: limits.max_connections as usize,
-            sessions_max: session.capacity,
-            session_idle: Duration::from_nanos(session.idle_timeout_ns),
-            drain: Duration::from_secs(10),
-            log_format: LogFormat::Common,
-        }
-    }
-}
-
-/// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
-const CONTEXTS_MIN: usize = 16;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -210,14 +135,14 @@ impl Control {
             inbox.send(Command::Drain(self.shared.drain));
         }
     }
+}
 
-    /// Whether a shutdown has begun.
-    pub fn is_draining(&self) -> bool {
+impl Status for Control {
+    fn is_draining(&self) -> bool {
         self.shared.draining.load(Ordering::Acquire)
     }
 
-    /// What is served now.
-    pub fn site(&self) -> Arc<Site> {
+    fn site(&self) -> Arc<Site> {
         self.shared
             .site
             .lock()
@@ -410,8 +335,7 @@ impl Server {
             return Err(StartError::Device(error));
         }
         if let Some(address) = options.admin {
-            let admin = Admin::new(handle.control(), handle.metrics.clone(), options.clone());
-            match admin::start(address, admin) {
+            match start_admin(address, &handle, &options) {
                 Ok((address, waker, thread)) => {
                     handle.admin = Some(address);
                     handle.admin_thread = Some((waker, thread));
@@ -425,6 +349,32 @@ impl Server {
         }
         Ok(handle)
     }
+}
+
+/// Starts the admin listener's thread.
+fn start_admin(
+    address: SocketAddr,
+    handle: &Handle,
+    options: &ServerOptions,
+) -> Result<(SocketAddr, Waker, JoinHandle<()>), StartError> {
+    let listener = Listener::bind(address, &ListenOptions::default())?;
+    let local = listener.local_address();
+    let mut driver = Driver::new(&DriverOptions {
+        connections_max: admin::CONNECTIONS_MAX,
+        ..DriverOptions::default()
+    })?;
+    driver.add_listener(listener)?;
+    let waker = driver.waker(Token(0))?;
+    let (control, metrics) = (handle.control(), handle.metrics.clone());
+    let mut server = Admin::server(control, metrics, options.clone(), clock::monotonic());
+    let thread = std::thread::Builder::new()
+        .name("admin".into())
+        .spawn(move || {
+            if let Err(error) = driver.run(&mut server) {
+                tracing::error!(%error, "the admin listener cannot go on");
+            }
+        })?;
+    Ok((local, waker, thread))
 }
 
 /// Random bits from a generator that the system's entropy seeds.
