@@ -5,9 +5,7 @@ use rhythm_http::{
     AnswerShape, AnswerSlot, Answers, ClientLimits, Content, Flow, Host, HostServer, Request,
     RequestLimits,
 };
-use rhythm_net::{
-    Driver, DriverOptions, ListenOptions, Listener, Time, Token, Waker, clock,
-};
+use rhythm_net::{Driver, DriverOptions, ListenOptions, Listener, Time, Token, Waker, clock};
 use rhythm_protocol::http::request::RequestHead;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -102,7 +100,9 @@ impl Host for Toy {
             self.go_on(answers, slot);
         } else {
             match (path.as_str(), request.content) {
-                ("/now", Content::Whole(content)) => answers.answer(slot, shape, 200, content, |_| {}),
+                ("/now", Content::Whole(content)) => {
+                    answers.answer(slot, shape, 200, content, |_| {})
+                }
                 ("/later", _) => self.later.push((slot, shape)),
                 ("/short", _) => {
                     answers.begin(slot, shape, 200, Some(10), |_| {});
@@ -321,7 +321,10 @@ fn answers_given_later_and_in_any_order_go_out_in_turn() {
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Length: 7\r\nDate: "));
     let rest = rest.strip_prefix("later 0").unwrap();
     let (head, rest) = rest.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains("\r\nTransfer-Encoding: chunked\r\n"), "{head}");
+    assert!(
+        head.contains("\r\nTransfer-Encoding: chunked\r\n"),
+        "{head}"
+    );
     let (body, rest) = unchunked(rest);
     assert_eq!(body, "x".repeat(9000));
     let (_, rest) = rest.split_once("\r\n\r\n").unwrap();
@@ -348,7 +351,7 @@ fn a_stream_waits_for_a_client_that_reads_slowly() {
         let now = made();
         let stands = now == before;
         stands || now > LENGTH
-    } );
+    });
     before = made();
     assert!(before < LENGTH / 2, "{before} bytes wait for nobody");
     let mut read = 0;
@@ -416,9 +419,8 @@ fn content_comes_in_pieces_and_waits_for_its_host() {
     for path in ["/upload", "/slow"] {
         let length = 300_000;
         let content = "y".repeat(length);
-        let counted = format!(
-            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{content}"
-        );
+        let counted =
+            format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{content}");
         let chunked = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n",
             format!("3e8\r\n{}\r\n", &content[..1000]).repeat(300)
@@ -431,7 +433,10 @@ fn content_comes_in_pieces_and_waits_for_its_host() {
         "POST /now HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n{LAST}\r\nab"
     ));
     // Its content is there already.
-    assert!(asked.starts_with("HTTP/1.1 200") && asked.ends_with("ab"), "{asked}");
+    assert!(
+        asked.starts_with("HTTP/1.1 200") && asked.ends_with("ab"),
+        "{asked}"
+    );
     // Content that is collected is bounded, that in pieces is not.
     let large = server.talk("POST /now HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n");
     assert!(large.starts_with("HTTP/1.1 413"), "{large}");
