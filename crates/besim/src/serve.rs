@@ -14,15 +14,14 @@ use crate::mix::mix64;
 use rhythm_http::{
     AnswerShape, AnswerSlot, Answers, ClientLimits, Host, HostServer, Request, RequestLimits,
 };
-use rhythm_net::{
-    Driver, DriverOptions, ListenError, ListenOptions, Listener, Time, Token, Waker, clock,
-};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
+use rhythm_net::{ListenError, ListenOptions, Listener, Role, Time, clock};
 use rhythm_protocol::http::request::Method;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Answers a connection may wait for; beyond, its requests are not read.
@@ -74,57 +73,48 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// BeSim, listening.
+/// BeSim, serving.
 pub struct Server {
     address: SocketAddr,
-    threads: Vec<(Driver, HostServer<BesimHost>)>,
-    stopper: Stopper,
+    workers: Workers<Infallible>,
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
 pub struct Stopper {
-    is_stopped: Arc<AtomicBool>,
-    wakers: Arc<[Waker]>,
+    inboxes: Arc<[Inbox<Infallible>]>,
 }
 
 impl Stopper {
-    /// Makes [`Server::run`] return; answers still delayed are dropped.
+    /// Makes [`Server::join`] return; answers still delayed are dropped.
     pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.wakers.iter().for_each(Waker::wake);
+        self.inboxes.iter().for_each(Inbox::stop);
     }
 }
 
 impl Server {
-    /// Listens. Clients can connect from now on; they are answered once it runs.
+    /// Starts to serve: clients can connect when it returns.
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub fn bind(options: &ServeOptions) -> Result<Server, ServeError> {
+    pub fn start(options: &ServeOptions) -> Result<Server, ServeError> {
         let threads = options.threads.max(1);
         let listeners = Listener::bind_group(options.listen, threads, &ListenOptions::default())?;
         let address = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let mut wakers = Vec::new();
-        let mut services = Vec::new();
-        for (index, listener) in listeners.into_iter().enumerate() {
-            let mut driver = Driver::new(&DriverOptions::default())?;
-            driver.add_listener(listener)?;
-            wakers.push(driver.waker(Token(0))?);
-            services.push((driver, server(options, index as u64, &is_stopped)));
-        }
-        let stopper = Stopper {
-            is_stopped,
-            wakers: wakers.into(),
+        let worker_options = WorkerOptions {
+            name: "besim",
+            threads,
+            ..WorkerOptions::default()
         };
-        Ok(Server {
-            address,
-            threads: services,
-            stopper,
-        })
+        let options = options.clone();
+        let make = move |place: Place<'_, Infallible>| {
+            Ok::<_, Infallible>(server(&options, place.index as u64))
+        };
+        let listeners = vec![Entrance::listeners(Role::default(), listeners)];
+        let workers = workers::start(&worker_options, listeners, make).map_err(io::Error::other)?;
+        Ok(Server { address, workers })
     }
 
     /// Where it listens.
@@ -136,39 +126,22 @@ impl Server {
     /// What ends it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        Stopper {
+            inboxes: self.workers.inboxes().into(),
+        }
     }
 
-    /// Answers until stopped.
+    /// Waits until it is stopped.
     ///
     /// # Errors
-    /// When waiting for events fails, which it has no reason to.
-    pub fn run(self) -> io::Result<()> {
-        std::thread::scope(|scope| {
-            let run = |(mut driver, mut server): (Driver, HostServer<BesimHost>)| {
-                move || driver.run(&mut server)
-            };
-            let threads: Vec<_> = self
-                .threads
-                .into_iter()
-                .map(|thread| scope.spawn(run(thread)))
-                .collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-        })
+    /// When a thread could not go on.
+    pub fn join(self) -> Result<(), WorkerError> {
+        self.workers.join()
     }
 }
 
 /// What one thread serves.
-fn server(
-    options: &ServeOptions,
-    index: u64,
-    is_stopped: &Arc<AtomicBool>,
-) -> HostServer<BesimHost> {
+fn server(options: &ServeOptions, index: u64) -> HostServer<BesimHost> {
     let clients = ClientLimits {
         header_timeout: TIMEOUT,
         body_timeout: TIMEOUT,
@@ -177,7 +150,7 @@ fn server(
         pipelined_max: PIPELINED_MAX,
         ..ClientLimits::default()
     };
-    let host = BesimHost::new(options, index, is_stopped.clone());
+    let host = BesimHost::new(options, index);
     // Content is not expected.
     HostServer::new(host, clients, RequestLimits::default(), clock::monotonic())
 }
@@ -209,12 +182,11 @@ struct BesimHost {
     /// that are gone goes with the rest, at its time.
     delayed: BTreeMap<(Time, u64), Delayed>,
     order: u64,
-    is_stopped: Arc<AtomicBool>,
 }
 
 impl BesimHost {
     /// `index`: which of several hosts that fail differently.
-    fn new(options: &ServeOptions, index: u64, is_stopped: Arc<AtomicBool>) -> BesimHost {
+    fn new(options: &ServeOptions, index: u64) -> BesimHost {
         let share = (options.fail_percent / 100.0).clamp(0.0, 1.0);
         BesimHost {
             bank: Bank::new(options.users),
@@ -224,7 +196,6 @@ impl BesimHost {
             random: mix64(options.seed ^ index << 32),
             delayed: BTreeMap::new(),
             order: 0,
-            is_stopped,
         }
     }
 
@@ -285,10 +256,6 @@ impl Host for BesimHost {
 
     fn wake_at(&self) -> Option<Time> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)
-    }
-
-    fn finished(&self) -> bool {
-        self.is_stopped.load(Ordering::Acquire)
     }
 }
 

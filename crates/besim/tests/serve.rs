@@ -12,9 +12,8 @@ struct Running(SocketAddr, Stopper);
 impl Running {
     fn start(options: ServeOptions) -> Running {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(&ServeOptions { listen, ..options }).unwrap();
+        let server = Server::start(&ServeOptions { listen, ..options }).unwrap();
         let running = Running(server.local_address(), server.stopper());
-        std::thread::spawn(move || server.run().unwrap());
         running
     }
 

@@ -1,33 +1,24 @@
-//! All clients' connections of a thread: answers in order, what is sent when, ends and time-outs.
+//! All clients' connections of a thread: who is there, what each waits for, and how it ends.
 //!
-//! Requests of a connection are numbered as they are taken, and answers go out by these numbers.
-//! An answer whose turn has come is written into one buffer that all connections share and that
-//! stays hot in the cache; what follows for the same connection joins it, and it is sent when
-//! another connection's turn comes. Only an answer that is too early, or that the socket does not
-//! take, is kept in the connection. An idle connection has no buffer at all.
+//! Requests of a connection are numbered as they are taken ([`Clients::accept`]), and answers go
+//! out by these numbers (`turns.rs`, `stream.rs`). An idle connection has no buffer at all.
 //!
-//! The calls go one way: an answer is *written* (`write`), which may *flush* the buffer, which
-//! *settles* the connection that it was for. `settle` is the one place that decides about pausing,
-//! closing and time-outs; it writes and sends nothing.
+//! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
+//! connection that it was for. `settle` is the one place that decides about pausing, closing and
+//! time-outs; it writes and sends nothing.
 
 use crate::answer::{AnswerShape, AnswerSlot};
-use crate::connection::{Connection, Pending, Progress, Stall, Waiting};
+use crate::connection::{Connection, Pending, Stall, Waiting};
+use crate::input::Input;
 use crate::limits::{ClientLimits, SEND_RATE_MIN};
-use crate::reader::Input;
-use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Port, Time, TimerWheel};
+use crate::outbox::Outbox;
+use rhythm_net::{ConnectionId, ConnectionTable, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;
-use rhythm_protocol::http::response::CONTINUE;
 use std::net::SocketAddr;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection without a request is closed this long after draining has begun.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
-/// The shared buffer is sent when it holds this much: what stays in the second-level cache.
-const OUTBOX_BYTES: usize = 64 * 1024;
-/// A file of at least this size is not copied into the outbox.
-const FILE_SHARED_BYTES: usize = 32 * 1024;
 
 /// All clients' connections of a thread.
 #[derive(Debug)]
@@ -35,8 +26,7 @@ pub struct Clients {
     pub(crate) limits: ClientLimits,
     pub(crate) connections: ConnectionTable<Connection>,
     timers: TimerWheel,
-    outbox: Vec<u8>,
-    outbox_to: Option<ConnectionId>,
+    pub(crate) outbox: Outbox,
     /// Connections that may go on: their stall is over.
     unstalled: Vec<ConnectionId>,
     /// Answers in pieces that have room again.
@@ -57,8 +47,7 @@ impl Clients {
             limits,
             connections: ConnectionTable::new(),
             timers: TimerWheel::new(now),
-            outbox: Vec::with_capacity(OUTBOX_BYTES * 2),
-            outbox_to: None,
+            outbox: Outbox::new(),
             unstalled: Vec::new(),
             roomy: Vec::new(),
             gone: Vec::new(),
@@ -124,10 +113,7 @@ impl Clients {
             self.gone.extend(connection.hosted(id));
             self.timers.clear(id.slot());
         }
-        if self.outbox_to == Some(id) {
-            self.outbox_to = None;
-            self.outbox.clear();
-        }
+        self.outbox.forget(id);
     }
 
     /// What must hold between two events.
@@ -144,10 +130,7 @@ impl Clients {
                 return Err(format!("{id:?} has answers to nothing"));
             }
         }
-        if self.outbox_to.is_none() && !self.outbox.is_empty() {
-            return Err("bytes for nobody wait to be sent".to_owned());
-        }
-        Ok(())
+        self.outbox.check()
     }
 
     /// Takes one more request of a connection: the slot of its answer, what its form takes from the
@@ -204,194 +187,6 @@ impl Clients {
         Some(shape)
     }
 
-    /// Gives a whole answer. `write` appends it; where the client is gone it is not called.
-    #[inline]
-    pub fn answer(
-        &mut self,
-        port: &mut dyn Port,
-        slot: AnswerSlot,
-        shape: AnswerShape,
-        now: Time,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let AnswerSlot {
-            connection: to,
-            ordinal,
-        } = slot;
-        let Some(connection) = self.connections.get_mut(to) else {
-            return;
-        };
-        let close = connection.drop_content(ordinal) | shape.close;
-        let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
-        if connection.next_answer != ordinal {
-            let mut bytes = Vec::new();
-            write(&mut bytes);
-            let early = Pending::new(ordinal, Progress::Finished, bytes, close);
-            match connection.position(ordinal) {
-                Some(index) => connection.pending[index] = early,
-                None => connection.pending.push(early),
-            }
-            return;
-        }
-        if !is_plain && let Some(index) = connection.position(ordinal) {
-            connection.pending.swap_remove(index);
-        }
-        connection.turn_over(close);
-        self.write(port, to, now, write);
-        if !is_plain {
-            self.catch_up(port, to, now);
-        }
-    }
-
-    /// As [`Clients::answer`] for an answer with a part of a file as its body.
-    #[allow(clippy::too_many_arguments)]
-    pub fn answer_file(
-        &mut self,
-        port: &mut dyn Port,
-        slot: AnswerSlot,
-        shape: AnswerShape,
-        now: Time,
-        head: impl FnOnce(&mut Vec<u8>),
-        file: &Arc<[u8]>,
-        range: Range<usize>,
-    ) {
-        let to = slot.connection;
-        let connection = self.connections.get(to);
-        let early = connection.is_some_and(|connection| connection.next_answer != slot.ordinal);
-        if range.len() < FILE_SHARED_BYTES || early {
-            return self.answer(port, slot, shape, now, |out| {
-                head(out);
-                out.extend_from_slice(&file[range]);
-            });
-        }
-        // What is in the outbox goes before it.
-        self.flush(port, now);
-        let Some(connection) = self.connections.get_mut(to) else {
-            return;
-        };
-        connection.turn_over(shape.close);
-        connection.outgoing.write(head);
-        connection.outgoing.push_shared(file.clone(), range);
-        self.catch_up(port, to, now);
-        self.send(port, to, now);
-    }
-
-    /// Sends `100 Continue` once all answers before it are written.
-    pub fn send_continue(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.continue_at = Some(connection.requests);
-            self.catch_up(port, id, now);
-        }
-    }
-
-    /// Appends to what a connection is sent.
-    #[inline]
-    pub(crate) fn write(
-        &mut self,
-        port: &mut dyn Port,
-        to: ConnectionId,
-        now: Time,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let Some(connection) = self.connections.get_mut(to) else {
-            return;
-        };
-        if !connection.outgoing.is_empty() {
-            connection.outgoing.write(write);
-            return;
-        }
-        if self.outbox_to != Some(to) {
-            self.flush(port, now);
-            self.outbox_to = Some(to);
-        }
-        write(&mut self.outbox);
-        if self.outbox.len() >= OUTBOX_BYTES {
-            self.flush(port, now);
-        }
-    }
-
-    /// What follows when a connection's next answer has been written: those that were too early,
-    /// `100 Continue`.
-    #[cold]
-    pub(crate) fn catch_up(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        while let Some(connection) = self.connections.get_mut(id) {
-            let Some(index) = connection.position(connection.next_answer) else {
-                if connection.continue_at == Some(connection.next_answer) {
-                    connection.continue_at = None;
-                    self.write(port, id, now, |out| out.extend_from_slice(CONTINUE));
-                }
-                break;
-            };
-            let bytes = std::mem::take(&mut connection.pending[index].bytes);
-            let is_whole = match connection.pending[index].progress {
-                Progress::Finished => true,
-                Progress::Awaited | Progress::Begun(_) => false,
-                Progress::Abandoned => {
-                    self.flush(port, now);
-                    port.abort(id);
-                    self.remove(id);
-                    return;
-                }
-            };
-            if is_whole {
-                let early = connection.pending.swap_remove(index);
-                connection.turn_over(early.close);
-            }
-            self.write(port, id, now, |out| out.extend_from_slice(&bytes));
-            if !is_whole {
-                break;
-            }
-        }
-        if let Some(connection) = self.connections.get_mut(id)
-            && connection.pending.is_empty()
-        {
-            // Its memory too: an idle connection has none.
-            connection.pending = Vec::new();
-        }
-    }
-
-    /// Sends what the outbox holds.
-    pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
-        let Some(id) = self.outbox_to.take() else {
-            return;
-        };
-        let Some(connection) = self.connections.get_mut(id) else {
-            unreachable!("what is removed is not sent");
-        };
-        let flushed = connection.outgoing.send(port, id, &self.outbox);
-        self.outbox.clear();
-        match flushed {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
-        }
-    }
-
-    /// Sends what a connection is owed, beside the outbox.
-    fn send(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        match connection.outgoing.flush(port, id) {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
-        }
-    }
-
-    /// The socket takes bytes again.
-    pub fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let before = connection.outgoing.sent_total();
-        let flushed = connection.outgoing.writable(port, id);
-        let taken = connection.outgoing.sent_total() - before;
-        connection.since = credited(connection.since, taken, now);
-        match flushed {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
-        }
-    }
-
     /// After anything that happened to a connection: closes it when it is done, takes note of what
     /// it waits for, and of a stall that is over and a stream that has room.
     pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
@@ -400,7 +195,7 @@ impl Clients {
             return;
         };
         let all_sent = connection.outgoing.is_empty();
-        if connection.is_over(draining) && all_sent && self.outbox_to != Some(id) {
+        if connection.is_over(draining) && all_sent && !self.outbox.is_for(id) {
             port.close(id);
             self.remove(id);
             return;

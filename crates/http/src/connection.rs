@@ -1,9 +1,9 @@
 //! A client's connection: what is kept of it between two events.
 
 use crate::answer::{AnswerShape, AnswerSlot};
+use crate::framing::Framing;
+use crate::input::Input;
 use crate::limits::ClientLimits;
-use crate::reader::Input;
-use crate::stream::Framing;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use std::net::SocketAddr;

@@ -31,7 +31,8 @@
 use crate::answer::{AnswerShape, AnswerSlot};
 use crate::clients::Clients;
 use crate::error_page::write_error;
-use crate::stream::{Flow, Framing};
+use crate::framing::Framing;
+use crate::stream::Flow;
 use rhythm_net::{Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::RequestHead;
@@ -112,11 +113,6 @@ pub trait Host {
     /// When `tick` is to be called at the latest.
     fn wake_at(&self) -> Option<Time> {
         None
-    }
-
-    /// Whether the server is to end, whatever is under way.
-    fn finished(&self) -> bool {
-        false
     }
 }
 

@@ -3,13 +3,15 @@
 use crate::clients::Clients;
 use crate::connection::Stall;
 use crate::host::{Answers, Content, Host, Request};
+use crate::input::{Next, Reading};
 use crate::limits::{ClientLimits, RequestLimits};
-use crate::reader::{Next, Reading};
 use crate::stream::Flow;
+use rhythm_net::workers::Worker;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
+use std::convert::Infallible;
 
-/// Serves a host to all clients. One thread's driver drives it.
+/// Serves a host to all clients. One worker thread drives it.
 #[derive(Debug)]
 pub struct HostServer<H> {
     host: H,
@@ -81,6 +83,9 @@ impl<H: Host> HostServer<H> {
         let Some((slot, shape, peer)) = accepted else {
             return;
         };
+        if pieces {
+            self.clients.expect_pieces(slot);
+        }
         let (host, mut answers) = self.split(port, now);
         let request = Request {
             slot,
@@ -96,7 +101,7 @@ impl<H: Host> HostServer<H> {
         host.request(&mut answers, request);
         self.clients.await_host(slot);
         if pieces {
-            self.clients.take_in_pieces(reading, slot);
+            reading.in_pieces(slot);
         }
     }
 
@@ -180,8 +185,8 @@ impl<H: Host> Handler for HostServer<H> {
         let times = [self.clients.wake_at(), self.host.wake_at()];
         times.into_iter().flatten().min()
     }
+}
 
-    fn finished(&self) -> bool {
-        self.host.finished()
-    }
+impl<H: Host> Worker for HostServer<H> {
+    type Command = Infallible;
 }

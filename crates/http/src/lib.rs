@@ -5,7 +5,7 @@
 //!              (reader.rs)      with its slot          |        |           |
 //!                                                   whole     a file    begin, append, finish
 //!              one hot buffer <----- in turn ----------+--------+-----------+
-//!   bytes <--- (clients.rs)                                     (answer.rs, stream.rs)
+//!   bytes <--- (outbox.rs)                           (turns.rs)     (stream.rs)
 //! ```
 //!
 //! [`Clients`] are all connections of one thread: their kept input, ordered answers, unsent bytes,
@@ -26,11 +26,15 @@ mod answer;
 mod clients;
 mod connection;
 mod error_page;
+mod framing;
 mod host;
 mod host_server;
+mod input;
 mod limits;
+mod outbox;
 mod reader;
 mod stream;
+mod turns;
 
 pub use answer::{AnswerShape, AnswerSlot, Answered, Encoding};
 pub use clients::Clients;
@@ -38,6 +42,6 @@ pub use connection::Stall;
 pub use error_page::write_error;
 pub use host::{Answers, Content, Host, Request};
 pub use host_server::HostServer;
+pub use input::{Next, Reading};
 pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN};
-pub use reader::{Next, Reading};
 pub use stream::Flow;

@@ -5,15 +5,16 @@ use rhythm_http::{
     AnswerShape, AnswerSlot, Answers, ClientLimits, Content, Flow, Host, HostServer, Request,
     RequestLimits,
 };
-use rhythm_net::{Driver, DriverOptions, ListenOptions, Listener, Time, Token, Waker, clock};
+use rhythm_net::workers::{self, Entrance, Place, WorkerOptions, Workers};
+use rhythm_net::{ListenOptions, Listener, Role, Time, Token, Waker, clock};
 use rhythm_protocol::http::request::RequestHead;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes of unsent answers that a connection may have.
@@ -32,7 +33,6 @@ struct Seen {
     gone: AtomicU64,
     /// Bytes of content.
     content: AtomicU64,
-    stopped: AtomicBool,
 }
 
 /// A stream under way: how much of it is to come.
@@ -179,10 +179,6 @@ impl Host for Toy {
     fn wake_at(&self) -> Option<Time> {
         self.resume_at
     }
-
-    fn finished(&self) -> bool {
-        self.seen.stopped.load(Ordering::Acquire)
-    }
 }
 
 /// A server that ends with its test.
@@ -190,8 +186,8 @@ struct Running {
     address: SocketAddr,
     seen: Arc<Seen>,
     waker: Waker,
-    wake: Mutex<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    wake: Sender<()>,
+    workers: Option<Workers<Infallible>>,
 }
 
 impl Running {
@@ -199,38 +195,41 @@ impl Running {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(any, &ListenOptions::default()).unwrap();
         let address = listener.local_address();
-        let mut driver = Driver::new(&DriverOptions::default()).unwrap();
-        driver.add_listener(listener).unwrap();
-        let waker = driver.waker(Token(0)).unwrap();
         let seen = Arc::new(Seen::default());
         let (wake, wakes) = channel();
-        let toy = Toy {
-            seen: seen.clone(),
-            streams: HashMap::new(),
-            uploads: HashMap::new(),
-            paused: Vec::new(),
-            later: Vec::new(),
-            wakes,
-            resume_at: None,
+        let (give_waker, waker) = channel();
+        let parts = Mutex::new(Some((wakes, give_waker)));
+        let its_seen = seen.clone();
+        let make = move |place: Place<'_, Infallible>| {
+            let (wakes, waker) = parts.lock().unwrap().take().ok_or("it panicked")?;
+            waker.send(place.driver.waker(Token(0)).unwrap()).unwrap();
+            let toy = Toy {
+                seen: its_seen.clone(),
+                streams: HashMap::new(),
+                uploads: HashMap::new(),
+                paused: Vec::new(),
+                later: Vec::new(),
+                wakes,
+                resume_at: None,
+            };
+            let clients = ClientLimits {
+                unsent_max: UNSENT_MAX,
+                ..ClientLimits::default()
+            };
+            let limits = RequestLimits {
+                body_max: 1000,
+                ..RequestLimits::default()
+            };
+            Ok::<_, &str>(HostServer::new(toy, clients, limits, clock::monotonic()))
         };
-        let clients = ClientLimits {
-            unsent_max: UNSENT_MAX,
-            ..ClientLimits::default()
-        };
-        let limits = RequestLimits {
-            body_max: 1000,
-            ..RequestLimits::default()
-        };
-        let thread = std::thread::spawn(move || {
-            let mut server = HostServer::new(toy, clients, limits, clock::monotonic());
-            driver.run(&mut server).unwrap();
-        });
+        let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
+        let workers = workers::start(&WorkerOptions::default(), entrances, make).unwrap();
         Running {
             address,
             seen,
-            waker,
-            wake: Mutex::new(wake),
-            thread: Some(thread),
+            waker: waker.recv().unwrap(),
+            wake,
+            workers: Some(workers),
         }
     }
 
@@ -254,18 +253,19 @@ impl Running {
 
     /// Lets the server answer what waits for another thread.
     fn answer_later(&self) {
-        self.wake.lock().unwrap().send(()).unwrap();
+        self.wake.send(()).unwrap();
         self.waker.wake();
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.seen.stopped.store(true, Ordering::Release);
-        self.waker.wake();
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended.unwrap().unwrap();
+        if let Some(workers) = self.workers.take() {
+            workers.stop();
+            let ended = workers.join();
+            if !std::thread::panicking() {
+                ended.unwrap();
+            }
         }
     }
 }

@@ -17,8 +17,9 @@
 //! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
 
 use crate::clock::{monotonic, timespec_until};
+use crate::datagram::{BATCH_MAX, Datagram, DatagramId, DatagramSocket};
 use crate::listener::Listener;
-use crate::port::{Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Time, Token};
+use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
 use crate::sockets::{Sockets, State, kind, retry};
 use crate::waker::Waker;
 use rustix::buffer::spare_capacity;
@@ -41,6 +42,9 @@ pub struct DriverOptions {
     /// The receive buffer, shared by all connections: the most that `received` brings at once, in
     /// bytes.
     pub receive_bytes: usize,
+    /// The longest datagram that is received whole, in bytes; a driver with datagram sockets has a
+    /// buffer for 64 of these.
+    pub datagram_bytes: usize,
     /// For how long a closed connection's input is read and dropped, while its peer takes in what
     /// was sent.
     pub linger: Duration,
@@ -52,6 +56,8 @@ impl Default for DriverOptions {
             connections_max: 16_384,
             outgoing_max: 1_024,
             receive_bytes: 64 * 1024,
+            // What an Ethernet frame brings at most, and some.
+            datagram_bytes: 2048,
             linger: Duration::from_secs(2),
         }
     }
@@ -68,15 +74,16 @@ const ACCEPTS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is told of by epoll beside connections: this bit, which no connection's id has, one for
-/// what it is, and its index.
+/// what it is (none for a listener), and its index.
 const NOT_A_CONNECTION: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
+const DATAGRAMS: u64 = 1 << 61;
 
 /// An event loop with its connections, listeners and wakers. One thread drives it.
 pub struct Driver {
     sockets: Sockets,
     /// `None` once closed.
-    listeners: Vec<Option<Listener>>,
+    listeners: Vec<Option<(Listener, Role)>>,
     /// Whether epoll tells of clients.
     accepting: bool,
     /// Not before this is a client accepted.
@@ -84,6 +91,13 @@ pub struct Driver {
     connections_max: usize,
     wakers: Vec<(Token, Waker)>,
     buffer: Box<[u8]>,
+    /// The roles of the datagram sockets.
+    datagram_roles: Vec<Role>,
+    datagram_bytes: usize,
+    /// For one batch; empty as long as there is no datagram socket.
+    datagram_buffer: Box<[u8]>,
+    /// Listeners and datagram sockets that stay for every handler: the first so many.
+    kept: (usize, usize),
 }
 
 impl Driver {
@@ -101,15 +115,19 @@ impl Driver {
             connections_max: options.connections_max,
             wakers: Vec::new(),
             buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),
+            datagram_roles: Vec::new(),
+            datagram_bytes: options.datagram_bytes.max(1),
+            datagram_buffer: Box::default(),
+            kept: (0, 0),
         })
     }
 
-    /// Takes clients from `listener` from now on.
+    /// Takes clients from `listener` from now on; [`Accepted`] says for which `role`.
     ///
     /// # Errors
     ///
     /// When the system has no memory for it.
-    pub fn add_listener(&mut self, listener: Listener) -> io::Result<ListenerId> {
+    pub fn add_listener(&mut self, listener: Listener, role: Role) -> io::Result<()> {
         let index = self.listeners.len() as u32;
         let interest = if self.accepting {
             EventFlags::IN
@@ -122,8 +140,26 @@ impl Driver {
             EventData::new_u64(NOT_A_CONNECTION | u64::from(index)),
             interest,
         )?;
-        self.listeners.push(Some(listener));
-        Ok(ListenerId(index))
+        self.listeners.push(Some((listener, role)));
+        Ok(())
+    }
+
+    /// Takes the datagrams that come to `socket` from now on; the id, with `role` in it, is what
+    /// they come with and are sent by.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no memory for it.
+    pub fn add_datagrams(&mut self, socket: DatagramSocket, role: Role) -> io::Result<DatagramId> {
+        let index = self.sockets.datagrams.len() as u32;
+        let data = EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | u64::from(index));
+        epoll::add(&self.sockets.epoll, &socket, data, EventFlags::IN)?;
+        self.sockets.datagrams.push(socket);
+        self.datagram_roles.push(role);
+        if self.datagram_buffer.is_empty() {
+            self.datagram_buffer = vec![0; BATCH_MAX * self.datagram_bytes].into_boxed_slice();
+        }
+        Ok(DatagramId { index, role })
     }
 
     /// A waker which makes this driver call [`Handler::notified`] with `token`.
@@ -133,15 +169,40 @@ impl Driver {
     /// When there are too many open files.
     pub fn waker(&mut self, token: Token) -> io::Result<Waker> {
         let waker = Waker::new()?;
+        self.add_waker(token, &waker)?;
+        Ok(waker)
+    }
+
+    /// Has a waker made elsewhere wake this driver.
+    pub(crate) fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<()> {
         let data = NOT_A_CONNECTION | WAKER | self.wakers.len() as u64;
         epoll::add(
             &self.sockets.epoll,
-            &waker,
+            waker,
             EventData::new_u64(data),
             EventFlags::IN,
         )?;
         self.wakers.push((token, waker.clone()));
-        Ok(waker)
+        Ok(())
+    }
+
+    /// What was added until now stays when the driver [begins anew](Driver::begin_anew).
+    pub(crate) fn keep(&mut self) {
+        self.kept = (self.listeners.len(), self.datagram_roles.len());
+    }
+
+    /// Makes the driver ready for another handler: resets every connection and forgets the wakers,
+    /// the listeners and datagram sockets but for those to keep.
+    pub(crate) fn begin_anew(&mut self) {
+        self.listeners.truncate(self.kept.0);
+        self.sockets.datagrams.truncate(self.kept.1);
+        self.datagram_roles.truncate(self.kept.1);
+        self.sockets.abort_all();
+        for (_, waker) in self.wakers.drain(..) {
+            // Others may hold it, which keeps its file open: closing ours would not take it out.
+            let removed = epoll::delete(&self.sockets.epoll, &waker);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
     }
 
     /// The port, for what a handler does before the first event (such as connecting to backends).
@@ -177,6 +238,8 @@ impl Driver {
             let data = data.u64();
             if data & NOT_A_CONNECTION == 0 {
                 self.ready(handler, ConnectionId::from_u64(data), flags);
+            } else if data & DATAGRAMS != 0 {
+                self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
                 self.accept(handler, data as u32, ACCEPTS_MAX);
             } else if let Some((token, waker)) = self.wakers.get(data as u32 as usize) {
@@ -297,6 +360,19 @@ impl Driver {
         }
     }
 
+    /// Hands one batch over. If there is more, the socket is ready in the next turn, too.
+    fn receive_datagrams(&mut self, handler: &mut dyn Handler, index: u32) {
+        let role = self.datagram_roles[index as usize];
+        let now = self.sockets.now;
+        let id = DatagramId { index, role };
+        let mut room = [Datagram::NONE; BATCH_MAX];
+        let socket = &self.sockets.datagrams[index as usize];
+        let received = socket.receive(&mut self.datagram_buffer, &mut room);
+        if !received.is_empty() {
+            handler.datagrams(&mut self.sockets, id, received, now);
+        }
+    }
+
     fn fail(&mut self, handler: &mut dyn Handler, id: ConnectionId, errno: Errno) {
         self.sockets.remove(id);
         let now = self.sockets.now;
@@ -306,7 +382,7 @@ impl Driver {
     /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
     fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
         let now = self.sockets.now;
-        let Some(Some(listener)) = self.listeners.get(index as usize) else {
+        let Some(Some((listener, role))) = self.listeners.get(index as usize) else {
             return true;
         };
         for _ in 0..bound {
@@ -338,7 +414,7 @@ impl Driver {
             let peer = peer.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
             let accepted = Accepted {
                 connection,
-                listener: ListenerId(index),
+                role: *role,
                 peer,
             };
             handler.opened(&mut self.sockets, accepted, now);
@@ -359,7 +435,7 @@ impl Driver {
             EventFlags::empty()
         };
         for (index, listener) in self.listeners.iter().enumerate() {
-            if let Some(listener) = listener {
+            if let Some((listener, _)) = listener {
                 let data = EventData::new_u64(NOT_A_CONNECTION | index as u64);
                 epoll::modify(&self.sockets.epoll, listener, data, interest)?;
             }

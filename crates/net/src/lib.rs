@@ -16,27 +16,35 @@
 //!
 //! Beside them stand what a server's threads need around the loop: [`listener`], [`timer`],
 //! [`waker`], [`signal`], [`affinity`], [`resource`] and [`clock`].
-#![forbid(unsafe_code)]
+// Allowed in one file: datagram/messages.rs.
+#![deny(unsafe_code)]
 
 pub mod affinity;
 pub mod clock;
+pub mod datagram;
 pub mod epoll;
 pub mod listener;
-mod outgoing;
+pub mod outgoing;
 pub mod port;
 pub mod resource;
 pub mod signal;
+pub mod slab;
 mod sockets;
-mod table;
+pub mod table;
 pub mod timer;
 pub mod waker;
+pub mod workers;
 
+pub use datagram::{Datagram, DatagramId, DatagramSocket};
 pub use epoll::{Driver, DriverOptions};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use outgoing::{Flushed, Outgoing};
 pub use port::{
-    Accepted, ConnectionId, Ended, Handler, ListenerId, Port, Sent, Time, Token, WallClock,
+    Accepted, ConnectionId, Ended, Handler, Peer, PeerAddress, Port, Role, Sent, Time, Token,
+    WallClock,
 };
+pub use slab::{Key, Slab};
 pub use table::ConnectionTable;
 pub use timer::TimerWheel;
 pub use waker::Waker;
+pub use workers::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions, Workers};

@@ -4,7 +4,7 @@
 //! spreads the clients over them, and workers share no queue and no lock.
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::net::{bind, getsockname, listen, socket_with};
 use std::io;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    fn new(address: SocketAddr, errno: Errno) -> ListenError {
+    pub(crate) fn new(address: SocketAddr, errno: Errno) -> ListenError {
         match errno {
             Errno::ADDRINUSE => ListenError::InUse(address),
             Errno::ACCESS | Errno::PERM => ListenError::Permission(address),
@@ -90,8 +90,8 @@ impl Listener {
     ///
     /// [`ListenError`], worded for the person who chose the address.
     pub fn bind(address: SocketAddr, options: &ListenOptions) -> Result<Listener, ListenError> {
-        let socket =
-            bound(address, options, false).map_err(|errno| ListenError::new(address, errno))?;
+        let socket = bound(address, SocketType::STREAM, options, false)
+            .map_err(|errno| ListenError::new(address, errno))?;
         Listener::listening(socket, address, options)
     }
 
@@ -107,18 +107,9 @@ impl Listener {
         count: usize,
         options: &ListenOptions,
     ) -> Result<Vec<Listener>, ListenError> {
-        // An exclusive bind fails if anybody listens there. It is given up before the shared ones:
-        // sockets of both kinds exclude each other.
-        let probe =
-            bound(address, options, false).map_err(|errno| ListenError::new(address, errno))?;
-        let address = local_address(&probe, address)?;
-        drop(probe);
         // All are bound before one listens, so that no client is given to a group that fails to
         // form.
-        let sockets = (0..count)
-            .map(|_| bound(address, options, true))
-            .collect::<Result<Vec<_>, _>>();
-        let sockets = sockets.map_err(|errno| ListenError::new(address, errno))?;
+        let sockets = bound_group(address, SocketType::STREAM, options, count)?;
         sockets
             .into_iter()
             .map(|socket| Listener::listening(socket, address, options))
@@ -150,34 +141,64 @@ impl AsFd for Listener {
     }
 }
 
+/// Sockets bound to `address` beside each other; with port 0 all to the same free port.
+pub(crate) fn bound_group(
+    address: SocketAddr,
+    kind: SocketType,
+    options: &ListenOptions,
+    count: usize,
+) -> Result<Vec<OwnedFd>, ListenError> {
+    // An exclusive bind fails if anybody listens there. It is given up before the shared ones:
+    // sockets of both kinds exclude each other.
+    let probe =
+        bound(address, kind, options, false).map_err(|errno| ListenError::new(address, errno))?;
+    let address = local_address(&probe, address)?;
+    drop(probe);
+    let sockets = (0..count).map(|_| bound(address, kind, options, true));
+    let sockets: Result<Vec<_>, _> = sockets.collect();
+    sockets.map_err(|errno| ListenError::new(address, errno))
+}
+
 /// A socket bound to `address`, alone or (`shared`) beside others of this user.
-fn bound(address: SocketAddr, options: &ListenOptions, shared: bool) -> Result<OwnedFd, Errno> {
-    let socket = stream_socket(&address)?;
-    // A restarted server may take its port back while old connections still time out.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
+pub(crate) fn bound(
+    address: SocketAddr,
+    kind: SocketType,
+    options: &ListenOptions,
+    shared: bool,
+) -> Result<OwnedFd, Errno> {
+    let socket = socket(&address, kind)?;
+    if kind == SocketType::STREAM {
+        // A restarted server may take its port back while old connections still time out. (For
+        // datagrams this would let others in beside us.)
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_tcp_nodelay(&socket, options.nodelay)?;
+    }
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
     }
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, options.v6_only)?;
     }
-    sockopt::set_tcp_nodelay(&socket, options.nodelay)?;
     bind(&socket, &address)?;
     Ok(socket)
 }
 
-/// A new TCP socket of the kind that `address` needs; it never blocks.
-pub(crate) fn stream_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+/// A new socket of the kind that `address` needs; it never blocks.
+pub(crate) fn socket(address: &SocketAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
         AddressFamily::INET6
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+    // The only protocol of each kind: TCP and UDP.
+    socket_with(family, kind, flags, None)
 }
 
-fn local_address(socket: &OwnedFd, asked: SocketAddr) -> Result<SocketAddr, ListenError> {
+pub(crate) fn local_address(
+    socket: &OwnedFd,
+    asked: SocketAddr,
+) -> Result<SocketAddr, ListenError> {
     let address = getsockname(socket).and_then(SocketAddr::try_from);
     address.map_err(|errno| ListenError::new(asked, errno))
 }

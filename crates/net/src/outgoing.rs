@@ -292,3 +292,166 @@ impl Outgoing {
         Flushed::Gone
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{Peer, WallClock};
+    use proptest::prelude::*;
+    use std::io;
+
+    const ID: ConnectionId = ConnectionId::new(0, 0);
+
+    /// A socket that takes as many bytes as there is room for.
+    #[derive(Default)]
+    struct Socket {
+        room: usize,
+        got: Vec<u8>,
+        calls: usize,
+        is_gone: bool,
+    }
+
+    impl Port for Socket {
+        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
+            self.calls += 1;
+            if self.is_gone {
+                return Sent::Gone;
+            }
+            let taken = bytes.len().min(self.room);
+            self.room -= taken;
+            self.got.extend_from_slice(&bytes[..taken]);
+            Sent::Taken(taken)
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    fn socket(room: usize) -> Socket {
+        Socket {
+            room,
+            ..Socket::default()
+        }
+    }
+
+    #[test]
+    fn what_the_socket_takes_at_once_is_never_copied() {
+        let (mut out, mut port) = (Outgoing::new(), socket(100));
+        assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::All);
+        let slices = [IoSlice::new(b", "), IoSlice::new(b"world")];
+        assert_eq!(out.send_vectored(&mut port, ID, &slices), Flushed::All);
+        assert_eq!((out.capacity(), out.sent_total()), (0, 12));
+        assert_eq!(port.got, b"hello, world");
+    }
+
+    #[test]
+    fn a_full_socket_is_not_tried_until_it_is_writable() {
+        let (mut out, mut port) = (Outgoing::new(), socket(3));
+        assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
+        port.room = 100;
+        assert_eq!(out.send(&mut port, ID, b", world"), Flushed::Some);
+        assert_eq!(out.flush(&mut port, ID), Flushed::Some);
+        assert_eq!((port.calls, out.unsent()), (1, 9));
+        assert_eq!(out.writable(&mut port, ID), Flushed::All);
+        assert_eq!((port.calls, port.got.as_slice()), (2, &b"hello, world"[..]));
+    }
+
+    #[test]
+    fn the_memory_goes_when_all_is_sent_but_for_what_is_to_be_kept() {
+        for (keep_bytes, burst, kept) in [(0, 10, false), (100, 10, true), (100, 1000, false)] {
+            let (mut out, mut port) = (Outgoing::keeping(keep_bytes), socket(5));
+            assert_eq!(out.send(&mut port, ID, &vec![1; burst]), Flushed::Some);
+            assert!(out.capacity() >= burst - 5);
+            port.room = burst;
+            assert_eq!(out.writable(&mut port, ID), Flushed::All);
+            assert_eq!((out.capacity() > 0, out.is_empty()), (kept, true));
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_is_owed_nothing() {
+        let (mut out, mut port) = (Outgoing::new(), socket(0));
+        assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
+        port.is_gone = true;
+        assert_eq!(out.writable(&mut port, ID), Flushed::Gone);
+        assert_eq!((out.unsent(), out.capacity()), (0, 0));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Send(Vec<u8>),
+        Vectored(Vec<Vec<u8>>),
+        Push(Vec<u8>),
+        Shared(Vec<u8>),
+        Flush,
+        Room(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..20);
+        prop_oneof![
+            bytes().prop_map(Step::Send),
+            prop::collection::vec(bytes(), 0..5).prop_map(Step::Vectored),
+            bytes().prop_map(Step::Push),
+            bytes().prop_map(Step::Shared),
+            Just(Step::Flush),
+            (0usize..40).prop_map(Step::Room),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn all_bytes_arrive_once_and_in_order(
+            keep_bytes in 0usize..30,
+            steps in prop::collection::vec(step(), 0..80),
+        ) {
+            let (mut out, mut port) = (Outgoing::keeping(keep_bytes), socket(0));
+            let mut all = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Send(bytes) => {
+                        all.extend_from_slice(&bytes);
+                        let _ = out.send(&mut port, ID, &bytes);
+                    }
+                    Step::Vectored(parts) => {
+                        all.extend(parts.iter().flatten());
+                        let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+                        let _ = out.send_vectored(&mut port, ID, &slices);
+                    }
+                    Step::Push(bytes) => {
+                        all.extend_from_slice(&bytes);
+                        out.push(&bytes);
+                    }
+                    Step::Shared(bytes) => {
+                        let range = bytes.len() / 3..bytes.len();
+                        all.extend_from_slice(&bytes[range.clone()]);
+                        out.push_shared(bytes.into(), range);
+                    }
+                    Step::Flush => {
+                        let _ = out.flush(&mut port, ID);
+                    }
+                    Step::Room(room) => {
+                        port.room += room;
+                        let left = out.writable(&mut port, ID);
+                        prop_assert!(left == Flushed::All || port.room == 0, "all that fits");
+                    }
+                }
+                prop_assert_eq!(out.unsent(), all.len() - port.got.len());
+                prop_assert_eq!(out.sent_total(), port.got.len() as u64);
+                prop_assert_eq!(&port.got[..], &all[..port.got.len()]);
+            }
+            port.room = usize::MAX;
+            prop_assert_eq!(out.writable(&mut port, ID), Flushed::All);
+            prop_assert_eq!(port.got, all);
+            prop_assert!(out.capacity() <= keep_bytes + 4 * size_of::<Piece>());
+        }
+    }
+}

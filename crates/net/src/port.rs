@@ -6,14 +6,17 @@
 //! difference.
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
-//! `ended`, `writable`, `connected`, `notified`, in any order); `tick` if the time asked for has
+//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time asked for has
 //! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
 //! handler back from inside one of its own.
 
+use crate::datagram::{Datagram, DatagramId};
+use crate::slab::Key;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::{Add, AddAssign};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A moment on a monotonic clock, in nanoseconds since a fixed but unspecified origin.
@@ -68,39 +71,48 @@ pub struct WallClock {
     pub unix_seconds: u64,
 }
 
-/// Names one connection for as long as it lives.
+/// Names one connection for as long as it lives: the [`Key`] of its place in the driver's [`Slab`].
 ///
-/// A slot, which is used again, and a generation, which changes each time it is: an id kept too
-/// long names nothing rather than somebody else's connection (until its slot has been used 2^31
-/// times since).
+/// [`Slab`]: crate::Slab
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(Key);
 
 impl ConnectionId {
     /// The id of the connection in `slot` at its `generation`, of which 31 bits count.
     pub const fn new(slot: u32, generation: u32) -> ConnectionId {
-        ConnectionId(((generation & 0x7fff_ffff) as u64) << 32 | slot as u64)
+        ConnectionId(Key::new(slot, generation))
     }
 
     /// The slot: small and dense, at most as many as there were connections at one time, so it can
     /// index an array of the handler's.
     pub const fn slot(self) -> u32 {
-        self.0 as u32
+        self.0.slot()
     }
 
     /// Which of the slot's connections this is.
     pub const fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0.generation()
     }
 
     /// Both parts in one number whose highest bit is 0.
     pub const fn as_u64(self) -> u64 {
-        self.0
+        self.0.as_u64()
     }
 
     /// The inverse of [`ConnectionId::as_u64`]; the highest bit is ignored.
     pub const fn from_u64(bits: u64) -> ConnectionId {
-        ConnectionId(bits & (u64::MAX >> 1))
+        ConnectionId(Key::from_u64(bits))
+    }
+
+    /// The key in the driver's table.
+    pub(crate) const fn key(self) -> Key {
+        self.0
+    }
+}
+
+impl From<Key> for ConnectionId {
+    fn from(key: Key) -> ConnectionId {
+        ConnectionId(key)
     }
 }
 
@@ -110,23 +122,63 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// Names one of a driver's listeners: they are numbered from 0 in the order they were given to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub u32);
+/// What a listener is for: a number chosen by whoever gives it to the driver, so that one handler
+/// can serve several (the public, administrators).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Role(pub u32);
 
 /// Names one of a driver's wakers; the number is chosen by whoever asks for the waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u32);
+
+impl Token {
+    /// The waker of a worker's [`Inbox`](crate::workers::Inbox); no other may have this number.
+    pub const COMMANDS: Token = Token(u32::MAX);
+}
 
 /// A connection that a client opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its name from now on.
     pub connection: ConnectionId,
-    /// Where it arrived.
-    pub listener: ListenerId,
+    /// What the listener is for at which it arrived.
+    pub role: Role,
     /// The client's address.
     pub peer: SocketAddr,
+}
+
+/// The other end of a connection that we begin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Where it is.
+    pub address: PeerAddress,
+    /// Who it is to be: what a certificate must say, and what logs call it. A driver makes nothing
+    /// of it; a [layer](crate::layer) may.
+    pub name: Arc<str>,
+}
+
+/// Where a peer is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PeerAddress {
+    /// At a TCP port.
+    Tcp(SocketAddr),
+}
+
+impl Peer {
+    /// A peer at a TCP port.
+    pub fn tcp(name: impl Into<Arc<str>>, address: SocketAddr) -> Peer {
+        Peer {
+            address: PeerAddress::Tcp(address),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PeerAddress::Tcp(address) = &self.address;
+        write!(f, "{} ({address})", self.name)
+    }
 }
 
 /// How a connection's input ended.
@@ -197,16 +249,26 @@ pub trait Port {
     /// Takes up reading again.
     fn resume(&mut self, connection: ConnectionId);
 
-    /// Begins a connection to `address`; `connected` or `ended` follows.
+    /// Begins a connection to `peer`; `connected` or `ended` follows.
     ///
     /// # Errors
     ///
     /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open,
     /// else what the system said.
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId>;
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
+
+    /// Sends what the socket takes now, and returns how many of the datagrams that were; the others
+    /// are dropped, as the network may drop any: one that cannot be sent (too long, no way to its
+    /// peer) by itself, those that a full socket has no room for from there on.
+    ///
+    /// A port without datagram sockets, like that of a test, takes none.
+    fn send_datagrams(&mut self, socket: DatagramId, datagrams: &[Datagram<'_>]) -> usize {
+        let _ = (socket, datagrams);
+        0
+    }
 
     /// Takes no more clients: those already waiting are still `opened`, then the listeners are
-    /// closed.
+    /// closed. Datagrams still come.
     fn stop_accepting(&mut self);
 
     /// The calendar's time, at most a second old.
@@ -215,17 +277,29 @@ pub trait Port {
 
 /// What a driver drives. Every `now` is the time at which the driver learned of the event.
 ///
-/// The methods with a body do nothing; a handler that has no use for an event leaves them out.
+/// A handler leaves out what it has no use for: without them clients are turned away, a connection
+/// whose peer has finished is closed, and everything else is ignored.
 pub trait Handler {
-    /// A client opened a connection. A handler that does not want it closes or aborts it.
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time);
+    /// A client opened a connection. A handler that does not want it closes or aborts it, as one
+    /// does that has no clients.
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
+        let _ = now;
+        port.abort(accepted.connection);
+    }
 
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
     /// only.
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time);
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
+        let _ = (port, connection, bytes, now);
+    }
 
     /// The input ended. Told once per connection, and never after the handler closed or aborted it.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time);
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+        let _ = now;
+        if how == Ended::PeerFinished {
+            port.close(connection);
+        }
+    }
 
     /// After a send that was not taken whole: the socket takes bytes again.
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
@@ -235,6 +309,18 @@ pub trait Handler {
     /// A connection begun with [`Port::connect`] stands.
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
         let _ = (port, connection, now);
+    }
+
+    /// Datagrams arrived at a socket, at least one: what one system call brought. They lie in the
+    /// driver's own buffer and are valid for this call only.
+    fn datagrams(
+        &mut self,
+        port: &mut dyn Port,
+        socket: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        let _ = (port, socket, datagrams, now);
     }
 
     /// Somebody used the waker registered under `token`, once or more since last told.
@@ -269,14 +355,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_id_keeps_both_parts_and_leaves_the_highest_bit_free() {
-        let id = ConnectionId::new(7, 0x8000_0003);
-        assert_eq!((id.slot(), id.generation()), (7, 3));
-        assert_eq!(ConnectionId::from_u64(id.as_u64() | 1 << 63), id);
-        assert_ne!(ConnectionId::new(7, 4), id);
-    }
-
-    #[test]
     fn time_saturates_at_both_ends() {
         let early = Time::from_nanos(5);
         assert_eq!(early.since(Time::from_nanos(9)), Duration::ZERO);
@@ -302,7 +380,7 @@ mod tests {
         fn abort(&mut self, _: ConnectionId) {}
         fn pause(&mut self, _: ConnectionId) {}
         fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: SocketAddr) -> io::Result<ConnectionId> {
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
             Err(io::ErrorKind::Unsupported.into())
         }
         fn stop_accepting(&mut self) {}

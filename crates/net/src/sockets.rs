@@ -6,14 +6,15 @@
 //! pause and resume, or a full socket that empties, within one turn costs no system call.
 
 use crate::clock::CachedWall;
-use crate::listener::stream_socket;
-use crate::port::{ConnectionId, Port, Sent, Time, WallClock};
+use crate::datagram::{Datagram, DatagramId, DatagramSocket};
+use crate::listener;
+use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, Time, WallClock};
+use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, SocketType, sockopt};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -63,19 +64,12 @@ impl Connection {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    /// Of the connection in it, or of the next one.
-    generation: u32,
-    connection: Option<Connection>,
-}
-
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) epoll: OwnedFd,
-    slots: Vec<Slot>,
-    /// Slots without a connection, the last used on top because its memory is warm.
-    free: Vec<u32>,
+    connections: Slab<Connection>,
+    /// By the index of their ids.
+    pub(crate) datagrams: Vec<DatagramSocket>,
     /// Connections whose interest may differ from what epoll knows.
     changed: Vec<ConnectionId>,
     /// Until when a closing connection's input is dropped, by slot.
@@ -94,8 +88,8 @@ impl Sockets {
     pub(crate) fn new(outgoing_max: usize, linger: Duration, now: Time) -> io::Result<Sockets> {
         Ok(Sockets {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            slots: Vec::new(),
-            free: Vec::new(),
+            connections: Slab::new(),
+            datagrams: Vec::new(),
             changed: Vec::new(),
             lingering: TimerWheel::new(now),
             linger,
@@ -109,11 +103,7 @@ impl Sockets {
     }
 
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        let slot = self.slots.get_mut(id.slot() as usize)?;
-        if slot.generation != id.generation() {
-            return None;
-        }
-        slot.connection.as_mut()
+        self.connections.get_mut(id.key())
     }
 
     /// The connection as the handler knows it: one it closed is gone for it.
@@ -135,12 +125,7 @@ impl Sockets {
         state: State,
         outgoing: bool,
     ) -> io::Result<ConnectionId> {
-        let slot = self.free.last().copied().unwrap_or(self.slots.len() as u32);
-        let generation = self
-            .slots
-            .get(slot as usize)
-            .map_or(0, |slot| slot.generation);
-        let id = ConnectionId::new(slot, generation);
+        let id = ConnectionId::from(self.connections.next_key());
         let mut connection = Connection {
             socket,
             state,
@@ -158,26 +143,16 @@ impl Sockets {
             EventData::new_u64(id.as_u64()),
             connection.registered,
         )?;
-        if self.free.pop().is_none() {
-            self.slots.push(Slot::default());
-        }
-        self.slots[slot as usize].connection = Some(connection);
+        let key = self.connections.insert(connection);
+        debug_assert_eq!(key, id.key(), "the id that epoll was told");
         Ok(id)
     }
 
     /// Closes the socket, which also takes it out of epoll, and frees the slot.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.get_mut(id.slot() as usize) else {
+        let Some(connection) = self.connections.remove(id.key()) else {
             return;
         };
-        if slot.generation != id.generation() {
-            return;
-        }
-        let Some(connection) = slot.connection.take() else {
-            return;
-        };
-        slot.generation = ConnectionId::new(0, slot.generation.wrapping_add(1)).generation();
-        self.free.push(id.slot());
         let count = if connection.outgoing {
             &mut self.outgoing
         } else {
@@ -208,7 +183,7 @@ impl Sockets {
         let mut done = 0;
         while let Some(&id) = self.changed.get(done) {
             done += 1;
-            let Some(connection) = self.get(id) else {
+            let Some(connection) = self.connections.get_mut(id.key()) else {
                 continue;
             };
             connection.noted = false;
@@ -217,10 +192,6 @@ impl Sockets {
                 continue;
             }
             connection.registered = interest;
-            let slot = &self.slots[id.slot() as usize];
-            let Some(connection) = &slot.connection else {
-                continue;
-            };
             if let Err(errno) = epoll::modify(
                 &self.epoll,
                 &connection.socket,
@@ -234,13 +205,22 @@ impl Sockets {
         self.changed.clear();
     }
 
+    /// Resets every connection that the handler has not closed.
+    pub(crate) fn abort_all(&mut self) {
+        let keys: Vec<_> = self.connections.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.abort(key.into()));
+    }
+
     /// Drops the closing connections whose time is up.
     pub(crate) fn expire_lingering(&mut self) {
         let mut expired = Vec::new();
         self.lingering.expire(self.now, |slot| expired.push(slot));
         for slot in expired {
-            let generation = self.slots[slot as usize].generation;
-            self.remove(ConnectionId::new(slot, generation));
+            let key = self.connections.key_at(slot);
+            debug_assert!(key.is_some(), "a connection that is gone has no timer");
+            if let Some(key) = key {
+                self.remove(key.into());
+            }
         }
     }
 
@@ -348,11 +328,12 @@ impl Port for Sockets {
         self.set_paused(id, false);
     }
 
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
+        let PeerAddress::Tcp(address) = peer.address;
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let socket = stream_socket(&address)?;
+        let socket = listener::socket(&address, SocketType::STREAM)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &address) {
             // Even a connection that stands at once is reported through epoll: a port never calls
@@ -363,6 +344,12 @@ impl Port for Sockets {
         let id = self.insert(socket, State::Connecting, true)?;
         self.outgoing += 1;
         Ok(id)
+    }
+
+    fn send_datagrams(&mut self, id: DatagramId, datagrams: &[Datagram<'_>]) -> usize {
+        let socket = self.datagrams.get_mut(id.index as usize);
+        debug_assert!(socket.is_some(), "{id:?} is not of this driver");
+        socket.map_or(0, |socket| socket.send(datagrams))
     }
 
     fn stop_accepting(&mut self) {

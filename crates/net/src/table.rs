@@ -1,7 +1,7 @@
 //! What a handler keeps of each connection: a value under each of the ids that the driver gives.
 //!
 //! A driver's ids have dense slots, so the table is an array with a value in each slot beside the
-//! id it belongs to. It is the counterpart of a slab, which gives its keys itself.
+//! id it belongs to. It is the counterpart of a [`Slab`](crate::Slab), which gives its keys itself.
 
 use crate::port::ConnectionId;
 
@@ -87,5 +87,33 @@ impl<T> ConnectionTable<T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (ConnectionId, &mut T)> {
         let slots = self.slots.iter_mut().flatten();
         slots.map(|(id, value)| (*id, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_found_by_its_own_connection_only() {
+        let mut table = ConnectionTable::new();
+        let [first, second] = [ConnectionId::new(3, 1), ConnectionId::new(3, 2)];
+        assert_eq!(table.insert(first, 'a'), None);
+        assert_eq!((table.get(first), table.get(second)), (Some(&'a'), None));
+        assert_eq!(table.get_mut(second), None);
+        assert_eq!(table.remove(second), None);
+        assert_eq!(
+            (table.id_at(3), table.id_at(2), table.len()),
+            (Some(first), None, 1)
+        );
+        // The driver gave the slot to another before the handler forgot the first.
+        assert_eq!(table.insert(second, 'b'), Some('a'));
+        assert_eq!((table.get(first), table.get(second)), (None, Some(&'b')));
+        assert!(table.iter().eq([(second, &'b')]));
+        assert_eq!(
+            (table.remove(second), table.remove(second)),
+            (Some('b'), None)
+        );
+        assert!(table.is_empty() && table.iter_mut().next().is_none());
     }
 }

@@ -50,6 +50,8 @@ const NEVER: Duration = Duration::from_secs(60);
 
 const COMMANDS: Token = Token(7);
 
+const ROLE: Role = Role(3);
+
 struct Echo {
     events: Sender<Event>,
     commands: Receiver<Command>,
@@ -108,7 +110,7 @@ impl Echo {
                 self.unsent.keys().for_each(|id| port.resume(*id));
                 "resume"
             }
-            Command::Connect(address) => match port.connect(address) {
+            Command::Connect(address) => match port.connect(&Peer::tcp("backend", address)) {
                 Ok(id) => {
                     self.unsent.insert(id, b"hello".to_vec());
                     assert_eq!(port.send(id, b"too early"), Sent::Taken(0));
@@ -145,6 +147,7 @@ impl Handler for Echo {
             !self.unsent.contains_key(&accepted.connection),
             "an id is used once"
         );
+        assert_eq!(accepted.role, ROLE, "the listener's");
         self.unsent.insert(accepted.connection, Vec::new());
         self.tell(Event::Opened(accepted.peer));
     }
@@ -235,7 +238,7 @@ fn serve(options: DriverOptions) -> Server {
     let address = listener.local_address();
     let mut driver = Driver::new(&options).expect("few files are open");
     driver
-        .add_listener(listener)
+        .add_listener(listener, ROLE)
         .expect("memory for a listener");
     let waker = driver.waker(COMMANDS).expect("few files are open");
     let (event_sender, events) = channel();

@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         fail_percent: args.fail,
         seed: args.seed,
     };
-    let server = Server::bind(&options)?;
+    let server = Server::start(&options)?;
     let stopper = server.stopper();
     let _watch = signal::watch(move |signal| {
         if !matches!(signal, signal::Signal::Reload | signal::Signal::User1) {
@@ -62,6 +62,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })
     .context("cannot watch for signals")?;
     tracing::info!(address = %server.local_address(), users = args.users, "besim is serving");
-    server.run()?;
+    server.join()?;
     Ok(ExitCode::SUCCESS)
 }

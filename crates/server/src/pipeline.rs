@@ -247,11 +247,6 @@ impl Pipeline {
         }
     }
 
-    /// Drops all connections, as when nothing it knows can be relied on any more.
-    pub(crate) fn abandon(mut self, port: &mut dyn Port) {
-        self.clients.abort_all(port);
-    }
-
     /// What must hold whenever no event is being handled, for tests and the simulator.
     ///
     /// # Errors

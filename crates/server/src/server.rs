@@ -1,27 +1,25 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
-use crate::host::admin::{self, Admin, Status};
-use crate::observe::access_log::LogWriter;
+use crate::host::admin;
+use crate::observe::access_log::{LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::options::ServerOptions;
-use crate::pipeline::{Pipeline, PipelineParts};
+use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
-use crate::worker::{self, COMMANDS, Command, DEVICE, Inbox};
+use crate::site::current::Current;
+use crate::worker::{Command, DEVICE, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{
-    Driver, DriverOptions, ListenOptions, Listener, Token, Waker, affinity, clock, resource,
-};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
+use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker
@@ -63,6 +61,15 @@ pub enum StartError {
     Device(String),
 }
 
+impl<E: fmt::Display> From<workers::StartError<E>> for StartError {
+    fn from(error: workers::StartError<E>) -> StartError {
+        match error {
+            workers::StartError::System(error) => StartError::System(error),
+            other => StartError::Device(other.to_string()),
+        }
+    }
+}
+
 struct Sessions(Arc<SessionArray>);
 
 impl fmt::Debug for Sessions {
@@ -79,10 +86,9 @@ impl SessionGauge for Sessions {
 
 /// What a server shares with those who control it.
 struct Shared {
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Inbox<Command>>,
     loader: Mutex<Loader>,
-    site: Mutex<Arc<Site>>,
-    draining: Arc<AtomicBool>,
+    current: Arc<Current>,
     drain: Duration,
 }
 
@@ -113,11 +119,7 @@ impl Control {
         let site = loader().inspect_err(|error| {
             tracing::error!(error, "the service cannot be reloaded; the old one is kept");
         })?;
-        *self
-            .shared
-            .site
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = site.clone();
+        self.shared.current.serve(site.clone());
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Reload(site.clone()));
         }
@@ -130,24 +132,20 @@ impl Control {
 
     /// Begins to shut down: no more clients are taken, and what is under way is finished.
     pub fn shutdown(&self) {
-        self.shared.draining.store(true, Ordering::Release);
+        self.shared.current.drain();
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Drain(self.shared.drain));
         }
     }
-}
 
-impl Status for Control {
-    fn is_draining(&self) -> bool {
-        self.shared.draining.load(Ordering::Acquire)
+    /// Whether a shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.shared.current.is_draining()
     }
 
-    fn site(&self) -> Arc<Site> {
-        self.shared
-            .site
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// What is served now.
+    pub fn site(&self) -> Arc<Site> {
+        self.shared.current.site()
     }
 }
 
@@ -158,8 +156,8 @@ pub struct Handle {
     admin: Option<SocketAddr>,
     control: Control,
     metrics: Arc<Metrics>,
-    workers: Vec<JoinHandle<()>>,
-    admin_thread: Option<(Waker, JoinHandle<()>)>,
+    workers: Workers<Command>,
+    admin_thread: Option<Workers<Infallible>>,
     log: Option<LogWriter>,
 }
 
@@ -197,16 +195,27 @@ impl Handle {
         &self.metrics
     }
 
+    fn start_admin(
+        &mut self,
+        address: SocketAddr,
+        options: ServerOptions,
+    ) -> Result<(), StartError> {
+        let listener = Listener::bind(address, &ListenOptions::default())?;
+        self.admin = Some(listener.local_address());
+        let current = self.control.shared.current.clone();
+        let thread = admin::start(listener, current, self.metrics.clone(), options)?;
+        self.admin_thread = Some(thread);
+        Ok(())
+    }
+
     /// Waits until it has shut down.
     pub fn join(self) {
-        for worker in self.workers {
-            // A worker that could not go on has said why.
-            let _ = worker.join();
-        }
-        if let Some((waker, thread)) = self.admin_thread {
-            self.control.shared.draining.store(true, Ordering::Release);
-            waker.wake();
-            let _ = thread.join();
+        // A worker that could not go on has said why.
+        let _ = self.workers.join();
+        if let Some(admin) = self.admin_thread {
+            self.control.shared.current.drain();
+            admin.stop();
+            let _ = admin.join();
         }
         if let Some(log) = self.log {
             log.finish();
@@ -241,81 +250,37 @@ impl Server {
         let local = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
-        let cores = if options.pin {
-            affinity::allowed_cores()?
-        } else {
-            Vec::new()
+        let current = Arc::new(Current::new(parts.site));
+        let worker_options = WorkerOptions {
+            threads: workers,
+            pin: options.pin,
+            driver: DriverOptions {
+                connections_max: options.connections_max.div_ceil(workers).max(1),
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
         };
-        let driver_options = DriverOptions {
-            connections_max: options.connections_max.div_ceil(workers).max(1),
-            ..DriverOptions::default()
+        let factory = WorkerFactory {
+            current: current.clone(),
+            executors: parts.executors,
+            backends: parts.backends,
+            sessions,
+            metrics: metrics.clone(),
+            sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
+            options: options.pipeline,
+            drain: options.drain,
         };
-
-        let mut threads = Vec::new();
-        let mut inboxes = Vec::new();
-        let (ready, started) = sync_channel(workers);
-        for (index, listener) in listeners.into_iter().enumerate() {
-            let mut driver = Driver::new(&driver_options)?;
-            driver.add_listener(listener)?;
-            let inbox = Arc::new(Inbox::new(driver.waker(COMMANDS)?));
-            let device_waker = driver.waker(DEVICE)?;
-            inboxes.push(inbox.clone());
-            let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            let worker_metrics = metrics.worker(index);
-            let (site, sessions) = (parts.site.clone(), sessions.clone());
-            let (executors, backends) = (parts.executors.clone(), parts.backends.clone());
-            let sinks = log.as_ref().map(LogWriter::sinks);
-            let pipeline_options = options.pipeline;
-            let ready = ready.clone();
-            let body = move || {
-                if let Some(Err(error)) = core.map(affinity::pin_current_thread) {
-                    tracing::warn!(worker = index, %error, "a worker cannot be kept on a core");
-                }
-                let metrics = worker_metrics.clone();
-                let mut make = move |site: Arc<Site>| {
-                    let backends = backends.clone();
-                    let parts = PipelineParts {
-                        site,
-                        executor: executors(index, device_waker.clone())?,
-                        backends: Box::new(move |site, index| backends(site, index)),
-                        sessions: sessions.clone(),
-                        random: system_random(),
-                        metrics: worker_metrics.clone(),
-                        log: sinks.as_ref().map(|make| make()),
-                        now: clock::monotonic(),
-                    };
-                    Ok::<Pipeline, String>(Pipeline::new(parts, pipeline_options))
-                };
-                let pipeline = match make(site.clone()) {
-                    Ok(pipeline) => pipeline,
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        return;
-                    }
-                };
-                let _ = ready.send(Ok(()));
-                drop(ready);
-                worker::run(
-                    index,
-                    &mut driver,
-                    &inbox,
-                    &metrics,
-                    site,
-                    pipeline,
-                    &mut make,
-                );
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            threads.push(thread.spawn(body)?);
-        }
-        drop(ready);
-        let draining = Arc::new(AtomicBool::new(false));
+        let make = move |place: Place<'_, Command>| factory.make(place);
+        let workers = workers::start(
+            &worker_options,
+            vec![Entrance::listeners(Role::default(), listeners)],
+            make,
+        )?;
         let control = Control {
             shared: Arc::new(Shared {
-                inboxes,
+                inboxes: workers.inboxes().to_vec(),
                 loader: Mutex::new(parts.loader),
-                site: Mutex::new(parts.site),
-                draining,
+                current,
                 drain: options.drain,
             }),
         };
@@ -324,57 +289,60 @@ impl Server {
             admin: None,
             control,
             metrics,
-            workers: threads,
+            workers,
             admin_thread: None,
             log,
         };
-        let failed = started.iter().find_map(Result::err);
-        if let Some(error) = failed {
-            handle.shutdown();
-            handle.join();
-            return Err(StartError::Device(error));
-        }
         if let Some(address) = options.admin {
-            match start_admin(address, &handle, &options) {
-                Ok((address, waker, thread)) => {
-                    handle.admin = Some(address);
-                    handle.admin_thread = Some((waker, thread));
-                }
-                Err(error) => {
-                    handle.shutdown();
-                    handle.join();
-                    return Err(error);
-                }
+            if let Err(error) = handle.start_admin(address, options) {
+                handle.shutdown();
+                handle.join();
+                return Err(error);
             }
         }
         Ok(handle)
     }
 }
 
-/// Starts the admin listener's thread.
-fn start_admin(
-    address: SocketAddr,
-    handle: &Handle,
-    options: &ServerOptions,
-) -> Result<(SocketAddr, Waker, JoinHandle<()>), StartError> {
-    let listener = Listener::bind(address, &ListenOptions::default())?;
-    let local = listener.local_address();
-    let mut driver = Driver::new(&DriverOptions {
-        connections_max: admin::CONNECTIONS_MAX,
-        ..DriverOptions::default()
-    })?;
-    driver.add_listener(listener)?;
-    let waker = driver.waker(Token(0))?;
-    let (control, metrics) = (handle.control(), handle.metrics.clone());
-    let mut server = Admin::server(control, metrics, options.clone(), clock::monotonic());
-    let thread = std::thread::Builder::new()
-        .name("admin".into())
-        .spawn(move || {
-            if let Err(error) = driver.run(&mut server) {
-                tracing::error!(%error, "the admin listener cannot go on");
-            }
-        })?;
-    Ok((local, waker, thread))
+/// Makes workers, each on its own thread.
+struct WorkerFactory {
+    current: Arc<Current>,
+    executors: ExecutorFactory,
+    backends: SharedBackendFactory,
+    sessions: Arc<SessionArray>,
+    metrics: Arc<Metrics>,
+    /// Makes a worker's end of the access log.
+    sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
+    options: PipelineOptions,
+    drain: Duration,
+}
+
+impl WorkerFactory {
+    fn make(&self, place: Place<'_, Command>) -> Result<Worker, String> {
+        let Place { index, driver, .. } = place;
+        let metrics = self.metrics.worker(index);
+        if place.restarts > 0 {
+            metrics.restarts.add(1);
+        }
+        let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
+        let backends = self.backends.clone();
+        let now = clock::monotonic();
+        let parts = PipelineParts {
+            site: self.current.site(),
+            executor: (self.executors)(index, device_waker)?,
+            backends: Box::new(move |site, index| backends(site, index)),
+            sessions: self.sessions.clone(),
+            random: system_random(),
+            metrics: metrics.clone(),
+            log: self.sinks.as_ref().map(|make| make()),
+            now,
+        };
+        let mut pipeline = Pipeline::new(parts, self.options);
+        if self.current.is_draining() {
+            pipeline.drain(driver.port(), now, self.drain);
+        }
+        Ok(Worker::new(pipeline, metrics))
+    }
 }
 
 /// Random bits from a generator that the system's entropy seeds.

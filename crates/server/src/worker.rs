@@ -1,18 +1,13 @@
-//! A worker: one thread with its own event loop, listener, pipeline and executor.
-//!
-//! The loop is the driver's; here is what stands between it and the pipeline: commands from other
-//! threads, the measure of how busy the loop is, and the new start after a panic.
+//! A worker: what stands between the event loop of a thread and its pipeline: commands from other
+//! threads, and the measure of how busy the loop is. The threads themselves are [`rhythm_net`]'s.
 
 use crate::observe::metrics::WorkerMetrics;
 use crate::pipeline::Pipeline;
 use crate::site::Site;
-use rhythm_net::{Accepted, ConnectionId, Driver, Ended, Handler, Port, Time, Token, Waker, clock};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, clock};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// The waker of commands.
-pub(crate) const COMMANDS: Token = Token(0);
 /// The waker of the device.
 pub(crate) const DEVICE: Token = Token(1);
 
@@ -25,70 +20,44 @@ pub(crate) enum Command {
     Drain(Duration),
 }
 
-/// Where commands are left for a worker.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    commands: Mutex<Vec<Command>>,
-    waker: Waker,
-}
-
-impl Inbox {
-    pub(crate) fn new(waker: Waker) -> Inbox {
-        Inbox {
-            commands: Mutex::default(),
-            waker,
-        }
-    }
-
-    pub(crate) fn send(&self, command: Command) {
-        self.commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(command);
-        self.waker.wake();
-    }
-
-    fn take(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// Passes events on to the pipeline.
-struct Worker<'a> {
-    pipeline: &'a mut Pipeline,
-    inbox: &'a Inbox,
-    metrics: &'a WorkerMetrics,
-    /// A drain to go on with after a new start.
-    drained: &'a mut Option<Duration>,
-    site: &'a mut Arc<Site>,
+pub(crate) struct Worker {
+    pipeline: Pipeline,
+    metrics: Arc<WorkerMetrics>,
     /// When this turn's first event came.
     turn_began: Option<Time>,
     last_end: Time,
 }
 
-impl Worker<'_> {
+impl Worker {
+    pub(crate) fn new(pipeline: Pipeline, metrics: Arc<WorkerMetrics>) -> Worker {
+        Worker {
+            pipeline,
+            metrics,
+            turn_began: None,
+            last_end: clock::monotonic(),
+        }
+    }
+
     #[inline]
     fn event(&mut self, now: Time) {
         self.turn_began.get_or_insert(now);
     }
+}
 
-    fn obey(&mut self, port: &mut dyn Port, now: Time) {
-        for command in self.inbox.take() {
-            match command {
-                Command::Reload(site) => {
-                    *self.site = site.clone();
-                    self.pipeline.reload(site);
-                }
-                Command::Drain(limit) => {
-                    *self.drained = Some(limit);
-                    self.pipeline.drain(port, now, limit);
-                }
-            }
+impl rhythm_net::Worker for Worker {
+    type Command = Command;
+
+    fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
+        self.event(now);
+        match command {
+            Command::Reload(site) => self.pipeline.reload(site),
+            Command::Drain(limit) => self.pipeline.drain(port, now, limit),
         }
     }
 }
 
-impl Handler for Worker<'_> {
+impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         self.event(now);
         self.pipeline.opened(port, accepted, now);
@@ -116,11 +85,7 @@ impl Handler for Worker<'_> {
 
     fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
         self.event(now);
-        if token == COMMANDS {
-            self.obey(port, now);
-        } else {
-            self.pipeline.notified(port, token, now);
-        }
+        self.pipeline.notified(port, token, now);
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
@@ -146,59 +111,5 @@ impl Handler for Worker<'_> {
 
     fn finished(&self) -> bool {
         self.pipeline.finished()
-    }
-}
-
-/// Runs a worker until it has drained. `make` makes its pipeline, at first and after each panic.
-pub(crate) fn run(
-    index: usize,
-    driver: &mut Driver,
-    inbox: &Inbox,
-    metrics: &WorkerMetrics,
-    mut site: Arc<Site>,
-    mut pipeline: Pipeline,
-    make: &mut dyn FnMut(Arc<Site>) -> Result<Pipeline, String>,
-) {
-    let mut drained = None;
-    loop {
-        let ran = catch_unwind(AssertUnwindSafe(|| {
-            driver.run(&mut Worker {
-                pipeline: &mut pipeline,
-                inbox,
-                metrics,
-                drained: &mut drained,
-                site: &mut site,
-                turn_began: None,
-                last_end: clock::monotonic(),
-            })
-        }));
-        match ran {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => {
-                tracing::error!(worker = index, %error, "the event loop cannot go on");
-                return;
-            }
-            Err(_) => {}
-        }
-        // The panic's message is on stderr already. Its cause may be in any of the pipeline's
-        // state, so all of it goes, with the connections; the listener and the other workers serve
-        // on.
-        tracing::error!(worker = index, "a worker panicked and starts anew");
-        metrics.restarts.add(1);
-        let old = pipeline;
-        let gone = catch_unwind(AssertUnwindSafe(|| old.abandon(driver.port())));
-        if gone.is_err() {
-            tracing::error!(worker = index, "connections of before could not be dropped");
-        }
-        pipeline = match make(site.clone()) {
-            Ok(pipeline) => pipeline,
-            Err(error) => {
-                tracing::error!(worker = index, error, "a worker could not start anew");
-                return;
-            }
-        };
-        if let Some(limit) = drained {
-            pipeline.drain(driver.port(), clock::monotonic(), limit);
-        }
     }
 }

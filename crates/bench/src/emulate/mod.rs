@@ -24,7 +24,7 @@ use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{Accepted, ConnectionId, Handler, ListenerId, Time};
+use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_server::backend::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
@@ -167,7 +167,7 @@ impl Stage {
             self.connections.push(connection);
             let accepted = Accepted {
                 connection,
-                listener: ListenerId(0),
+                role: Role::default(),
                 peer: any_address(),
             };
             self.pipeline.opened(&mut self.port, accepted, self.now);

@@ -1,8 +1,7 @@
 //! A port to nowhere: what is sent is copied to main memory.
 
-use rhythm_net::{ConnectionId, Port, Sent, WallClock};
+use rhythm_net::{ConnectionId, Peer, Port, Sent, WallClock};
 use std::io;
-use std::net::SocketAddr;
 
 /// Takes every answer whole, and writes it to a ring of memory too large for the caches.
 pub(super) struct MemoryPort {
@@ -78,7 +77,7 @@ impl Port for MemoryPort {
 
     fn resume(&mut self, _: ConnectionId) {}
 
-    fn connect(&mut self, _: SocketAddr) -> io::Result<ConnectionId> {
+    fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -40,10 +40,14 @@ pub(crate) use visit::Visit;
 
 use report::Counts;
 use rhythm_net::resource::raise_open_files;
+use rhythm_net::workers::{self, Place, WorkerOptions};
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use worker::{Setup, Worker};
 
@@ -172,45 +176,57 @@ pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<
     let _ = raise_open_files();
     let threads = options.threads.min(options.sessions);
     let setup = Setup {
-        options: &options,
-        target: &target,
+        options: options.clone(),
+        target,
+        workers: threads,
     };
-    let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
-    let mut counts = Counts::new();
-    let results = std::thread::scope(|scope| {
-        let spawn = |(index, live)| scope.spawn(move || Worker::run(setup, index, threads, live));
-        let workers: Vec<_> = lives.iter().enumerate().map(spawn).collect();
-        let start = Instant::now();
-        let mut before = (start, 0);
-        while !workers.iter().all(|worker| worker.is_finished()) {
-            std::thread::sleep(Duration::from_millis(50));
-            let now = Instant::now();
-            let interval = now - before.0;
-            if interval >= Duration::from_secs(1) {
-                let sum = |of: fn(&Live) -> &AtomicU64| {
-                    lives
-                        .iter()
-                        .map(|live| of(live).load(Ordering::Relaxed))
-                        .sum()
-                };
-                let pages: u64 = sum(|live| &live.pages);
-                progress(&Progress {
-                    elapsed: now - start,
-                    pages,
-                    pages_per_s: (pages - before.1) as f64 / interval.as_secs_f64(),
-                    invalid: sum(|live| &live.invalid),
-                    errors: sum(|live| &live.errors),
-                });
-                before = (now, pages);
-            }
+    let worker_options = WorkerOptions {
+        name: "load",
+        threads,
+        // What a worker that panicked had counted is lost: the run is over.
+        restarts_max: 0,
+        driver: Worker::driver_options(&setup),
+        ..WorkerOptions::default()
+    };
+    let lives: Arc<[Arc<Live>]> = (0..threads).map(|_| Arc::default()).collect();
+    let (results, counted) = channel();
+    let make = {
+        let lives = Arc::clone(&lives);
+        move |place: Place<'_, Infallible>| {
+            let live = Arc::clone(&lives[place.index]);
+            let worker = Worker::new(setup.clone(), place.index, live, results.clone());
+            Ok::<_, Infallible>(worker)
         }
-        workers
-            .into_iter()
-            .map(|worker| worker.join())
-            .collect::<Vec<_>>()
-    });
-    for result in results {
-        counts.add(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    };
+    let workers = workers::start(&worker_options, Vec::new(), make).map_err(io::Error::other)?;
+    let start = Instant::now();
+    let mut before = (start, 0);
+    while !workers.is_finished() {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = Instant::now();
+        let interval = now - before.0;
+        if interval >= Duration::from_secs(1) {
+            let sum = |of: fn(&Live) -> &AtomicU64| {
+                lives
+                    .iter()
+                    .map(|live| of(live).load(Ordering::Relaxed))
+                    .sum()
+            };
+            let pages: u64 = sum(|live| &live.pages);
+            progress(&Progress {
+                elapsed: now - start,
+                pages,
+                pages_per_s: (pages - before.1) as f64 / interval.as_secs_f64(),
+                invalid: sum(|live| &live.invalid),
+                errors: sum(|live| &live.errors),
+            });
+            before = (now, pages);
+        }
+    }
+    workers.join().map_err(io::Error::other)?;
+    let mut counts = Counts::new();
+    for of_worker in counted {
+        counts.add(of_worker);
     }
     let mut report = counts.report(options.duration, options.page.is_none());
     report.url = options.url;

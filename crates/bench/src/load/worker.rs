@@ -23,10 +23,12 @@ use super::visit::{Ask, Probe, Side, Visit};
 use super::{Live, LoadOptions};
 use rhythm_besim::Bank;
 use rhythm_net::clock::monotonic;
-use rhythm_net::{ConnectionId, Driver, DriverOptions, Port, Sent, Time, TimerWheel};
+use rhythm_net::{ConnectionId, DriverOptions, Peer, Port, Sent, Time, TimerWheel};
 use std::collections::VecDeque;
-use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// How often requests are looked through for those that take too long.
@@ -41,20 +43,24 @@ const STARTS: usize = 32;
 /// Time between two goes.
 const START_EVERY: Duration = Duration::from_millis(1);
 
-/// What all workers share.
-#[derive(Clone, Copy)]
-pub(crate) struct Setup<'a> {
-    pub(crate) options: &'a LoadOptions,
-    pub(crate) target: &'a Target,
+/// What all workers are told.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) options: LoadOptions,
+    pub(crate) target: Target,
+    pub(crate) workers: usize,
 }
 
 /// A thread's users.
-pub(crate) struct Worker<'a> {
-    setup: Setup<'a>,
+pub(crate) struct Worker {
+    setup: Rc<Setup>,
+    peer: Peer,
     bank: Bank,
     judge: Judge,
     counts: Counts,
-    live: &'a Live,
+    live: Arc<Live>,
+    /// Where the counts go in the end.
+    results: Sender<Counts>,
     clients: Vec<Client>,
     /// The session of each connection slot.
     slots: Vec<u32>,
@@ -78,34 +84,43 @@ pub(crate) struct Worker<'a> {
     done: usize,
 }
 
-impl<'a> Worker<'a> {
-    /// Runs the worker `index` of `workers` to its end.
-    pub(crate) fn run(
-        setup: Setup<'a>,
-        index: usize,
-        workers: usize,
-        live: &'a Live,
-    ) -> io::Result<Counts> {
-        let options = setup.options;
-        let sessions = (options.sessions + workers - 1 - index) / workers;
-        let mut driver = Driver::new(&DriverOptions {
+impl Worker {
+    /// The bounds of a worker's driver.
+    pub(crate) fn driver_options(setup: &Setup) -> DriverOptions {
+        DriverOptions {
             // Twice: a connection just closed may linger beside the one that replaces it.
-            outgoing_max: 2 * sessions + 16,
+            outgoing_max: 2 * setup.options.sessions.div_ceil(setup.workers) + 16,
             receive_bytes: 256 * 1024,
             ..DriverOptions::default()
-        })?;
+        }
+    }
+
+    /// The worker `index`, which begins at once.
+    pub(crate) fn new(
+        setup: Setup,
+        index: usize,
+        live: Arc<Live>,
+        results: Sender<Counts>,
+    ) -> Worker {
+        let Setup {
+            options,
+            target,
+            workers,
+        } = &setup;
+        let sessions = (options.sessions + workers - 1 - index) / workers;
         let now = monotonic();
         let mut rng = Rng::new(options.seed ^ (index as u64) << 48);
         let clients: Vec<Client> = (0..sessions).map(|_| Client::new(rng.bits())).collect();
         let arrival_mean = options
             .arrivals_per_s
-            .map(|rate| Duration::from_secs_f64(workers as f64 / rate));
-        let mut worker = Worker {
-            setup,
+            .map(|rate| Duration::from_secs_f64(*workers as f64 / rate));
+        Worker {
+            peer: Peer::tcp(target.host.as_str(), target.address),
             bank: Bank::new(options.users),
             judge: Judge::new(options.validate),
             counts: Counts::new(),
             live,
+            results,
             idle: if arrival_mean.is_some() {
                 (0..sessions as u32).rev().collect()
             } else {
@@ -126,16 +141,19 @@ impl<'a> Worker<'a> {
             end: now + options.warmup + options.duration,
             is_stopping: false,
             done: 0,
-        };
-        driver.run(&mut worker)?;
+            setup: Rc::new(setup),
+        }
+    }
+
+    /// All sessions are over: tells what became of them.
+    fn report(&mut self) {
         // Whoever did not finish in time got no answer.
-        let unanswered: usize = worker
-            .clients
-            .iter()
-            .map(|client| client.pending.len())
-            .sum();
-        (0..unanswered).for_each(|_| worker.error("no answer before the end"));
-        Ok(worker.counts)
+        let pending = self.clients.iter().map(|client| client.pending.len());
+        let unanswered: usize = pending.sum();
+        (0..unanswered).for_each(|_| self.error("no answer before the end"));
+        let counts = std::mem::replace(&mut self.counts, Counts::new());
+        // Nobody listens where the run was given up.
+        let _ = self.results.send(counts);
     }
 
     fn is_measuring(&self, now: Time) -> bool {
@@ -151,7 +169,8 @@ impl<'a> Worker<'a> {
 
     /// A user arrives who was due at `due`.
     fn arrive(&mut self, port: &mut dyn Port, index: usize, due: Time) {
-        let options = self.setup.options;
+        let setup = Rc::clone(&self.setup);
+        let options = &setup.options;
         let client = &mut self.clients[index];
         client.queue.clear();
         let user = 1 + client.rng.below(options.users);
@@ -170,7 +189,8 @@ impl<'a> Worker<'a> {
 
     /// The user goes on: asks for what is queued, for the next page, or leaves.
     fn proceed(&mut self, port: &mut dyn Port, index: usize, due: Time) {
-        let options = self.setup.options;
+        let setup = Rc::clone(&self.setup);
+        let options = &setup.options;
         let client = &mut self.clients[index];
         if let Some(ask) = client.queue.pop_front() {
             return self.ask(index, ask, due);
@@ -272,8 +292,8 @@ impl<'a> Worker<'a> {
 
     /// Writes a request; it is sent by [`Worker::flush`].
     fn ask(&mut self, index: usize, ask: Ask, due: Time) {
-        let options = self.setup.options;
-        let host = &self.setup.target.host;
+        let setup = Rc::clone(&self.setup);
+        let (options, host) = (&setup.options, &setup.target.host);
         let client = &mut self.clients[index];
         let reference = match ask {
             Ask::Page(Page::CheckDetailImage) if options.validate => {
@@ -358,7 +378,7 @@ impl<'a> Worker<'a> {
     }
 
     fn connect(&mut self, port: &mut dyn Port, index: usize) {
-        match port.connect(self.setup.target.address) {
+        match port.connect(&self.peer) {
             Ok(connection) => {
                 let slot = connection.slot() as usize;
                 if self.slots.len() <= slot {

@@ -38,7 +38,7 @@ use super::reader::{Answer, AnswerLimits, Unreadable};
 use super::url::BackendUrl;
 use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_engine::cohort::LaneError;
-use rhythm_net::{ConnectionId, Ended, Port, Time};
+use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -104,9 +104,9 @@ enum Loss {
 #[derive(Debug)]
 pub struct RemoteBesim {
     options: RemoteOptions,
-    addresses: Vec<SocketAddr>,
-    /// The address to connect to next.
-    address_next: usize,
+    peers: Vec<Peer>,
+    /// The one to connect to next.
+    peer_next: usize,
     encoder: Encoder,
     waiting: VecDeque<Call>,
     pipes: Vec<Pipe>,
@@ -170,10 +170,11 @@ impl RemoteBesim {
         addresses: Vec<SocketAddr>,
         options: RemoteOptions,
     ) -> RemoteBesim {
+        let peer = |address| Peer::tcp(url.host.as_str(), address);
         RemoteBesim {
             options,
-            addresses,
-            address_next: 0,
+            peers: addresses.into_iter().map(peer).collect(),
+            peer_next: 0,
             encoder: Encoder::new(&url.authority, &url.path),
             waiting: VecDeque::new(),
             pipes: Vec::new(),
@@ -235,11 +236,9 @@ impl RemoteBesim {
             {
                 return;
             }
-            let address = self
-                .addresses
-                .get(self.address_next % self.addresses.len().max(1));
-            self.address_next = self.address_next.wrapping_add(1);
-            match address.map(|address| port.connect(*address)) {
+            let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
+            self.peer_next = self.peer_next.wrapping_add(1);
+            match peer.map(|peer| port.connect(peer)) {
                 Some(Ok(connection)) => {
                     let until = now + self.options.connect_timeout;
                     self.pipes.push(Pipe::new(connection, until));
@@ -260,7 +259,7 @@ impl RemoteBesim {
         self.connect_failures += 1;
         if self.circuit.is_open() {
             self.fail_waiting(LaneError::BackendRefused);
-        } else if self.pipes.is_empty() && self.connect_failures >= self.addresses.len().max(2) {
+        } else if self.pipes.is_empty() && self.connect_failures >= self.peers.len().max(2) {
             self.connect_failures = 0;
             self.fail_waiting(LaneError::BackendFailed);
         }

@@ -4,66 +4,78 @@
 
 use crate::observe::metrics::Metrics;
 use crate::options::ServerOptions;
-use crate::site::Site;
+use crate::site::current::Current;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
-use rhythm_net::{Time, Token};
+use rhythm_net::workers::{self, Entrance, Place, StartError, WorkerOptions, Workers};
+use rhythm_net::{DriverOptions, Listener, Role, clock};
 use rhythm_protocol::http::request::Method;
-use std::fmt;
+use rhythm_protocol::http::response::ResponseWriter;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A client has this long for its request and for taking the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients at a time.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 64;
 /// Most bytes of a request's content, which is of no interest.
 const BODY_MAX: usize = 4096;
 
-/// What is told of a server beside its metrics.
-pub(crate) trait Status: fmt::Debug {
-    /// Whether a shutdown has begun.
-    fn is_draining(&self) -> bool;
-    /// What is served now.
-    fn site(&self) -> Arc<Site>;
-}
-
 /// Answers the admin listener's clients.
 #[derive(Debug)]
-pub(crate) struct Admin<S> {
-    status: S,
+struct Admin {
+    current: Arc<Current>,
     metrics: Arc<Metrics>,
     options: ServerOptions,
-    stopping: bool,
 }
 
-impl<S: Status> Admin<S> {
-    /// The server of the admin listener.
-    pub(crate) fn server(
-        status: S,
-        metrics: Arc<Metrics>,
-        options: ServerOptions,
-        now: Time,
-    ) -> HostServer<Admin<S>> {
-        let clients = ClientLimits {
-            header_timeout: TIMEOUT,
-            body_timeout: TIMEOUT,
-            idle_timeout: TIMEOUT,
-            send_timeout: TIMEOUT,
-            ..ClientLimits::default()
-        };
-        let requests = RequestLimits {
-            body_max: BODY_MAX,
-            ..RequestLimits::default()
-        };
+/// Starts the admin listener's thread.
+///
+/// # Errors
+/// When the system has no resources for it.
+pub(crate) fn start(
+    listener: Listener,
+    current: Arc<Current>,
+    metrics: Arc<Metrics>,
+    options: ServerOptions,
+) -> Result<Workers<Infallible>, StartError<Infallible>> {
+    let worker_options = WorkerOptions {
+        name: "admin",
+        driver: DriverOptions {
+            connections_max: CONNECTIONS_MAX,
+            ..DriverOptions::default()
+        },
+        ..WorkerOptions::default()
+    };
+    let clients = ClientLimits {
+        header_timeout: TIMEOUT,
+        body_timeout: TIMEOUT,
+        idle_timeout: TIMEOUT,
+        send_timeout: TIMEOUT,
+        ..ClientLimits::default()
+    };
+    let requests = RequestLimits {
+        body_max: BODY_MAX,
+        ..RequestLimits::default()
+    };
+    let make = move |_: Place<'_, Infallible>| {
         let admin = Admin {
-            status,
-            metrics,
-            options,
-            stopping: false,
+            current: current.clone(),
+            metrics: metrics.clone(),
+            options: options.clone(),
         };
-        HostServer::new(admin, clients, requests, now)
-    }
+        Ok(HostServer::new(
+            admin,
+            clients,
+            requests,
+            clock::monotonic(),
+        ))
+    };
+    let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
+    workers::start(&worker_options, entrances, make)
+}
 
+impl Admin {
     /// Status, content type and content.
     fn respond(&self, method: Method, path: &[u8]) -> (u16, &'static str, String) {
         const TEXT: &str = "text/plain; charset=utf-8";
@@ -71,7 +83,7 @@ impl<S: Status> Admin<S> {
             return (405, TEXT, "GET or HEAD\n".to_owned());
         }
         match path {
-            b"/healthz" if self.status.is_draining() => (503, TEXT, "draining\n".to_owned()),
+            b"/healthz" if self.current.is_draining() => (503, TEXT, "draining\n".to_owned()),
             b"/healthz" => (200, TEXT, "ok\n".to_owned()),
             b"/metrics" => match self.metrics.encode() {
                 Ok(text) => (
@@ -90,7 +102,7 @@ impl<S: Status> Admin<S> {
     fn config(&self) -> String {
         let options = &self.options;
         let formation = options.pipeline.formation;
-        let site = self.status.site();
+        let site = self.current.site();
         let pages: Vec<&str> = site
             .service()
             .pages
@@ -122,24 +134,16 @@ impl<S: Status> Admin<S> {
     }
 }
 
-impl<S: Status> Host for Admin<S> {
+impl Host for Admin {
     fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
         let Request { head, bytes, .. } = request;
         let (status, content_type, body) = self.respond(head.method(), head.path(bytes));
-        let fields = |head: &mut rhythm_protocol::http::response::ResponseWriter<'_>| {
+        let fields = |head: &mut ResponseWriter<'_>| {
             if status == 405 {
                 head.allow(["GET", "HEAD"]);
             }
             head.content_type(content_type);
         };
         answers.answer(request.slot, request.shape, status, body.as_bytes(), fields);
-    }
-
-    fn notified(&mut self, _: &mut Answers<'_>, _: Token) {
-        self.stopping = true;
-    }
-
-    fn finished(&self) -> bool {
-        self.stopping
     }
 }

@@ -100,7 +100,7 @@ impl LogWriter {
     }
 
     /// What makes ends for a worker, which keeps the log open.
-    pub(crate) fn sinks(&self) -> impl Fn() -> LogSink + Send + use<> {
+    pub(crate) fn sinks(&self) -> impl Fn() -> LogSink + Send + Sync + use<> {
         let (format, channel, dropped) = (self.format, self.channel.clone(), self.dropped.clone());
         move || LogSink {
             format,

@@ -3,6 +3,7 @@
 //! Beside the compiled service these are its static files, its routes and what can be computed
 //! ahead for each page.
 
+pub(crate) mod current;
 pub(crate) mod routes;
 
 use crate::host::statics::Statics;

@@ -11,7 +11,7 @@ use rhythm_net::Port;
 use rhythm_net::clock::monotonic;
 use std::sync::atomic::Ordering;
 
-impl Worker<'_> {
+impl Worker {
     /// Takes the answers out of what arrived. `ended` says that no more will.
     pub(super) fn take_in(&mut self, port: &mut dyn Port, index: usize, bytes: &[u8], ended: bool) {
         let connection = self.clients[index].connection;
@@ -154,7 +154,7 @@ impl Worker<'_> {
 
     /// After a right answer: counts it and queues what belongs to it.
     fn right(&mut self, index: usize, pending: &Pending, answer: &Answer<'_>, measuring: bool) {
-        let options = self.setup.options;
+        let options = &self.setup.options;
         let client = &mut self.clients[index];
         let counts = &mut self.counts;
         match pending.ask {

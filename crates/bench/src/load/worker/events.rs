@@ -3,9 +3,10 @@
 use super::super::client::Phase;
 use super::super::visit::Ask;
 use super::{SCAN, START_EVERY, STARTS, Worker};
-use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time};
+use rhythm_net::{ConnectionId, Ended, Handler, Port, Time};
+use std::convert::Infallible;
 
-impl Worker<'_> {
+impl Worker {
     /// The end has come: no user arrives any more, and those who think or have not begun are done.
     fn stop(&mut self, port: &mut dyn Port) {
         self.is_stopping = true;
@@ -31,12 +32,11 @@ impl Worker<'_> {
     }
 }
 
-impl Handler for Worker<'_> {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
-        // There is no listener.
-        port.abort(accepted.connection);
-    }
+impl rhythm_net::Worker for Worker {
+    type Command = Infallible;
+}
 
+impl Handler for Worker {
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
         if let Some(index) = self.session(connection) {
             self.clients[index].is_connected = true;
@@ -125,6 +125,12 @@ impl Handler for Worker<'_> {
         if now >= self.next_scan {
             self.next_scan = now + SCAN;
             self.scan(port, now);
+        }
+    }
+
+    fn idle(&mut self, _: &mut dyn Port, _: Time) {
+        if self.finished() {
+            self.report();
         }
     }
 

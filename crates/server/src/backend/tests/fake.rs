@@ -1,6 +1,6 @@
 //! For tests: a port whose connections lie in memory, the other end of each in the test's hands.
 
-use rhythm_net::{ConnectionId, Port, Sent, WallClock};
+use rhythm_net::{ConnectionId, Peer, PeerAddress, Port, Sent, WallClock};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -75,7 +75,8 @@ impl Port for FakePort {
 
     fn resume(&mut self, _: ConnectionId) {}
 
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
+        let PeerAddress::Tcp(address) = peer.address;
         self.connects += 1;
         if self.connect_fails {
             return Err(io::ErrorKind::NetworkUnreachable.into());

@@ -2,7 +2,7 @@
 //! [`Port`].
 
 use super::*;
-use rhythm_net::{Accepted, Ended, Handler, ListenerId, Port, Sent, WallClock};
+use rhythm_net::{Accepted, Ended, Handler, Peer, PeerAddress, Port, Role, Sent, WallClock};
 
 impl World {
     /// When something happens next: at once where something is ready.
@@ -67,7 +67,7 @@ impl World {
                 self.note("opened", link as u64, connection.as_u64());
                 let accepted = Accepted {
                     connection,
-                    listener: ListenerId(0),
+                    role: Role::default(),
                     peer: SocketAddr::from(([192, 0, 2, 1], 1024 + (link % 60_000) as u16)),
                 };
                 handler.opened(self, accepted, now);
@@ -266,7 +266,8 @@ impl Port for World {
         }
     }
 
-    fn connect(&mut self, address: SocketAddr) -> io::Result<ConnectionId> {
+    fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
+        let PeerAddress::Tcp(address) = peer.address;
         if self.outgoing >= self.net.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
