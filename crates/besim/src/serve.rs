@@ -143,12 +143,8 @@ impl Server {
 /// What one thread serves.
 fn server(options: &ServeOptions, index: u64) -> HostServer<BesimHost> {
     let clients = ClientLimits {
-        header_timeout: TIMEOUT,
-        body_timeout: TIMEOUT,
-        idle_timeout: TIMEOUT,
-        send_timeout: TIMEOUT,
         pipelined_max: PIPELINED_MAX,
-        ..ClientLimits::default()
+        ..ClientLimits::within(TIMEOUT)
     };
     let host = BesimHost::new(options, index);
     // Content is not expected.

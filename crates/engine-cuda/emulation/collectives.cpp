@@ -5,10 +5,17 @@ namespace emulation {
 
 const char* kind_name(unsigned kind) {
     static const char* const NAMES[] = {
-        "__syncwarp",       "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",   "__ballot_sync",
-        "__any_sync",       "__all_sync",        "__match_any_sync",  "__reduce_add_sync", "__reduce_min_sync", "__reduce_min_sync (int)",
-        "__reduce_max_sync", "__reduce_max_sync (int)", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync",
-        "__syncthreads",    "__syncthreads_or",  "__syncthreads_and", "__syncthreads_count",
+        "__syncwarp",          "__shfl_sync",
+        "__shfl_up_sync",      "__shfl_down_sync",
+        "__shfl_xor_sync",     "__ballot_sync",
+        "__any_sync",          "__all_sync",
+        "__match_any_sync",    "__reduce_add_sync",
+        "__reduce_min_sync",   "__reduce_min_sync (int)",
+        "__reduce_max_sync",   "__reduce_max_sync (int)",
+        "__reduce_and_sync",   "__reduce_or_sync",
+        "__reduce_xor_sync",   "__syncthreads",
+        "__syncthreads_or",    "__syncthreads_and",
+        "__syncthreads_count",
     };
     return NAMES[kind];
 }
@@ -84,20 +91,25 @@ void exchange(Thread* lanes, unsigned kind, unsigned mask) {
 
 }  // namespace
 
-unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value, unsigned operand, int width, Site site) {
+unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value, unsigned operand,
+                             int width, Site site) {
     Thread& self = *current;
     unsigned number = launch->number(self);
     unsigned lane = number % WARP_LANES;
     Warp& warp = launch->warps[number / WARP_LANES];
-    if (!(mask >> lane & 1)) fail(site, "%s with mask %08x, which does not name the caller", kind_name(kind), mask);
+    if (!(mask >> lane & 1))
+        fail(site, "%s with mask %08x, which does not name the caller", kind_name(kind), mask);
     if (mask & ~warp.live) {
-        fail(site, "%s with mask %08x, which names lanes %08x that have ended or never were", kind_name(kind), mask, mask & ~warp.live);
+        fail(site, "%s with mask %08x, which names lanes %08x that have ended or never were",
+             kind_name(kind), mask, mask & ~warp.live);
     }
     if (kind >= SHFL && kind <= SHFL_XOR) {
-        if (width < 1 || width > 32 || (width & (width - 1)) != 0) fail(site, "%s with width %d", kind_name(kind), width);
+        if (width < 1 || width > 32 || (width & (width - 1)) != 0)
+            fail(site, "%s with width %d", kind_name(kind), width);
         self.source = unsigned(shuffle_source(kind, int(lane), operand, width));
         if (!(mask >> self.source & 1)) {
-            fail(site, "%s reads lane %u, which mask %08x does not name", kind_name(kind), self.source, mask);
+            fail(site, "%s reads lane %u, which mask %08x does not name", kind_name(kind),
+                 self.source, mask);
         }
     }
     self.value = value;
@@ -109,8 +121,9 @@ unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value,
             at = i;
         } else if ((group.mask >> lane & 1) && (group.arrived & mask)) {
             // Each waits for the other.
-            fail(site, "%s with mask %08x, while lanes %08x are at %s with mask %08x (line %d)", kind_name(kind), mask, group.arrived,
-                 kind_name(group.kind), group.mask, group.site.line);
+            fail(site, "%s with mask %08x, while lanes %08x are at %s with mask %08x (line %d)",
+                 kind_name(kind), mask, group.arrived, kind_name(group.kind), group.mask,
+                 group.site.line);
         }
     }
     if (at == warp.group_count) {
@@ -137,9 +150,10 @@ unsigned meet_block(Kind kind, unsigned value, Site site) {
     if (of.at_barrier == 0) {
         of.barrier_kind = kind;
         of.barrier_site = site;
-    } else if (of.barrier_kind != kind || of.barrier_site.line != site.line || strcmp(of.barrier_site.file, site.file) != 0) {
-        fail(site, "%s, while %u threads of the block are at %s (line %d)", kind_name(kind), of.at_barrier, kind_name(of.barrier_kind),
-             of.barrier_site.line);
+    } else if (of.barrier_kind != kind || of.barrier_site.line != site.line ||
+               strcmp(of.barrier_site.file, site.file) != 0) {
+        fail(site, "%s, while %u threads of the block are at %s (line %d)", kind_name(kind),
+             of.at_barrier, kind_name(of.barrier_kind), of.barrier_site.line);
     }
     of.at_barrier++;
     of.barrier_nonzero += value;
@@ -150,7 +164,8 @@ unsigned meet_block(Kind kind, unsigned value, Site site) {
 }
 
 void before_atomic(const volatile void* address, unsigned long bytes, Site site) {
-    if (reinterpret_cast<unsigned long>(address) % bytes != 0) fail(site, "an atomic access of %lu bytes at %p", bytes, address);
+    if (reinterpret_cast<unsigned long>(address) % bytes != 0)
+        fail(site, "an atomic access of %lu bytes at %p", bytes, address);
     bool turn = ++launch->atomics % ATOMICS_PER_TURN == 0;
     if (turn || (launch->order == SHUFFLED && launch->random.below(4) == 0)) give_way(turn, site);
 }

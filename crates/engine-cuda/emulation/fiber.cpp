@@ -85,7 +85,8 @@ rhythm_emulation_switch:
 #endif
 
 bool fiber_make(Fiber& fiber, unsigned number) {
-    void* all = mmap(nullptr, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* all = mmap(nullptr, GUARD + STACK, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return false;
     if (mprotect(all, GUARD, PROT_NONE) != 0) {
         munmap(all, GUARD + STACK);
@@ -121,7 +122,8 @@ void fiber_reset(Fiber& fiber) {
 #else
     // As rhythm_emulation_switch leaves a stack: six registers, and where to return to. A function
     // begins with its stack 8 bytes off a multiple of 16, and finds no caller here.
-    uintptr_t top = reinterpret_cast<uintptr_t>(fiber.stack + fiber.size - fiber.color) & ~uintptr_t(15);
+    uintptr_t top =
+        reinterpret_cast<uintptr_t>(fiber.stack + fiber.size - fiber.color) & ~uintptr_t(15);
     void** words = reinterpret_cast<void**>(top) - 8;
     for (int i = 0; i < 8; i++) words[i] = nullptr;
     words[6] = reinterpret_cast<void*>(begin);

@@ -64,28 +64,35 @@ void rhythm_emulation_fill(void* to, int value, unsigned long bytes) {
 }
 
 // Runs a kernel to its end. 0: done; 1: it cannot be launched so; 2: it failed. `error` says why.
-int rhythm_emulation_launch(const char* name, unsigned blocks, unsigned threads, unsigned shared_bytes, const void* args,
-                            unsigned long args_size, unsigned order, unsigned long long seed, char* error, unsigned long error_size) {
+int rhythm_emulation_launch(const char* name, unsigned blocks, unsigned threads,
+                            unsigned shared_bytes, const void* args, unsigned long args_size,
+                            unsigned order, unsigned long long seed, char* error,
+                            unsigned long error_size) {
     const Kernel* kernel = find(name);
     if (kernel == nullptr) {
         snprintf(error, error_size, "there is no kernel %s", name);
         return 1;
     }
     if (args_size != kernel->args_size) {
-        snprintf(error, error_size, "kernel %s takes %lu bytes of arguments, not %lu", name, kernel->args_size, args_size);
+        snprintf(error, error_size, "kernel %s takes %lu bytes of arguments, not %lu", name,
+                 kernel->args_size, args_size);
         return 1;
     }
-    if (blocks == 0 || blocks > 0x7fffffffu || threads == 0 || threads > kernel->threads || threads > MAX_THREADS) {
-        snprintf(error, error_size, "kernel %s takes up to %u threads a block, not %u blocks of %u", name, kernel->threads, blocks, threads);
+    if (blocks == 0 || blocks > 0x7fffffffu || threads == 0 || threads > kernel->threads ||
+        threads > MAX_THREADS) {
+        snprintf(error, error_size, "kernel %s takes up to %u threads a block, not %u blocks of %u",
+                 name, kernel->threads, blocks, threads);
         return 1;
     }
     if (shared_bytes > MAX_SHARED) {
-        snprintf(error, error_size, "kernel %s: %u bytes of shared memory are too much", name, shared_bytes);
+        snprintf(error, error_size, "kernel %s: %u bytes of shared memory are too much", name,
+                 shared_bytes);
         return 1;
     }
     // A copy: whoever launches may change its own at once.
     void* copy = malloc(args_size);
-    if (launch_memory.launch == nullptr) launch_memory.launch = static_cast<Launch*>(calloc(1, sizeof(Launch)));
+    if (launch_memory.launch == nullptr)
+        launch_memory.launch = static_cast<Launch*>(calloc(1, sizeof(Launch)));
     Launch* of = launch_memory.launch;
     if (copy == nullptr || of == nullptr) {
         free(copy);

@@ -50,7 +50,8 @@ void go_on(Fiber& from, Thread& to) {
     if (to.fiber == nullptr) {
         to.fiber = pool->take();
         if (to.fiber == nullptr) {
-            launch->report("kernel %s: the host has no memory for another stack", launch->kernel->name);
+            launch->report("kernel %s: the host has no memory for another stack",
+                           launch->kernel->name);
             if (&from != &pool->own) fiber_switch(from, pool->own);
             return;
         }
@@ -116,7 +117,9 @@ bool run(Launch& of) {
         }
     }
     for (unsigned i = 0; !of.failed && i < of.blocks; i++) {
-        of.begin_block(of.order == ASCENDING ? i : of.order == DESCENDING ? of.blocks - 1 - i : blocks[i]);
+        of.begin_block(of.order == ASCENDING    ? i
+                       : of.order == DESCENDING ? of.blocks - 1 - i
+                                                : blocks[i]);
         go_on(pool->own, *of.next());
     }
     free(blocks);
@@ -163,7 +166,8 @@ Thread* Launch::next() {
 unsigned Launch::choose_warp() {
     unsigned from = ready_warps;
     if (order == SHUFFLED) {
-        for (unsigned skip = random.below(__builtin_popcount(from)); skip > 0; skip--) from &= from - 1;
+        for (unsigned skip = random.below(__builtin_popcount(from)); skip > 0; skip--)
+            from &= from - 1;
         return __builtin_ctz(from);
     }
     if (round_spins) {
@@ -206,9 +210,12 @@ void Launch::end_thread(Thread& thread) {
     for (unsigned i = 0; i < warp.group_count; i++) {
         const Group& group = warp.groups[i];
         if (group.mask >> lane & 1) {
-            report("kernel %s, block %u: lanes %08x of warp %u wait at %s with mask %08x (%s:%d) for lane %u, which has ended", kernel->name,
-                   thread.place.block.x, group.arrived, number(thread) / WARP_LANES, kind_name(group.kind), group.mask,
-                   base_name(group.site.file), group.site.line, lane);
+            report(
+                "kernel %s, block %u: lanes %08x of warp %u wait at %s with mask %08x (%s:%d) for "
+                "lane %u, which has ended",
+                kernel->name, thread.place.block.x, group.arrived, number(thread) / WARP_LANES,
+                kind_name(group.kind), group.mask, base_name(group.site.file), group.site.line,
+                lane);
         }
     }
     if (at_barrier > 0 && at_barrier == live) release_barrier();
@@ -231,7 +238,8 @@ void Launch::release_barrier() {
 void give_way(bool spinning, Site site) {
     if (spinning) {
         launch->round_spins = true;
-        if (++launch->spins > MAX_SPINS) fail(site, "the block's threads wait for a store that does not come");
+        if (++launch->spins > MAX_SPINS)
+            fail(site, "the block's threads wait for a store that does not come");
     }
     launch->make_ready(launch->number(*current));
     suspend();
@@ -250,20 +258,26 @@ void Launch::report_deadlock() {
     if (failed) return;
     char text[1024];
     unsigned long length = 0;
-    auto add = [&](int written) { length = written < 0 || length + written >= sizeof text ? sizeof text - 1 : length + written; };
+    auto add = [&](int written) {
+        length =
+            written < 0 || length + written >= sizeof text ? sizeof text - 1 : length + written;
+    };
     auto room = [&] { return sizeof text - length; };
     if (at_barrier > 0) {
-        add(snprintf(text, room(), "; %u of %u live threads wait at %s (%s:%d)", at_barrier, live, kind_name(barrier_kind),
-                     base_name(barrier_site.file), barrier_site.line));
+        add(snprintf(text, room(), "; %u of %u live threads wait at %s (%s:%d)", at_barrier, live,
+                     kind_name(barrier_kind), base_name(barrier_site.file), barrier_site.line));
     }
     for (unsigned w = 0; w * WARP_LANES < threads; w++) {
         for (unsigned i = 0; i < warps[w].group_count; i++) {
             const Group& group = warps[w].groups[i];
-            add(snprintf(text + length, room(), "; lanes %08x of warp %u wait at %s (%s:%d) for lanes %08x", group.arrived, w,
-                         kind_name(group.kind), base_name(group.site.file), group.site.line, group.mask & ~group.arrived));
+            add(snprintf(text + length, room(),
+                         "; lanes %08x of warp %u wait at %s (%s:%d) for lanes %08x", group.arrived,
+                         w, kind_name(group.kind), base_name(group.site.file), group.site.line,
+                         group.mask & ~group.arrived));
         }
     }
-    report("kernel %s, block %u: no thread can go on%s", kernel->name, threads_of_block[0].place.block.x, text);
+    report("kernel %s, block %u: no thread can go on%s", kernel->name,
+           threads_of_block[0].place.block.x, text);
 }
 
 void fail(Site site, const char* format, ...) {
@@ -273,8 +287,9 @@ void fail(Site site, const char* format, ...) {
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     unsigned thread = launch->number(*current);
-    launch->report("kernel %s, block %u, thread %u (lane %u of warp %u): %s (%s:%d)", launch->kernel->name, current->place.block.x, thread,
-                   thread % WARP_LANES, thread / WARP_LANES, text, base_name(site.file), site.line);
+    launch->report("kernel %s, block %u, thread %u (lane %u of warp %u): %s (%s:%d)",
+                   launch->kernel->name, current->place.block.x, thread, thread % WARP_LANES,
+                   thread / WARP_LANES, text, base_name(site.file), site.line);
     fiber_switch(*current->fiber, pool->own);
     __builtin_trap();
 }
@@ -303,7 +318,8 @@ void* shared_array(const void* site, unsigned long bytes) {
     of.array_bytes += bytes;
     if (of.array_count == MAX_ARRAYS) fail(nowhere, "too many SHARED_ARRAYs");
     if (of.array_bytes > MAX_SHARED_ARRAYS || of.array_bytes + of.shared_bytes > MAX_SHARED) {
-        fail(nowhere, "%lu bytes of SHARED_ARRAYs and %lu of dynamic shared memory are too much", of.array_bytes, of.shared_bytes);
+        fail(nowhere, "%lu bytes of SHARED_ARRAYs and %lu of dynamic shared memory are too much",
+             of.array_bytes, of.shared_bytes);
     }
     void* memory = malloc(bytes);
     if (memory == nullptr) fail(nowhere, "the host has no memory for shared memory");
@@ -315,7 +331,8 @@ void* shared_dynamic() {
     Launch& of = *launch;
     if (of.dynamic.memory == nullptr) {
         of.dynamic = {nullptr, malloc(of.shared_bytes), of.shared_bytes, 0};
-        if (of.dynamic.memory == nullptr) fail({of.kernel->name, 0}, "the host has no memory for shared memory");
+        if (of.dynamic.memory == nullptr)
+            fail({of.kernel->name, 0}, "the host has no memory for shared memory");
     }
     return of.fill(of.dynamic);
 }

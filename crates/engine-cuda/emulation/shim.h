@@ -21,19 +21,21 @@
 
 // A kernel, known to launches by its name: its arguments' size and the most threads of a block go
 // with it.
-#define KERNEL(name, Args, threads)                                                                          \
-    static void name(const Args& args);                                                                      \
-    static ::emulation::Kernel name##_kernel(#name, sizeof(Args), threads, [](const void* from) {            \
-        name(*static_cast<const Args*>(from));                                                               \
-    });                                                                                                      \
+#define KERNEL(name, Args, threads)                                                               \
+    static void name(const Args& args);                                                           \
+    static ::emulation::Kernel name##_kernel(#name, sizeof(Args), threads, [](const void* from) { \
+        name(*static_cast<const Args*>(from));                                                    \
+    });                                                                                           \
     static void name([[maybe_unused]] const Args& args)
 
 // An allocation of its own for each declaration, so that the address sanitizer sees where it ends;
 // garbage at each block's begin.
-#define SHARED_ARRAY(type, name, count)                                                                      \
-    static char name##_site;                                                                                 \
-    type(&name)[count] = *static_cast<type(*)[count]>(::emulation::shared_array(&name##_site, sizeof(type) * (count)))
-#define SHARED_DYNAMIC(type, name) type* const name = static_cast<type*>(::emulation::shared_dynamic())
+#define SHARED_ARRAY(type, name, count)                \
+    static char name##_site;                           \
+    type(&name)[count] = *static_cast<type(*)[count]>( \
+        ::emulation::shared_array(&name##_site, sizeof(type) * (count)))
+#define SHARED_DYNAMIC(type, name) \
+    type* const name = static_cast<type*>(::emulation::shared_dynamic())
 
 #define CUDA_VECTOR2(name, type, bytes)                          \
     struct __align__(bytes) name {                               \
@@ -118,7 +120,8 @@ enum Kind : unsigned {
 };
 
 // Meets the other lanes of the mask. `operand` and `width` are the shuffles' own.
-unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value, unsigned operand, int width, Site site);
+unsigned long long meet_warp(Kind kind, unsigned mask, unsigned long long value, unsigned operand,
+                             int width, Site site);
 // Meets the block's other threads.
 unsigned meet_block(Kind kind, unsigned value, Site site);
 // Lets others run; `spinning`: the thread only waits for them.
@@ -141,7 +144,9 @@ template <class T> struct Same {
 // The last parameter of every primitive: its caller's place in the source.
 #define CUDA_SITE ::emulation::Site site = {__builtin_FILE(), __builtin_LINE()}
 
-static inline void __syncthreads(CUDA_SITE) { ::emulation::meet_block(::emulation::SYNCTHREADS, 0, site); }
+static inline void __syncthreads(CUDA_SITE) {
+    ::emulation::meet_block(::emulation::SYNCTHREADS, 0, site);
+}
 static inline int __syncthreads_or(int value, CUDA_SITE) {
     return int(::emulation::meet_block(::emulation::SYNCTHREADS_OR, value != 0, site));
 }
@@ -166,23 +171,24 @@ static inline int __all_sync(unsigned mask, int value, CUDA_SITE) {
 }
 
 // The same for each type that CUDA has an overload for: narrower ones are promoted, as there.
-#define CUDA_SHUFFLE(type, name, kind)                                                                       \
-    static inline type name(unsigned mask, type value, unsigned operand, int width = 32, CUDA_SITE) {        \
-        unsigned long long bits = 0;                                                                         \
-        memcpy(&bits, &value, sizeof value);                                                                 \
-        bits = ::emulation::meet_warp(::emulation::kind, mask, bits, operand, width, site);                  \
-        memcpy(&value, &bits, sizeof value);                                                                 \
-        return value;                                                                                        \
+#define CUDA_SHUFFLE(type, name, kind)                                                      \
+    static inline type name(unsigned mask, type value, unsigned operand, int width = 32,    \
+                            CUDA_SITE) {                                                    \
+        unsigned long long bits = 0;                                                        \
+        memcpy(&bits, &value, sizeof value);                                                \
+        bits = ::emulation::meet_warp(::emulation::kind, mask, bits, operand, width, site); \
+        memcpy(&value, &bits, sizeof value);                                                \
+        return value;                                                                       \
     }
-#define CUDA_EXCHANGES(type)                                                                                 \
-    CUDA_SHUFFLE(type, __shfl_sync, SHFL)                                                                    \
-    CUDA_SHUFFLE(type, __shfl_up_sync, SHFL_UP)                                                              \
-    CUDA_SHUFFLE(type, __shfl_down_sync, SHFL_DOWN)                                                          \
-    CUDA_SHUFFLE(type, __shfl_xor_sync, SHFL_XOR)                                                            \
-    static inline unsigned __match_any_sync(unsigned mask, type value, CUDA_SITE) {                          \
-        unsigned long long bits = 0;                                                                         \
-        memcpy(&bits, &value, sizeof value);                                                                 \
-        return unsigned(::emulation::meet_warp(::emulation::MATCH_ANY, mask, bits, 0, 32, site));            \
+#define CUDA_EXCHANGES(type)                                                                      \
+    CUDA_SHUFFLE(type, __shfl_sync, SHFL)                                                         \
+    CUDA_SHUFFLE(type, __shfl_up_sync, SHFL_UP)                                                   \
+    CUDA_SHUFFLE(type, __shfl_down_sync, SHFL_DOWN)                                               \
+    CUDA_SHUFFLE(type, __shfl_xor_sync, SHFL_XOR)                                                 \
+    static inline unsigned __match_any_sync(unsigned mask, type value, CUDA_SITE) {               \
+        unsigned long long bits = 0;                                                              \
+        memcpy(&bits, &value, sizeof value);                                                      \
+        return unsigned(::emulation::meet_warp(::emulation::MATCH_ANY, mask, bits, 0, 32, site)); \
     }
 CUDA_EXCHANGES(int)
 CUDA_EXCHANGES(unsigned)
@@ -195,9 +201,10 @@ CUDA_EXCHANGES(double)
 #undef CUDA_EXCHANGES
 #undef CUDA_SHUFFLE
 
-#define CUDA_REDUCE(type, name, kind)                                                                        \
-    static inline type name(unsigned mask, type value, CUDA_SITE) {                                          \
-        return type(::emulation::meet_warp(::emulation::kind, mask, unsigned(value), 0, 32, site));          \
+#define CUDA_REDUCE(type, name, kind)                                                       \
+    static inline type name(unsigned mask, type value, CUDA_SITE) {                         \
+        return type(                                                                        \
+            ::emulation::meet_warp(::emulation::kind, mask, unsigned(value), 0, 32, site)); \
     }
 CUDA_REDUCE(unsigned, __reduce_add_sync, REDUCE_ADD)
 CUDA_REDUCE(int, __reduce_add_sync, REDUCE_ADD)
@@ -212,42 +219,46 @@ CUDA_REDUCE(unsigned, __reduce_xor_sync, REDUCE_XOR)
 
 // Atomics: really so, for launches run on several OS threads at the same time. No order is
 // promised, as in CUDA.
-#define CUDA_ATOMIC(type, name, builtin)                                                                     \
-    static inline type name(type* address, type value, CUDA_SITE) {                                          \
-        ::emulation::before_atomic(address, sizeof(type), site);                                             \
-        return builtin(address, value, __ATOMIC_RELAXED);                                                    \
+#define CUDA_ATOMIC(type, name, builtin)                            \
+    static inline type name(type* address, type value, CUDA_SITE) { \
+        ::emulation::before_atomic(address, sizeof(type), site);    \
+        return builtin(address, value, __ATOMIC_RELAXED);           \
     }
-#define CUDA_ATOMIC_BEST(type, name, better)                                                                 \
-    static inline type name(type* address, type value, CUDA_SITE) {                                          \
-        ::emulation::before_atomic(address, sizeof(type), site);                                             \
-        type old = __atomic_load_n(address, __ATOMIC_RELAXED);                                               \
-        while (value better old &&                                                                           \
-               !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { \
-        }                                                                                                    \
-        return old;                                                                                          \
+#define CUDA_ATOMIC_BEST(type, name, better)                                               \
+    static inline type name(type* address, type value, CUDA_SITE) {                        \
+        ::emulation::before_atomic(address, sizeof(type), site);                           \
+        type old = __atomic_load_n(address, __ATOMIC_RELAXED);                             \
+        while (value better old &&                                                         \
+               !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, \
+                                            __ATOMIC_RELAXED)) {                           \
+        }                                                                                  \
+        return old;                                                                        \
     }
-#define CUDA_ATOMICS(type)                                                                                   \
-    CUDA_ATOMIC(type, atomicAdd, __atomic_fetch_add)                                                         \
-    CUDA_ATOMIC(type, atomicOr, __atomic_fetch_or)                                                           \
-    CUDA_ATOMIC(type, atomicAnd, __atomic_fetch_and)                                                         \
-    CUDA_ATOMIC(type, atomicXor, __atomic_fetch_xor)                                                         \
-    CUDA_ATOMIC(type, atomicExch, __atomic_exchange_n)                                                       \
-    CUDA_ATOMIC_BEST(type, atomicMin, <)                                                                     \
-    CUDA_ATOMIC_BEST(type, atomicMax, >)                                                                     \
-    static inline type atomicCAS(type* address, type expected, type value, CUDA_SITE) {                      \
-        ::emulation::before_atomic(address, sizeof(type), site);                                             \
-        type old = expected;                                                                                 \
-        if (!__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { \
-            ::emulation::give_way(true, site);                                                               \
-        }                                                                                                    \
-        return old;                                                                                          \
+#define CUDA_ATOMICS(type)                                                              \
+    CUDA_ATOMIC(type, atomicAdd, __atomic_fetch_add)                                    \
+    CUDA_ATOMIC(type, atomicOr, __atomic_fetch_or)                                      \
+    CUDA_ATOMIC(type, atomicAnd, __atomic_fetch_and)                                    \
+    CUDA_ATOMIC(type, atomicXor, __atomic_fetch_xor)                                    \
+    CUDA_ATOMIC(type, atomicExch, __atomic_exchange_n)                                  \
+    CUDA_ATOMIC_BEST(type, atomicMin, <)                                                \
+    CUDA_ATOMIC_BEST(type, atomicMax, >)                                                \
+    static inline type atomicCAS(type* address, type expected, type value, CUDA_SITE) { \
+        ::emulation::before_atomic(address, sizeof(type), site);                        \
+        type old = expected;                                                            \
+        if (!__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, \
+                                         __ATOMIC_RELAXED)) {                           \
+            ::emulation::give_way(true, site);                                          \
+        }                                                                               \
+        return old;                                                                     \
     }
 CUDA_ATOMICS(int)
 CUDA_ATOMICS(unsigned)
 CUDA_ATOMICS(unsigned long long)
 CUDA_ATOMIC_BEST(long long, atomicMin, <)
 CUDA_ATOMIC_BEST(long long, atomicMax, >)
-static inline unsigned atomicSub(unsigned* address, unsigned value, CUDA_SITE) { return atomicAdd(address, 0u - value, site); }
+static inline unsigned atomicSub(unsigned* address, unsigned value, CUDA_SITE) {
+    return atomicAdd(address, 0u - value, site);
+}
 #undef CUDA_ATOMICS
 #undef CUDA_ATOMIC_BEST
 #undef CUDA_ATOMIC
@@ -261,8 +272,11 @@ static inline void __nanosleep(unsigned, CUDA_SITE) { ::emulation::give_way(true
 // Loads and stores with hints for the caches: plain ones.
 #define CUDA_LOAD(name) \
     template <class T> static inline T name(const T* address) { return *address; }
-#define CUDA_STORE(name) \
-    template <class T> static inline void name(T* address, typename ::emulation::Same<T>::Type value) { *address = value; }
+#define CUDA_STORE(name)                                                                    \
+    template <class T> static inline void name(T* address,                                  \
+                                               typename ::emulation::Same<T>::Type value) { \
+        *address = value;                                                                   \
+    }
 CUDA_LOAD(__ldg)
 CUDA_LOAD(__ldca)
 CUDA_LOAD(__ldcg)
@@ -283,7 +297,9 @@ template <class T> static inline T __ldcv(const T* address, CUDA_SITE) {
 static inline int __popc(unsigned value) { return __builtin_popcount(value); }
 static inline int __popcll(unsigned long long value) { return __builtin_popcountll(value); }
 static inline int __clz(int value) { return value == 0 ? 32 : __builtin_clz(unsigned(value)); }
-static inline int __clzll(long long value) { return value == 0 ? 64 : __builtin_clzll((unsigned long long)value); }
+static inline int __clzll(long long value) {
+    return value == 0 ? 64 : __builtin_clzll((unsigned long long)value);
+}
 static inline int __ffs(int value) { return __builtin_ffs(value); }
 static inline int __ffsll(long long value) { return __builtin_ffsll(value); }
 static inline unsigned __brev(unsigned value) {
@@ -314,12 +330,16 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     }
     return result;
 }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+    return unsigned((unsigned long long)a * b >> 32);
+}
 static inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
-static inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
+static inline long long __mul64hi(long long a, long long b) {
+    return (long long)((__int128)a * b >> 64);
+}
 static inline double __longlong_as_double(long long bits) {
     double value;
     memcpy(&value, &bits, sizeof value);

@@ -91,7 +91,9 @@ struct SessionKey {
 // The column of a page's field is found by its slot: `columns[slot]` is the address of the values.
 // A scalar field has one slot (View or i64 a lane); a list field one for its spans (Span a lane),
 // then one for each column of its records (View or i64 an item).
-template <class T> DEVICE T* column_of(const u64* columns, u32 slot) { return GLOBAL(reinterpret_cast<T*>(columns[slot])); }
+template <class T> DEVICE T* column_of(const u64* columns, u32 slot) {
+    return GLOBAL(reinterpret_cast<T*>(columns[slot]));
+}
 DEVICE View* text_column(const u64* columns, u32 slot) { return column_of<View>(columns, slot); }
 DEVICE i64* int_column(const u64* columns, u32 slot) { return column_of<i64>(columns, slot); }
 DEVICE Span* span_column(const u64* columns, u32 slot) { return column_of<Span>(columns, slot); }

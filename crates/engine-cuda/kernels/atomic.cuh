@@ -47,18 +47,27 @@ DEVICE u64 fetch_add(u64* word, u64 value, ATOMIC_SITE) {
 
 DEVICE u64 load_relaxed(const u64* word) {
     u64 value;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(word)) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
+                 : "=l"(value)
+                 : "l"(__cvta_generic_to_global(word))
+                 : "memory");
     return value;
 }
 
 DEVICE u64 load_acquire(const u64* word) {
     u64 value;
-    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(word)) : "memory");
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];"
+                 : "=l"(value)
+                 : "l"(__cvta_generic_to_global(word))
+                 : "memory");
     return value;
 }
 
 DEVICE void store_release(u64* word, u64 value) {
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(__cvta_generic_to_global(word)), "l"(value) : "memory");
+    asm volatile("st.release.gpu.global.u64 [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(word)), "l"(value)
+                 : "memory");
 }
 
 // What was loaded before is as if acquired.

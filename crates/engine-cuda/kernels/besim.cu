@@ -245,7 +245,9 @@ DEVICE void write_profile(const BesimArgs& args, Writer& to, u32 user) {
     const Word& city = args.words[args.cities.first + place.x];
     write_word(to, city);
     to.bytes8('&' | city.state[0] << 8 | city.state[1] << 16 | '&' << 24, 4);
-    to.bytes8((eight_digits(city.number * 100 + place.y) | ASCII_ZEROS) >> 24 | static_cast<u64>('&') << 40, 6);
+    to.bytes8((eight_digits(city.number * 100 + place.y) | ASCII_ZEROS) >> 24 |
+                  static_cast<u64>('&') << 40,
+              6);
     write_word(to, args.words[args.first_names.first + person.x]);
     to.byte('.');
     print_u64(to, user);
@@ -370,7 +372,8 @@ DEVICE Refusal write_transfer(Writer& to, u32 user, Text query) {
     if (!parse_amount(take_part(query), amount)) return BAD_AMOUNT;
     if (!parse_date(take_part(query), days)) return BAD_DATE;
     if (!has_numbers) return NO_ACCOUNT;
-    if (!find_balance(user, from, from_balance) || !find_balance(user, target, to_balance)) return TRANSFER_REFUSED;
+    if (!find_balance(user, from, from_balance) || !find_balance(user, target, to_balance))
+        return TRANSFER_REFUSED;
     if (from == target || amount > from_balance) return TRANSFER_REFUSED;
     begin_rows(to);
     write_account_number(to, from);
@@ -413,7 +416,8 @@ DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
         case 5: write_bills(to, user, false, 0, 0xffffffffu); break;
         case 8: {
             u32 start, end;
-            if (!parse_date(take_part(query), start) || !parse_date(take_part(query), end)) return BAD_DATE;
+            if (!parse_date(take_part(query), start) || !parse_date(take_part(query), end))
+                return BAD_DATE;
             write_bills(to, user, true, start, end);
             break;
         }
@@ -429,7 +433,8 @@ KERNEL(answer_besim, BesimArgs, 128 WITH_BLOCKS(12)) {
     u32 lane = slot / args.request_stride;
     if (lane >= args.lanes) return;
     const LaneResult& result = args.results[lane];
-    if (result.outcome != LANE_ACTIVE || slot - lane * args.request_stride >= result.request_count) {
+    if (result.outcome != LANE_ACTIVE ||
+        slot - lane * args.request_stride >= result.request_count) {
         args.answers[slot] = View{0, NO_TEXT};
         return;
     }

@@ -87,7 +87,8 @@ DEVICE Text take_part(Text& query) {
 
 DEVICE u32 count_ampersands(const Text& query) {
     u32 count = 0;
-    for (u32 at = 0; at < query.length; at += 8) count += __popcll(equal_bytes(query.load(at), '&'));
+    for (u32 at = 0; at < query.length; at += 8)
+        count += __popcll(equal_bytes(query.load(at), '&'));
     return count;
 }
 
@@ -140,7 +141,8 @@ DEVICE_CALL Parsed number_of(Text text) {
     for (u32 at = 0; at < text.length; at += 8) {
         u32 count = smaller(8u, text.length - at);
         u64 bytes = text.load(at);
-        if (((bytes_within(bytes, '0', '9') ^ BYTES_HIGH) & low_bytes(count)) != 0) return {0, false};
+        if (((bytes_within(bytes, '0', '9') ^ BYTES_HIGH) & low_bytes(count)) != 0)
+            return {0, false};
         number = number * power_of_ten(count) + number_of_digits(bytes, count);
     }
     return {number, true};
@@ -184,7 +186,8 @@ DEVICE u32 civil_of(u32 days) {
     u32 z = days + MARCH_TO_EPOCH;
     u32 era = z / DAYS_OF_ERA;
     u32 day_of_era = z - era * DAYS_OF_ERA;
-    u32 year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    u32 year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     u32 day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     u32 month_from_march = (5 * day_of_year + 2) / 153;
     u32 day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -240,12 +243,15 @@ DEVICE_CALL Writer with_amount(Writer to, u32 cents, u8 after) {
     u32 zeros = first_byte(whole | 1ull << 56);
     to.bytes8((whole | ASCII_ZEROS) >> 8 * zeros, 8 - zeros);
     u32 part = cents % 100;
-    to.bytes8('.' | ('0' + part / 10) << 8 | ('0' + part % 10) << 16 | static_cast<u32>(after) << 24, 4);
+    to.bytes8(
+        '.' | ('0' + part / 10) << 8 | ('0' + part % 10) << 16 | static_cast<u32>(after) << 24, 4);
     return to;
 }
 
 // An amount, then the byte that follows it.
-DEVICE void write_amount(Writer& to, u32 cents, u8 after) { to.resume(with_amount(to, cents, after)); }
+DEVICE void write_amount(Writer& to, u32 cents, u8 after) {
+    to.resume(with_amount(to, cents, after));
+}
 
 // Text of the source, whose bytes are constants after unrolling.
 template <u32 SIZE> DEVICE void write_literal(Writer& to, const char (&text)[SIZE]) {

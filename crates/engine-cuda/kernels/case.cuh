@@ -48,12 +48,15 @@ DEVICE CaseMapping case_mapping(const u8* tables, u32 code) {
     return mappings[entries[blocks[place / CASE_BLOCK] + place % CASE_BLOCK]];
 }
 
-DEVICE u32 case_class(const u8* tables, u32 code) { return case_mapping(tables, code).lower >> CASE_CLASS & 3; }
+DEVICE u32 case_class(const u8* tables, u32 code) {
+    return case_mapping(tables, code).lower >> CASE_CLASS & 3;
+}
 
 // Appends what a word of a CaseMapping says of the character that `bytes` begin with.
 DEVICE void put_mapped(Writer& to, u64 mapped, u64 bytes, u32 length) {
     u32 count = mapped >> CASE_COUNT & 7;
-    to.bytes8(count == 0 ? bytes & low_bytes(length) : mapped & low_bytes(7), count == 0 ? length : count);
+    to.bytes8(count == 0 ? bytes & low_bytes(length) : mapped & low_bytes(7),
+              count == 0 ? length : count);
 }
 
 #define SIGMA 0x3a3
@@ -84,13 +87,15 @@ DEVICE bool is_final_sigma(const u8* tables, const u8* text, u32 length, u32 at)
 // Flags (0x80) of the ASCII characters after which `title` begins a word: white space and - ( { [
 // <.
 DEVICE u64 title_separators(u64 bytes) {
-    return bytes_within(bytes, 0x09, 0x0d) | equal_bytes(bytes & BYTES_ONE * 0xf7, ' ') | equal_bytes(bytes, '-') |
-           equal_bytes(bytes, '<') | equal_bytes(bytes | BYTES_ONE * 0x20, '{');
+    return bytes_within(bytes, 0x09, 0x0d) | equal_bytes(bytes & BYTES_ONE * 0xf7, ' ') |
+           equal_bytes(bytes, '-') | equal_bytes(bytes, '<') |
+           equal_bytes(bytes | BYTES_ONE * 0x20, '{');
 }
 
 enum CaseConversion : u8 { CASE_UPPER, CASE_LOWER, CASE_TITLE };
 
-template <u8 conversion> DEVICE void convert_case(Writer& to, const u8* tables, const u8* text, u32 length) {
+template <u8 conversion> DEVICE void convert_case(Writer& to, const u8* tables, const u8* text,
+                                                  u32 length) {
     // Of title: whether the next character begins a word.
     bool begins = true;
     u32 at = 0;
@@ -108,7 +113,8 @@ template <u8 conversion> DEVICE void convert_case(Writer& to, const u8* tables, 
                 up = separators << 8 | (begins ? 0x80 : 0);
                 begins = (separators >> (8 * (ascii - 1)) & 0x80) != 0;
             }
-            u64 changed = (bytes_within(bytes, 'a', 'z') & up) | (bytes_within(bytes, 'A', 'Z') & ~up);
+            u64 changed =
+                (bytes_within(bytes, 'a', 'z') & up) | (bytes_within(bytes, 'A', 'Z') & ~up);
             to.bytes8(bytes ^ changed >> 2, ascii);
             at += ascii;
         }

@@ -22,7 +22,9 @@
 DEVICE u64 bits_of_float(double value) { return static_cast<u64>(__double_as_longlong(value)); }
 DEVICE double float_of_bits(u64 bits) { return __longlong_as_double(static_cast<i64>(bits)); }
 
-DEVICE u32 bit_length(u64 number) { return 64 - static_cast<u32>(__clzll(static_cast<i64>(number))); }
+DEVICE u32 bit_length(u64 number) {
+    return 64 - static_cast<u32>(__clzll(static_cast<i64>(number)));
+}
 
 // The most there can be: the least float's 55 bits times 5^341.
 #define BIG_WORDS 28
@@ -127,7 +129,8 @@ DEVICE_CALL Scaled scaled(u64 number, i32 two, i32 ten) {
         set_big(big, number);
         multiply_by_power_of_five(big, static_cast<u32>(ten));
         if (shift >= 0) return {bits_from(big, 0) << shift, true};
-        return {bits_from(big, static_cast<u32>(-shift)), !any_bit_below(big, static_cast<u32>(-shift))};
+        return {bits_from(big, static_cast<u32>(-shift)),
+                !any_bit_below(big, static_cast<u32>(-shift))};
     }
     Big divisor;
     set_big(divisor, 1);
@@ -156,8 +159,12 @@ DEVICE_CALL Scaled scaled(u64 number, i32 two, i32 ten) {
 }
 
 // floor(number * log10(2)) and floor(number * log2(10)), for the exponents that floats have.
-DEVICE i32 digits_of_bits(i32 number) { return static_cast<i32>(static_cast<i64>(number) * 1292913986 >> 32); }
-DEVICE i32 bits_of_digits(i32 number) { return static_cast<i32>(static_cast<i64>(number) * 14267572527ll >> 32); }
+DEVICE i32 digits_of_bits(i32 number) {
+    return static_cast<i32>(static_cast<i64>(number) * 1292913986 >> 32);
+}
+DEVICE i32 bits_of_digits(i32 number) {
+    return static_cast<i32>(static_cast<i64>(number) * 14267572527ll >> 32);
+}
 
 // digits / 10^places; without places, digits * 10^-places.
 struct Decimal {
@@ -176,7 +183,8 @@ DEVICE_CALL Decimal shortest_decimal(double value) {
     double power = 1;
     for (i32 places = 0; places <= 22 && value * power < 1e15; places += 1) {
         u64 digits = static_cast<u64>(value * power + 0.5);
-        if (static_cast<double>(digits) / power == value && digits < 1000000000000000ull) return {digits, places};
+        if (static_cast<double>(digits) / power == value && digits < 1000000000000000ull)
+            return {digits, places};
         power *= 10;
     }
     u64 bits = bits_of_float(value);

@@ -126,7 +126,8 @@ struct Decoder {
     u32 rows;
 
     // Stores a cell; false where it is not of its column's type.
-    DEVICE_METHOD bool store(u32 column, const AnswerReader& reader, u32 text_offset, u32 end, bool ascii) {
+    DEVICE_METHOD bool store(u32 column, const AnswerReader& reader, u32 text_offset, u32 end,
+                             bool ascii) {
         DecodedColumn to = args.decoded[column];
         const u8* cell = reader.text + reader.at;
         u32 length = end - reader.at;
@@ -191,7 +192,8 @@ struct Decoder {
 DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
     LaneResult& result = args.results[index];
     u32 lane = args.lane_list ? args.lane_list[index] : index;
-    Span asked = args.asked ? args.asked[index] : Span{index * args.request_stride, result.request_count};
+    Span asked =
+        args.asked ? args.asked[index] : Span{index * args.request_stride, result.request_count};
     Decoder decoder = {args, lane, lane * args.item_stride, 0};
     i64 status = 0;
     bool readable = true;

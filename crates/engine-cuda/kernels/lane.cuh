@@ -36,9 +36,12 @@ template <bool IS_GLOBAL> struct Words {
 #ifndef RHYTHM_EMULATION
 template <> struct Words<false> {
     u32 address;
-    DEVICE_METHOD Words(u64* words) : address(static_cast<u32>(__cvta_generic_to_shared(words))) { asm("" : "+r"(address)); }
+    DEVICE_METHOD Words(u64* words) : address(static_cast<u32>(__cvta_generic_to_shared(words))) {
+        asm("" : "+r"(address));
+    }
     DEVICE_METHOD u64& operator[](u32 index) const {
-        return *static_cast<u64*>(__cvta_shared_to_generic(address + index * static_cast<u32>(sizeof(u64))));
+        return *static_cast<u64*>(
+            __cvta_shared_to_generic(address + index * static_cast<u32>(sizeof(u64))));
     }
 };
 #endif
@@ -73,7 +76,9 @@ template <bool SPILLED> struct Lane {
     DEVICE_METHOD double real(u32 number) { return __longlong_as_double(i64(reg(number))); }
     DEVICE_METHOD u32 length(u32 number) { return u32(reg(number) >> 32); }
     DEVICE_METHOD const u8* text(u32 number) { return args.arena + u32(reg(number)); }
-    DEVICE_METHOD void set_text(u32 number, u32 offset, u32 length) { reg(number) = u64(length) << 32 | offset; }
+    DEVICE_METHOD void set_text(u32 number, u32 offset, u32 length) {
+        reg(number) = u64(length) << 32 | offset;
+    }
     DEVICE_METHOD LaneResult& result() { return args.results[index]; }
     DEVICE_METHOD Budget& left() { return *reinterpret_cast<Budget*>(&reg(args.register_count)); }
     // Its place in the cohort.
@@ -84,7 +89,9 @@ template <bool SPILLED> struct Lane {
         counter = STOPPED;
     }
 
-    DEVICE_METHOD void fail(u8 error) { stop(error == ARITHMETIC_HOST ? u8(LANE_HOST) : u8(LANE_FAILED + error)); }
+    DEVICE_METHOD void fail(u8 error) {
+        stop(error == ARITHMETIC_HOST ? u8(LANE_HOST) : u8(LANE_FAILED + error));
+    }
 
     // What was calculated becomes a register's value.
     DEVICE_METHOD void set(u32 to, Calculated value) {
@@ -93,10 +100,14 @@ template <bool SPILLED> struct Lane {
     }
 
     // Where the next text made begins, relative to the arena.
-    DEVICE_METHOD u32 text_start() { return args.regions.text_base + args.regions.text_stride * index + result().text_used; }
+    DEVICE_METHOD u32 text_start() {
+        return args.regions.text_base + args.regions.text_stride * index + result().text_used;
+    }
 
     // A writer for a text; the operands are read before it is finished, so it never overlaps them.
-    DEVICE_METHOD Writer maker() { return Writer(args.arena + text_start(), args.regions.text_stride - result().text_used); }
+    DEVICE_METHOD Writer maker() {
+        return Writer(args.arena + text_start(), args.regions.text_stride - result().text_used);
+    }
 
     // The text that `made` wrote becomes a register's value.
     DEVICE_METHOD void keep(u32 to, Writer& made) {
@@ -178,7 +189,8 @@ template <bool SPILLED> DEVICE void finish(Lane<SPILLED>& lane) {
     result.segment_count = lane.segment_count;
     result.body_length = lane.body_length;
     bool overflowed = run.overflowed() || lane.segment_count > regions.segment_stride ||
-                      result.request_count > regions.request_stride || result.header_count > regions.header_stride;
+                      result.request_count > regions.request_stride ||
+                      result.header_count > regions.header_stride;
     if (overflowed && result.outcome <= LANE_FINISHED) result.outcome = LANE_ROOM;
     if (result.file.length != NO_TEXT) lane.deliver(result.file.length);
 }

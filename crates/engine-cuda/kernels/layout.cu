@@ -1,15 +1,16 @@
 // Layouts: what becomes of runs and fragments (paper, section 4.3.2; the last two are not in the
 // paper).
 //
-//   column column-major: a thread a lane; unit u of the warp's 32 lanes lies side by side, so that
-//   a warp stores 512 bytes at once. Lanes
-//               are filled up before each fragment until they are level (the paper's padding, by a maximum over the warp), and from
+//   column      column-major: a thread a lane; unit u of the warp's 32 lanes lies side by side, so
+//               that a warp stores 512 bytes at once. Lanes are filled up before each fragment
+//               until they are level (the paper's padding, by a maximum over the warp), and from
 //               there write the same units together.
-//   transposed the same turned back to one body after the other, the padding squeezed out on the
-//   way. The paper pads with white
-//               space, which stays in the page; here it is a byte that no text has, and bodies stay what the page says.
-//   row row-major: a warp a request, 16-byte stores from shared memory. runs the runs alone, and
-//   where the fragments go: whoever sends the answer has the fragments.
+//   transposed  the same turned back to one body after the other, the padding squeezed out on the
+//               way. The paper pads with white space, which stays in the page; here it is a byte
+//               that no text has, and bodies stay what the page says.
+//   row         row-major: a warp a request, 16-byte stores from shared memory.
+//   runs        the runs alone, and where the fragments go: whoever sends the answer has the
+//               fragments.
 //
 // lane_offsets says where each lane's body goes when bodies are delivered one after the other;
 // deliver_texts takes along what else the host needs of a lane.
@@ -32,7 +33,8 @@ DEVICE void add(LaneOffsets& to, const LaneOffsets& more) {
 DEVICE LaneOffsets size_of(const LaneResult& result, u32 runs_only) {
     LaneOffsets size = {};
     bool finished = result.outcome == LANE_FINISHED;
-    if (finished) size.body = ((runs_only ? result.run_length : result.body_length) + UNIT - 1) & ~(UNIT - 1);
+    if (finished)
+        size.body = ((runs_only ? result.run_length : result.body_length) + UNIT - 1) & ~(UNIT - 1);
     if (finished && runs_only) size.segments = result.segment_count;
     if (finished || result.outcome == LANE_ACTIVE) {
         size.texts = result.texts_length;
@@ -54,8 +56,9 @@ KERNEL(lane_offsets, OffsetsArgs, SCAN_THREADS) {
         if (index < args.lanes) size = size_of(args.results[index], args.runs_only);
         LaneOffsets sum = size;
         for (u32 by = 1; by < WARP; by *= 2) {
-            LaneOffsets lower = {shfl_up(sum.body, by), shfl_up(sum.segments, by), shfl_up(sum.texts, by),
-                                 shfl_up(sum.requests, by), shfl_up(sum.headers, by)};
+            LaneOffsets lower = {shfl_up(sum.body, by), shfl_up(sum.segments, by),
+                                 shfl_up(sum.texts, by), shfl_up(sum.requests, by),
+                                 shfl_up(sum.headers, by)};
             if (warp_lane() >= by) add(sum, lower);
         }
         if (warp_lane() == WARP - 1) warps[warp] = sum;
@@ -109,7 +112,8 @@ KERNEL(deliver_texts, TextsArgs, 128) {
         }
         for (u32 i = 0; i < result.header_count; ++i) {
             HeaderValue header = args.regions.headers[u64(args.regions.header_stride) * index + i];
-            args.headers_out[offsets.headers + i] = {lane, header.name, deliver(args, header.value, at)};
+            args.headers_out[offsets.headers + i] = {lane, header.name,
+                                                     deliver(args, header.value, at)};
         }
         if (result.file.length != NO_TEXT) result.file = deliver(args, result.file, at);
     }
@@ -158,7 +162,8 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
     }
     if (args.segments_out && args.runs_only) {
         u32 first = args.offsets[index].segments;
-        for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity; i += WARP)
+        for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity;
+             i += WARP)
             args.segments_out[first + i] = segments[i];
     }
     tile.finish();
@@ -175,7 +180,12 @@ struct ColumnWriter {
     u64 high;
 
     DEVICE_METHOD ColumnWriter(u8* tile, u32 rows)
-        : next(reinterpret_cast<uint4*>(tile) + warp_lane()), capacity(rows), row(0), filled(0), low(0), high(0) {}
+        : next(reinterpret_cast<uint4*>(tile) + warp_lane()),
+          capacity(rows),
+          row(0),
+          filled(0),
+          low(0),
+          high(0) {}
 
     DEVICE_METHOD void store(uint4 unit) {
         if (row < capacity) {
@@ -241,7 +251,8 @@ struct ColumnWriter {
         // them.
 #pragma unroll 1
         for (; at + 4 <= count; at += 4) {
-            uint4 first = units[at], second = units[at + 1], third = units[at + 2], fourth = units[at + 3];
+            uint4 first = units[at], second = units[at + 1], third = units[at + 2],
+                  fourth = units[at + 3];
             store(first);
             store(second);
             store(third);
@@ -267,8 +278,10 @@ KERNEL(render_column, ColumnArgs, 128) {
     u32 own = renders ? index : 0;
     u32 run_length = renders ? pieces.results[own].run_length : 0;
     u32 segment_count = renders ? pieces.results[own].segment_count : 0;
-    ColumnWriter writer(args.tiles + u64(tile) * args.rows_capacity * (WARP * UNIT), args.rows_capacity);
-    if (renders && pieces.heads) writer.text(pieces.heads + u64(pieces.head_stride) * own, pieces.head_lengths[own]);
+    ColumnWriter writer(args.tiles + u64(tile) * args.rows_capacity * (WARP * UNIT),
+                        args.rows_capacity);
+    if (renders && pieces.heads)
+        writer.text(pieces.heads + u64(pieces.head_stride) * own, pieces.head_lengths[own]);
     const u8* run = pieces.runs + u64(pieces.run_stride) * own;
     const Segment* segments = pieces.segments + u64(pieces.segment_stride) * own;
     u32 at = 0;
@@ -331,8 +344,9 @@ DEVICE u32 squeeze(u8* to, u32 filled, uint4 unit, u32 count) {
 DEVICE uint4 squeeze_full(u8* wait, u32 filled, uint4 unit) {
     if (filled == 0) return unit;
     // The end of the unit before goes ahead of the beginning of one's own.
-    uint4 before = make_uint4(__shfl_up_sync(FULL_MASK, unit.x, 1), __shfl_up_sync(FULL_MASK, unit.y, 1),
-                              __shfl_up_sync(FULL_MASK, unit.z, 1), __shfl_up_sync(FULL_MASK, unit.w, 1));
+    uint4 before =
+        make_uint4(__shfl_up_sync(FULL_MASK, unit.x, 1), __shfl_up_sync(FULL_MASK, unit.y, 1),
+                   __shfl_up_sync(FULL_MASK, unit.z, 1), __shfl_up_sync(FULL_MASK, unit.w, 1));
     if (warp_lane() == 0) {
         uint4 waiting = *reinterpret_cast<const uint4*>(wait);
         before = join(waiting, waiting, filled);
@@ -367,7 +381,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
         next[own] = limit[own] = 0;
         if (index >= lanes_of(pieces) || pieces.results[index].outcome != LANE_FINISHED) continue;
         next[own] = args.offsets ? args.offsets[index].body : args.pitch * index;
-        limit[own] = args.offsets ? args.out_capacity : smaller(args.out_capacity, next[own] + args.pitch);
+        limit[own] =
+            args.offsets ? args.out_capacity : smaller(args.out_capacity, next[own] + args.pitch);
     }
 #pragma unroll 1
     for (u32 first = 0; first < rows; first += WARP) {
@@ -381,7 +396,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
             if (first + row < rows) loaded[turn] = from[turn * (TURN_WARPS * WARP)];
         }
 #pragma unroll
-        for (u32 turn = 0; turn < LANES; ++turn) units[(turn * TURN_WARPS + warp) * (WARP + 1) + thread] = loaded[turn];
+        for (u32 turn = 0; turn < LANES; ++turn)
+            units[(turn * TURN_WARPS + warp) * (WARP + 1) + thread] = loaded[turn];
         from += WARP * WARP;
         __syncthreads();
 #pragma unroll
@@ -394,7 +410,8 @@ KERNEL(transpose_column, TransposeArgs, TURN_WARPS* WARP) {
             // Most often there is no padding at all. It comes last, so the last byte tells.
             if (__all_sync(FULL_MASK, unit.w >> 24 != PAD)) {
                 unit = squeeze_full(wait, filled[own], unit);
-                if (next[own] + WARP * UNIT <= limit[own]) *reinterpret_cast<uint4*>(out + thread * UNIT) = unit;
+                if (next[own] + WARP * UNIT <= limit[own])
+                    *reinterpret_cast<uint4*>(out + thread * UNIT) = unit;
                 next[own] += WARP * UNIT;
                 continue;
             }

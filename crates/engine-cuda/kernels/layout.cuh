@@ -123,8 +123,8 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
     d = by_one ? e : d;
     e = by_one ? f : e;
     u32 bits = (skip & 3) * 8;
-    return make_uint4(__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits), __funnelshift_r(c, d, bits),
-                      __funnelshift_r(d, e, bits));
+    return make_uint4(__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits),
+                      __funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits));
 }
 
 // Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores
@@ -171,7 +171,8 @@ template <u32 BYTES> struct Tile {
         for (u32 turn = 0; turn < TURNS; ++turn) {
             u32 unit = turn * WARP + thread;
             if (unit < units)
-                *reinterpret_cast<uint4*>(tile + filled + head + unit * UNIT) = join(low[turn], high[turn], skip);
+                *reinterpret_cast<uint4*>(tile + filled + head + unit * UNIT) =
+                    join(low[turn], high[turn], skip);
         }
         filled += length;
     }

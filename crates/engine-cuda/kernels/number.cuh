@@ -42,9 +42,13 @@ DEVICE bool ordering_holds(u8 comparison, i32 ordering) {
     return (satisfied >> (ordering + 1) & 1) != 0;
 }
 
-DEVICE bool ints_hold(u8 comparison, i64 a, i64 b) { return ordering_holds(comparison, (a > b) - (a < b)); }
+DEVICE bool ints_hold(u8 comparison, i64 a, i64 b) {
+    return ordering_holds(comparison, (a > b) - (a < b));
+}
 
-DEVICE u64 magnitude(i64 value) { return value < 0 ? 0 - static_cast<u64>(value) : static_cast<u64>(value); }
+DEVICE u64 magnitude(i64 value) {
+    return value < 0 ? 0 - static_cast<u64>(value) : static_cast<u64>(value);
+}
 
 DEVICE u8 multiply_ints(i64 a, i64 b, i64* result) {
     *result = static_cast<i64>(static_cast<u64>(a) * static_cast<u64>(b));
@@ -96,7 +100,8 @@ DEVICE u8 int_arithmetic(u8 operation, i64 a, i64 b, i64* result) {
     i64 remainder = a - quotient * b;
     // Toward negative infinity: the remainder takes the divisor's sign.
     bool down = remainder != 0 && (remainder < 0) != (b < 0);
-    *result = operation == ARITHMETIC_REMAINDER ? remainder + (down ? b : 0) : quotient - (down ? 1 : 0);
+    *result =
+        operation == ARITHMETIC_REMAINDER ? remainder + (down ? b : 0) : quotient - (down ? 1 : 0);
     return 0;
 }
 
@@ -148,7 +153,9 @@ DEVICE u8 float_arithmetic(u8 operation, double a, double b, double* result) {
 
 // By the sign bit alone, which arithmetic would not touch in NaN.
 DEVICE double float_negate(double value) { return float_of_bits(bits_of_float(value) ^ SIGN_BIT); }
-DEVICE double float_absolute(double value) { return float_of_bits(bits_of_float(value) & ~SIGN_BIT); }
+DEVICE double float_absolute(double value) {
+    return float_of_bits(bits_of_float(value) & ~SIGN_BIT);
+}
 
 // Orders floats as IEEE 754's totalOrder does.
 DEVICE i64 total_order_key(double value) {
@@ -160,7 +167,8 @@ DEVICE i64 total_order_key(double value) {
 DEVICE bool floats_hold(u8 comparison, double a, double b) {
     if (comparison == COMPARISON_EQUAL) return a == b;
     if (comparison == COMPARISON_NOT_EQUAL) return a != b;
-    return a == b ? ordering_holds(comparison, 0) : ints_hold(comparison, total_order_key(a), total_order_key(b));
+    return a == b ? ordering_holds(comparison, 0)
+                  : ints_hold(comparison, total_order_key(a), total_order_key(b));
 }
 
 // A float toward zero as an integer.

@@ -19,6 +19,7 @@ struct TransposeRequests {
     u32 capacity;
     // Requests of a row of the result, a multiple of 32.
     u32 padded_count;
+    u32 unused;
 };
 
 // A block moves 32 units of 32 requests through shared memory, so that both its loads and its
@@ -209,10 +210,16 @@ KERNEL(parse_params, ParseParams, 128) {
     args.tickets[lane] = index;
 
     PageEntry page = args.tables.pages[args.page];
-    LaneInput input = {request_of(args.requests, index), args.parts[index], page, args.tables.params + page.param_start, lane,
-                       counters + threadIdx.x, blockDim.x};
+    LaneInput input = {request_of(args.requests, index),
+                       args.parts[index],
+                       page,
+                       args.tables.params + page.param_start,
+                       lane,
+                       counters + threadIdx.x,
+                       blockDim.x};
     u32 text_at = args.text_base + lane * args.text_stride;
-    LaneTarget target = {&args.tables, args.columns, args.arena, text_at, text_at + args.text_stride};
+    LaneTarget target = {&args.tables, args.columns, args.arena, text_at,
+                         text_at + args.text_stride};
     bool sound = take_params(input, target);
     args.states[lane] = sound ? LANE_ACTIVE : LANE_HOST;
 
@@ -220,7 +227,8 @@ KERNEL(parse_params, ParseParams, 128) {
         SessionKey key = {};
         u32 from = input.parts.cookie_start, to = from + input.parts.cookie_length;
         TableText cookie = args.tables.cookie;
-        if (find_cookie(input.request, from, to, table_text(args.tables, cookie), cookie.length, from, to)) {
+        if (find_cookie(input.request, from, to, table_text(args.tables, cookie), cookie.length,
+                        from, to)) {
             key = read_session(input.request, from, to);
         }
         args.sessions[lane] = key;

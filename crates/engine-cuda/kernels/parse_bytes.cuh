@@ -17,7 +17,8 @@ struct Request {
 };
 
 DEVICE u64 request_word(const Request& request, u32 word) {
-    return *reinterpret_cast<const u64*>(request.base + (word >> 1) * request.unit_stride + (word & 1) * 8);
+    return *reinterpret_cast<const u64*>(request.base + (word >> 1) * request.unit_stride +
+                                         (word & 1) * 8);
 }
 
 // Up to 8 bytes from `at` on, little endian; those at `end` and beyond are zero. `at` may be `end`.
@@ -44,7 +45,8 @@ DEVICE u64 lower_case(u64 bytes) { return bytes | bytes_within(bytes, 'A', 'Z') 
 // Up to 8 characters as `load` gives them.
 template <u32 size> DEVICE constexpr u64 word_of(const char (&text)[size]) {
     u64 word = 0;
-    for (u32 at = 0; at + 1 < size; at++) word |= static_cast<u64>(static_cast<u8>(text[at])) << (8 * at);
+    for (u32 at = 0; at + 1 < size; at++)
+        word |= static_cast<u64>(static_cast<u8>(text[at])) << (8 * at);
     return word;
 }
 

@@ -8,9 +8,9 @@
 // Flags of the bytes that are no characters of a token.
 DEVICE u64 not_token(u64 bytes) {
     u64 token = bytes_within(bytes, '0', '9') | bytes_within(bytes | BYTES_ONE * 0x20, 'a', 'z') |
-                bytes_within(bytes, '^', '`') | bytes_within(bytes, '#', '\'') | bytes_within(bytes, '*', '+') |
-                bytes_within(bytes, '-', '.') | equal_bytes(bytes, '!') | equal_bytes(bytes, '|') |
-                equal_bytes(bytes, '~');
+                bytes_within(bytes, '^', '`') | bytes_within(bytes, '#', '\'') |
+                bytes_within(bytes, '*', '+') | bytes_within(bytes, '-', '.') |
+                equal_bytes(bytes, '!') | equal_bytes(bytes, '|') | equal_bytes(bytes, '~');
     return ~token & BYTES_HIGH;
 }
 
@@ -32,7 +32,8 @@ DEVICE u64 not_host(u64 bytes) {
 DEVICE u32 line_end(const Request& request, u32 at, u32 end) {
     while (at < end) {
         u64 bytes = load(request, at, end);
-        u64 stop = (bytes_within(bytes, 0, 0x1f) | equal_bytes(bytes, 0x7f)) & ~equal_bytes(bytes, '\t');
+        u64 stop =
+            (bytes_within(bytes, 0, 0x1f) | equal_bytes(bytes, 0x7f)) & ~equal_bytes(bytes, '\t');
         // What is past the end is zero, and so stops it.
         if (stop != 0) return at + first_byte(stop);
         at += 8;
@@ -58,7 +59,8 @@ DEVICE bool is_host(const Request& request, u32 at, u32 end) {
     u64 rest = load(request, at, end);
     u32 digits = end - at - 1;
     u64 port = 0;
-    return byte_of(rest, 0) == ':' && digits <= 5 && (digits == 0 || (read_digits(rest >> 8, digits, port) && port <= 0xffff));
+    return byte_of(rest, 0) == ':' && digits <= 5 &&
+           (digits == 0 || (read_digits(rest >> 8, digits, port) && port <= 0xffff));
 }
 
 // What the headers say.
@@ -72,7 +74,8 @@ struct Headers {
 };
 
 // Takes note of a header; false where the host is to see the request.
-DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, Headers& headers, RequestParts& parts) {
+DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, Headers& headers,
+                        RequestParts& parts) {
     u32 length = colon - name;
     u64 first = lower_case(load(request, name, colon));
     // Conditions and ranges.
@@ -82,9 +85,11 @@ DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, He
     bool is_name_host = length == 4 && first == word_of("host");
     bool is_length = length == 14 && first == word_of("content-") && last == word_of("t-length");
     bool is_type = length == 12 && first == word_of("content-") && last == word_of("ent-type");
-    bool is_connection = length == 10 && first == word_of("connecti") && last == word_of("nnection");
+    bool is_connection =
+        length == 10 && first == word_of("connecti") && last == word_of("nnection");
     bool is_coding = length == 17 && first == word_of("transfer") && last == word_of("encoding");
-    bool is_unusual = (length == 5 && first == word_of("range")) || (length == 6 && first == word_of("expect"));
+    bool is_unusual =
+        (length == 5 && first == word_of("range")) || (length == 6 && first == word_of("expect"));
     if (is_coding || is_unusual) return false;
     if (!(is_cookie || is_name_host || is_length || is_type || is_connection)) return true;
     u32 from = skip_spaces(request, colon + 1, end);
@@ -109,7 +114,8 @@ DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, He
     u64 word = lower_case(load(request, from, to));
     u64 next = lower_case(load(request, from + 8, to));
     // Only what lets the connection live on: the answer would say the rest.
-    if (is_connection) return to - from == 10 && word == word_of("keep-ali") && next == word_of("ve");
+    if (is_connection)
+        return to - from == 10 && word == word_of("keep-ali") && next == word_of("ve");
     bool is_form = word == word_of("applicat") && next == word_of("ion/x-ww") &&
                    lower_case(load(request, from + 16, to)) == word_of("w-form-u") &&
                    lower_case(load(request, from + 24, to)) == word_of("rlencode") &&
@@ -123,7 +129,8 @@ DEVICE bool take_header(const Request& request, u32 name, u32 colon, u32 end, He
 }
 
 // The segments of the path at .. end, one after the other, as long as they fit the route's.
-DEVICE bool fits_pattern(const ParserTables& tables, const RouteEntry& route, const Request& request, u32 at, u32 end) {
+DEVICE bool fits_pattern(const ParserTables& tables, const RouteEntry& route,
+                         const Request& request, u32 at, u32 end) {
     for (u32 index = 0; index < route.segment_count; index++) {
         // The slash before it.
         if (at >= end) return false;
@@ -132,7 +139,8 @@ DEVICE bool fits_pattern(const ParserTables& tables, const RouteEntry& route, co
         const SegmentEntry& segment = tables.segments[route.segment_start + index];
         if (segment.name == NO_SEGMENT_NAME) {
             if (at - from != segment.text.length) return false;
-            if (!matches(request, from, table_text(tables, segment.text), segment.text.length)) return false;
+            if (!matches(request, from, table_text(tables, segment.text), segment.text.length))
+                return false;
         } else if (at == from) {
             return false;
         }
@@ -141,7 +149,8 @@ DEVICE bool fits_pattern(const ParserTables& tables, const RouteEntry& route, co
 }
 
 // The route of a method and a path without escapes; none: routes there are.
-DEVICE u32 find_route(const ParserTables& tables, const Request& request, u64 method, u32 at, u32 end) {
+DEVICE u32 find_route(const ParserTables& tables, const Request& request, u64 method, u32 at,
+                      u32 end) {
     u32 routes = tables.literal_count + tables.pattern_count;
     u32 length = end - at;
     u64 tail = length <= 8 ? load(request, at, end) : load(request, end - 8, end);
@@ -155,7 +164,8 @@ DEVICE u32 find_route(const ParserTables& tables, const Request& request, u64 me
     }
     if (routes == tables.literal_count) return tables.literal_count + tables.pattern_count;
     // A static file goes before a route with parameters.
-    if (length >= tables.mount.length && matches(request, at, table_text(tables, tables.mount), tables.mount.length)) {
+    if (length >= tables.mount.length &&
+        matches(request, at, table_text(tables, tables.mount), tables.mount.length)) {
         return routes;
     }
     for (u32 index = tables.literal_count; index < routes; index++) {
@@ -167,7 +177,8 @@ DEVICE u32 find_route(const ParserTables& tables, const Request& request, u64 me
 
 // The page that answers a request of `length` bytes and where its parts are; HOST_PAGE: the host is
 // to see it.
-DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 length, RequestParts& parts) {
+DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 length,
+                    RequestParts& parts) {
     u32 end = smaller(length, tables.head_max);
 
     u64 start = load(request, 0, end);
@@ -198,7 +209,8 @@ DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 leng
     }
     u32 target_end = at;
     u32 path_end = query == 0 ? target_end : query;
-    if (target_end - path > tables.target_max || target_end + VERSION_LINE_END > end) return HOST_PAGE;
+    if (target_end - path > tables.target_max || target_end + VERSION_LINE_END > end)
+        return HOST_PAGE;
     if (load(request, at, end) != word_of(" HTTP/1.") ||
         (load(request, at + 8, end) & 0xffffff) != word_of("1\r\n")) {
         return HOST_PAGE;
@@ -220,7 +232,8 @@ DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 leng
         u32 place = first_byte(stop);
         at += place;
         if (at == name) break;
-        if (byte_of(bytes, place) != ':' || at >= end || count == tables.header_max) return HOST_PAGE;
+        if (byte_of(bytes, place) != ':' || at >= end || count == tables.header_max)
+            return HOST_PAGE;
         u32 stop_at = line_end(request, at + 1, end);
         if (!is_line_end(request, stop_at, end)) return HOST_PAGE;
         if (!take_header(request, name, at, stop_at, headers, parts)) return HOST_PAGE;
@@ -229,7 +242,8 @@ DEVICE u32 classify(const ParserTables& tables, const Request& request, u32 leng
     if (!is_line_end(request, at, end) || headers.host_count == 0) return HOST_PAGE;
     at += 2;
     // Nothing is missing, and no other request follows.
-    if (headers.content_length > tables.body_max || at + headers.content_length != length) return HOST_PAGE;
+    if (headers.content_length > tables.body_max || at + headers.content_length != length)
+        return HOST_PAGE;
 
     u32 route = find_route(tables, request, method, path, path_end);
     if (route >= tables.literal_count + tables.pattern_count) return HOST_PAGE;

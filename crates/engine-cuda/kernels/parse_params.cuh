@@ -17,9 +17,13 @@ struct LaneInput {
     u32 counter_stride;
 };
 
-DEVICE u32& counter(const LaneInput& input, u32 param) { return input.counters[param * input.counter_stride]; }
+DEVICE u32& counter(const LaneInput& input, u32 param) {
+    return input.counters[param * input.counter_stride];
+}
 
-DEVICE u32 param_count(const LaneInput& input) { return input.page.scalar_count + input.page.column_count; }
+DEVICE u32 param_count(const LaneInput& input) {
+    return input.page.scalar_count + input.page.column_count;
+}
 
 // A parameter's place in its columns.
 struct Destination {
@@ -95,10 +99,14 @@ DEVICE bool take_pairs(const LaneInput& input, LaneTarget& lane) {
         if (pair_end > at) {
             Name name;
             Destination to;
-            if (!read_name(input.request, at, pair_end, name) || !find_destination(input, name, place, to)) return false;
+            if (!read_name(input.request, at, pair_end, name) ||
+                !find_destination(input, name, place, to))
+                return false;
             if (to.param != NOWHERE) {
                 counter(input, to.param) += 1;
-                if (!store_value(lane, input.params[to.param], to.index, input.request, at, pair_end, true)) return false;
+                if (!store_value(lane, input.params[to.param], to.index, input.request, at,
+                                 pair_end, true))
+                    return false;
             }
         }
         at = pair_end + 1;
@@ -106,7 +114,8 @@ DEVICE bool take_pairs(const LaneInput& input, LaneTarget& lane) {
 }
 
 // The segment of the path that is the parameter of this name, which its route may not have.
-DEVICE bool find_segment(const LaneInput& input, const ParserTables& tables, u32 name, u32& from, u32& to) {
+DEVICE bool find_segment(const LaneInput& input, const ParserTables& tables, u32 name, u32& from,
+                         u32& to) {
     const RouteEntry& route = tables.routes[input.parts.route];
     u32 end = input.parts.path_start + input.parts.path_length;
     to = input.parts.path_start;
@@ -150,10 +159,11 @@ DEVICE bool take_others(const LaneInput& input, LaneTarget& lane) {
         for (u32 place = PLACE_PATH; place <= PLACE_HEADER; place *= 2) {
             if ((param.places & place) == 0) continue;
             u32 from = 0, to = 0;
-            bool is_here = place == PLACE_PATH     ? find_segment(input, tables, param.segment_name, from, to)
-                           : place == PLACE_COOKIE ? find_cookie(input.request, cookies, cookies_end, param.name,
-                                                                 param.name_length, from, to)
-                                                   : find_header(input, param, from, to);
+            bool is_here =
+                place == PLACE_PATH     ? find_segment(input, tables, param.segment_name, from, to)
+                : place == PLACE_COOKIE ? find_cookie(input.request, cookies, cookies_end,
+                                                      param.name, param.name_length, from, to)
+                                        : find_header(input, param, from, to);
             if (!is_here) continue;
             if (counter(input, index)++ != 0) return false;
             if (!store_value(lane, param, input.lane, input.request, from, to, false)) return false;
@@ -172,7 +182,8 @@ DEVICE bool complete(const LaneInput& input, LaneTarget& lane) {
         if (counter(input, index) != 0) continue;
         if (param.fallback.length == NO_TEXT) return false;
         u32 at = param.fallback.offset;
-        if (!store_value(lane, param, input.lane, texts, at, at + param.fallback.length, false)) return false;
+        if (!store_value(lane, param, input.lane, texts, at, at + param.fallback.length, false))
+            return false;
     }
     for (u32 index = 0; index < input.page.column_count; index++) {
         u32 column = input.page.scalar_count + index;
@@ -180,7 +191,8 @@ DEVICE bool complete(const LaneInput& input, LaneTarget& lane) {
         u32 count = counter(input, column);
         if (count < param.min_items || count != counter(input, param.list)) return false;
         if (param.list == column) {
-            span_column(lane.columns, param.span_slot)[input.lane] = Span{input.lane * param.max_items, count};
+            span_column(lane.columns, param.span_slot)[input.lane] =
+                Span{input.lane * param.max_items, count};
         }
     }
     return true;

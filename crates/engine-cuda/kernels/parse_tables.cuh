@@ -51,7 +51,13 @@ struct PageEntry {
     u32 flags;
 };
 
-enum ParamPlace : u32 { PLACE_QUERY = 1, PLACE_FORM = 2, PLACE_PATH = 4, PLACE_COOKIE = 8, PLACE_HEADER = 16 };
+enum ParamPlace : u32 {
+    PLACE_QUERY = 1,
+    PLACE_FORM = 2,
+    PLACE_PATH = 4,
+    PLACE_COOKIE = 8,
+    PLACE_HEADER = 16,
+};
 enum ParamKind : u32 { PARAM_TEXT, PARAM_INT, PARAM_DECIMAL, PARAM_DATE };
 
 // Most bytes of a parameter's name.

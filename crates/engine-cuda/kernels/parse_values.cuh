@@ -58,7 +58,8 @@ DEVICE u8 read_escape(u64 digits) {
 
 // Copies at .. end into the lane's part of the arena, percent-decoded and with `+` as a space where
 // it is `encoded` so. False where it cannot be decoded, is not UTF-8 or too large.
-DEVICE bool copy_text(LaneTarget& lane, const Request& request, u32 at, u32 end, bool encoded, View& view, u32& characters) {
+DEVICE bool copy_text(LaneTarget& lane, const Request& request, u32 at, u32 end, bool encoded,
+                      View& view, u32& characters) {
     u8* text = lane.arena + lane.text_at;
     Writer writer(text, lane.text_end - lane.text_at);
     u64 seen = 0;
@@ -105,17 +106,20 @@ DEVICE bool is_option(const LaneTarget& lane, const ParamEntry& param, View view
     for (u32 index = 0; index < param.option_count; index++) {
         TableText option = tables.options[param.option_start + index];
         if (option.length != view.length) continue;
-        if (same_bytes(tables.texts + option.offset, lane.arena + view.offset, view.length)) return true;
+        if (same_bytes(tables.texts + option.offset, lane.arena + view.offset, view.length))
+            return true;
     }
     return param.option_count == 0;
 }
 
 // Checks the value at .. end and puts it into the parameter's column at `index`. Numbers and dates
 // with escapes are the host's.
-DEVICE bool store_value(LaneTarget& lane, const ParamEntry& param, u32 index, const Request& request, u32 at, u32 end, bool encoded) {
+DEVICE bool store_value(LaneTarget& lane, const ParamEntry& param, u32 index,
+                        const Request& request, u32 at, u32 end, bool encoded) {
     if (param.kind == PARAM_INT) {
         i64 number;
-        if (!read_int(request, at, end, number) || number < param.least || number > param.greatest) return false;
+        if (!read_int(request, at, end, number) || number < param.least || number > param.greatest)
+            return false;
         int_column(lane.columns, param.slot)[index] = number;
         return true;
     }
@@ -125,7 +129,9 @@ DEVICE bool store_value(LaneTarget& lane, const ParamEntry& param, u32 index, co
     u32 characters;
     if (!copy_text(lane, request, at, end, encoded, view, characters)) return false;
     if (param.kind == PARAM_TEXT) {
-        if (characters < param.least || characters > param.greatest || !is_option(lane, param, view)) return false;
+        if (characters < param.least || characters > param.greatest ||
+            !is_option(lane, param, view))
+            return false;
     }
     text_column(lane.columns, param.slot)[index] = view;
     return true;
@@ -158,8 +164,8 @@ DEVICE bool read_name(const Request& request, u32& at, u32 end, Name& name) {
     name = Name{};
     while (at < end) {
         u64 bytes = load(request, at, end);
-        u32 plain = first_flag(zero_bytes(bytes) | equal_bytes(bytes, '=') | equal_bytes(bytes, '%') |
-                               equal_bytes(bytes, '+'));
+        u32 plain = first_flag(zero_bytes(bytes) | equal_bytes(bytes, '=') |
+                               equal_bytes(bytes, '%') | equal_bytes(bytes, '+'));
         if (plain > 0) append(name, bytes & low_bytes(plain), plain);
         at += plain;
         if (at >= end || plain == 8) continue;
@@ -186,13 +192,14 @@ DEVICE u64 name_bytes(const Name& name, u32 at) {
 }
 
 DEVICE bool same_name(const Name& name, const ParamEntry& param) {
-    return name.length == param.name_length && name.first == param.name[0] && name.second == param.name[1] &&
-           name.third == param.name[2];
+    return name.length == param.name_length && name.first == param.name[0] &&
+           name.second == param.name[1] && name.third == param.name[2];
 }
 
 // The value of the first cookie of this name in the header at .. end, as the host finds it. False
 // where there is none.
-DEVICE bool find_cookie(const Request& request, u32 at, u32 end, const u64* name, u32 length, u32& from, u32& to) {
+DEVICE bool find_cookie(const Request& request, u32 at, u32 end, const u64* name, u32 length,
+                        u32& from, u32& to) {
     at = skip_spaces(request, at, end);
     while (at < end) {
         if (end - at > length && matches(request, at, name, length)) {

@@ -63,7 +63,9 @@ struct HeadArgs {
     u32 unused;
 };
 
-DEVICE void put(Writer& to, const u8* texts, HeadText text) { to.text(texts + text.offset, text.length); }
+DEVICE void put(Writer& to, const u8* texts, HeadText text) {
+    to.text(texts + text.offset, text.length);
+}
 
 // 8 hexadecimal digits.
 DEVICE u64 hex8(u32 number) {
@@ -95,7 +97,8 @@ DEVICE void put_length(Writer& to, u32 length) {
         field |= character << (56 - 8 * digit);
         length /= 10;
     }
-    u64 first = u64(length > 0 ? '0' + length % 10 : ' ') << 8 | (length >= 10 ? '0' + length / 10 : ' ');
+    u64 first =
+        u64(length > 0 ? '0' + length % 10 : ' ') << 8 | (length >= 10 ? '0' + length / 10 : ' ');
     to.bytes8(first, LENGTH_DIGITS - 8);
     to.bytes8(field, 8);
     to.bytes8(u64('\r') | u64('\n') << 8 | u64('\r') << 16 | u64('\n') << 24, 4);
@@ -108,7 +111,8 @@ KERNEL(write_heads, HeadArgs, 128) {
     LaneResult& result = args.results[index];
     if (result.outcome != LANE_FINISHED) return;
     u32 status = result.status == 0 ? 200 : result.status;
-    if (result.file.length != NO_TEXT || status < STATUS_MIN + 100 || status > STATUS_MAX || status == 204 || status == 304) {
+    if (result.file.length != NO_TEXT || status < STATUS_MIN + 100 || status > STATUS_MAX ||
+        status == 204 || status == 304) {
         result.outcome = LANE_HOST;
         return;
     }

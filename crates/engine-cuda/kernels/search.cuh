@@ -58,7 +58,8 @@ DEVICE Needle prepare_needle(const u8* bytes, u32 length) {
         needle.cut = cut;
         needle.period = period;
     }
-    needle.periodic = needle.cut + needle.period <= length && same_bytes(bytes, bytes + needle.period, needle.cut);
+    needle.periodic = needle.cut + needle.period <= length &&
+                      same_bytes(bytes, bytes + needle.period, needle.cut);
     if (!needle.periodic) needle.period = larger(needle.cut, length - needle.cut) + 1;
     return needle;
 }
@@ -86,12 +87,14 @@ DEVICE u32 find(const Needle& needle, const u8* text, u32 length, u32 from) {
 }
 
 DEVICE bool text_contains(const u8* text, u32 length, const u8* needle, u32 needle_length) {
-    return needle_length == 0 || find(prepare_needle(needle, needle_length), text, length, 0) != NOT_FOUND;
+    return needle_length == 0 ||
+           find(prepare_needle(needle, needle_length), text, length, 0) != NOT_FOUND;
 }
 
 // The length of `text` with every occurrence of `old` replaced. An empty `old` is found at both
 // ends and between characters.
-DEVICE u64 replaced_length(const u8* text, u32 length, const u8* old, u32 old_length, u32 new_length) {
+DEVICE u64 replaced_length(const u8* text, u32 length, const u8* old, u32 old_length,
+                           u32 new_length) {
     u64 times = 0;
     if (old_length == 0) {
         times = static_cast<u64>(text_characters(text, length)) + 1;
@@ -109,8 +112,8 @@ DEVICE u64 replaced_length(const u8* text, u32 length, const u8* old, u32 old_le
 }
 
 // Appends `text` with every occurrence of `old` replaced by `instead`.
-DEVICE void replace(Writer& to, const u8* text, u32 length, const u8* old, u32 old_length, const u8* instead,
-                    u32 new_length) {
+DEVICE void replace(Writer& to, const u8* text, u32 length, const u8* old, u32 old_length,
+                    const u8* instead, u32 new_length) {
     if (old_length == 0) {
         u32 at = 0;
         to.text(instead, new_length);

@@ -113,7 +113,9 @@ struct SweepArgs {
 
 DEVICE u32 generation_of(u64 state) { return static_cast<u32>(state >> 32); }
 DEVICE bool is_live(u64 state) { return (state >> 32 & 1) != 0; }
-DEVICE u64 make_state(u32 generation, u32 tick) { return static_cast<u64>(generation) << 32 | tick; }
+DEVICE u64 make_state(u32 generation, u32 tick) {
+    return static_cast<u64>(generation) << 32 | tick;
+}
 
 // Ticks from the last use to `now`, counted modulo 2^32; 0 where the clock of another stream's
 // launch was a little ahead.
@@ -130,7 +132,8 @@ DEVICE bool find_session(const SessionArray& array, const SessionKey& key, u64& 
     const Slot* slot = array.slots + key.slot;
     seen = load_acquire(&slot->state);
     // In any order; this one would show the most in tests if the second look were missing.
-    u64 difference = (load_relaxed(&slot->secret[0]) ^ key.secret[0]) | (load_relaxed(&slot->secret[1]) ^ key.secret[1]);
+    u64 difference = (load_relaxed(&slot->secret[0]) ^ key.secret[0]) |
+                     (load_relaxed(&slot->secret[1]) ^ key.secret[1]);
     user = static_cast<i64>(load_relaxed(reinterpret_cast<const u64*>(&slot->user)));
     acquire_fence();
     return is_live(seen) && difference == 0;
@@ -152,7 +155,8 @@ DEVICE bool touch(Slot* slot, u64 seen, u32 now) {
 // Ends the session of `seen` unless it was used since; then the caller owns the slot. `state`
 // becomes what was found.
 DEVICE bool end_unused(Slot* slot, u64& state) {
-    u64 found = compare_and_swap(&slot->state, state, make_state(generation_of(state) + 1, static_cast<u32>(state)));
+    u64 found = compare_and_swap(&slot->state, state,
+                                 make_state(generation_of(state) + 1, static_cast<u32>(state)));
     bool is_ended = found == state;
     state = found;
     return is_ended;
@@ -208,9 +212,11 @@ DEVICE u32 promise(u64* count, u32 wanted) {
 
 // Finds the `granted` slots that a region has promised the warp and gives them to its first lanes
 // that want one.
-DEVICE void find_promised(const SessionArray& array, u32 region, u32 granted, u32 hash, bool wants, u32& slot) {
+DEVICE void find_promised(const SessionArray& array, u32 region, u32 granted, u32 hash, bool wants,
+                          u32& slot) {
     u32 first = region * array.region_windows;
-    u32 windows = smaller((array.capacity + WINDOW_SLOTS - 1) / WINDOW_SLOTS - first, array.region_windows);
+    u32 windows =
+        smaller((array.capacity + WINDOW_SLOTS - 1) / WINDOW_SLOTS - first, array.region_windows);
     u32 window = (hash >> 10) % windows;
     // Warps that come to the same window begin at different words.
     u32 turn = hash >> 5;
@@ -285,7 +291,8 @@ DEVICE_CALL u32 take_expired(const SessionArray& array, bool wants, u32 now, u32
     if (budget == 0) return slot;
     u32 start = 0;
     // Other warps search elsewhere.
-    if (warp_lane() == 0) start = static_cast<u32>(fetch_add(array.cursor, budget) % array.capacity);
+    if (warp_lane() == 0)
+        start = static_cast<u32>(fetch_add(array.cursor, budget) % array.capacity);
     start = __shfl_sync(FULL_MASK, start, 0);
     for (u32 done = 0; wanting != 0 && done < budget; done += WARP) {
         u32 step = done + warp_lane();
@@ -293,7 +300,8 @@ DEVICE_CALL u32 take_expired(const SessionArray& array, bool wants, u32 now, u32
         u32 candidate = 0;
         if (step < budget) {
             // Both are below the capacity, their sum may be above 2^32.
-            candidate = start < array.capacity - step ? start + step : start - (array.capacity - step);
+            candidate =
+                start < array.capacity - step ? start + step : start - (array.capacity - step);
             state = load_acquire(&array.slots[candidate].state);
         }
         bool can_end = has_expired(array, state, now);
@@ -328,7 +336,8 @@ KERNEL(sessions_init, InitArgs, 256) {
     if (thread < REGIONS) {
         u64 size = static_cast<u64>(array.region_windows) * WINDOW_SLOTS;
         u64 first = thread * size;
-        array.free_counts[thread] = first < array.capacity ? smaller<u64>(array.capacity - first, size) : 0;
+        array.free_counts[thread] =
+            first < array.capacity ? smaller<u64>(array.capacity - first, size) : 0;
     }
     if (thread == 0) *array.cursor = 0;
     if (thread < array.capacity) array.slots[thread] = Slot{0, {0, 0}, 0};
@@ -341,7 +350,8 @@ KERNEL(sessions_lookup, LookupArgs, 256) {
     SessionKey key = args.keys[lane];
     u64 seen;
     i64 user = 0;
-    bool is_found = find_session(args.array, key, seen, user) && age_of(seen, args.now) <= args.array.idle_ticks &&
+    bool is_found = find_session(args.array, key, seen, user) &&
+                    age_of(seen, args.now) <= args.array.idle_ticks &&
                     touch(args.array.slots + key.slot, seen, args.now);
     args.present[lane] = is_found ? 1 : 0;
     args.users[lane] = is_found ? user : 0;
@@ -395,7 +405,9 @@ KERNEL(sessions_sweep, SweepArgs, 256) {
     u32 step = global_thread();
     if (step >= args.budget) return;
     const SessionArray& array = args.array;
-    u32 slot = args.first < array.capacity - step ? args.first + step : args.first - (array.capacity - step);
+    u32 slot = args.first < array.capacity - step ? args.first + step
+                                                  : args.first - (array.capacity - step);
     u64 state = load_acquire(&array.slots[slot].state);
-    if (has_expired(array, state, args.now) && end_unused(array.slots + slot, state)) give_slot(array, slot);
+    if (has_expired(array, state, args.now) && end_unused(array.slots + slot, state))
+        give_slot(array, slot);
 }

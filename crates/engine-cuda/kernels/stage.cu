@@ -19,7 +19,8 @@
 // What is rare and large is called: the loop of the interpreter stays small, in code and in
 // registers. Writers come and go by value, so that they stay in registers, too.
 
-DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 length, const u8* case_tables) {
+DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 length,
+                             const u8* case_tables) {
     switch (function) {
         case TEXT_UPPER: upper(made, case_tables, text, length); break;
         case TEXT_LOWER: lower(made, case_tables, text, length); break;
@@ -35,13 +36,14 @@ DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 leng
     return made;
 }
 
-DEVICE_CALL Writer make_replaced(Writer made, const u8* text, u32 length, const u8* old, u32 old_length, const u8* by,
-                                 u32 by_length) {
+DEVICE_CALL Writer make_replaced(Writer made, const u8* text, u32 length, const u8* old,
+                                 u32 old_length, const u8* by, u32 by_length) {
     replace(made, text, length, old, old_length, by, by_length);
     return made;
 }
 
-DEVICE_CALL u64 length_replaced(const u8* text, u32 length, const u8* old, u32 old_length, u32 by_length) {
+DEVICE_CALL u64 length_replaced(const u8* text, u32 length, const u8* old, u32 old_length,
+                                u32 by_length) {
     return replaced_length(text, length, old, old_length, by_length);
 }
 
@@ -77,7 +79,8 @@ DEVICE_CALL i32 order_of_texts(const u8* left, u32 left_length, const u8* right,
     return compare_texts(left, left_length, right, right_length);
 }
 
-DEVICE_CALL bool test_texts(u32 test, const u8* left, u32 left_length, const u8* right, u32 right_length) {
+DEVICE_CALL bool test_texts(u32 test, const u8* left, u32 left_length, const u8* right,
+                            u32 right_length) {
     switch (test) {
         case TEST_CONTAINS: return text_contains(left, left_length, right, right_length);
         case TEST_STARTS_WITH: return text_starts_with(left, left_length, right, right_length);
@@ -85,7 +88,9 @@ DEVICE_CALL bool test_texts(u32 test, const u8* left, u32 left_length, const u8*
     }
 }
 
-DEVICE_CALL u32 count_characters(const u8* text, u32 length) { return text_characters(text, length); }
+DEVICE_CALL u32 count_characters(const u8* text, u32 length) {
+    return text_characters(text, length);
+}
 
 // Trim, first and last give a part of their operand.
 DEVICE_CALL TextRange part_of(u32 function, const u8* text, u32 length) {
@@ -168,9 +173,11 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
         case CODE_REPLACE: {
             const u8* text = lane.text(op.b);
             const u8* old = lane.text(op.c);
-            u32 length = lane.length(op.b), old_length = lane.length(op.c), by_length = lane.length(op.d);
+            u32 length = lane.length(op.b), old_length = lane.length(op.c),
+                by_length = lane.length(op.d);
             // Refused before it is made: the result can be far larger than any limit.
-            if (length_replaced(text, length, old, old_length, by_length) > lane.left().text) return lane.fail(ERROR_TOO_LARGE);
+            if (length_replaced(text, length, old, old_length, by_length) > lane.left().text)
+                return lane.fail(ERROR_TOO_LARGE);
             to = make_replaced(to, text, length, old, old_length, lane.text(op.d), by_length);
             break;
         }
@@ -205,7 +212,9 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             break;
         case CODE_COPY: lane.reg(op.a) = lane.reg(op.b); break;
         case CODE_FIELD: lane.reg(op.a) = value_column(args.columns, op.d)[lane.place()]; break;
-        case CODE_LENGTH: lane.reg(op.a) = span_column(args.columns, op.d)[lane.place()].length; break;
+        case CODE_LENGTH:
+            lane.reg(op.a) = span_column(args.columns, op.d)[lane.place()].length;
+            break;
         case CODE_ITEM: {
             Span span = span_column(args.columns, op.d)[lane.place()];
             u64 position = lane.reg(op.b);
@@ -219,8 +228,12 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             lane.reg(op.a) = args.tables[op.d + u32(position)];
             break;
         }
-        case CODE_INT_ARITHMETIC: lane.set(op.a, calculate_int(op.d, lane.integer(op.b), lane.integer(op.c))); break;
-        case CODE_FLOAT_ARITHMETIC: lane.set(op.a, calculate_float(op.d, lane.real(op.b), lane.real(op.c))); break;
+        case CODE_INT_ARITHMETIC:
+            lane.set(op.a, calculate_int(op.d, lane.integer(op.b), lane.integer(op.c)));
+            break;
+        case CODE_FLOAT_ARITHMETIC:
+            lane.set(op.a, calculate_float(op.d, lane.real(op.b), lane.real(op.c)));
+            break;
         case CODE_NEGATE_INT:
         case CODE_ABSOLUTE_INT: {
             u64 value = lane.reg(op.b);
@@ -232,12 +245,17 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_NEGATE_FLOAT: lane.reg(op.a) = lane.reg(op.b) ^ 1ull << 63; break;
         case CODE_ABSOLUTE_FLOAT: lane.reg(op.a) = lane.reg(op.b) & ~(1ull << 63); break;
         case CODE_COMPARE_TEXT: {
-            i32 order = order_of_texts(lane.text(op.b), lane.length(op.b), lane.text(op.c), lane.length(op.c));
+            i32 order = order_of_texts(lane.text(op.b), lane.length(op.b), lane.text(op.c),
+                                       lane.length(op.c));
             lane.reg(op.a) = ints_hold(op.d, order, 0);
             break;
         }
-        case CODE_COMPARE_INT: lane.reg(op.a) = ints_hold(op.d, lane.integer(op.b), lane.integer(op.c)); break;
-        case CODE_COMPARE_FLOAT: lane.reg(op.a) = floats_hold(op.d, lane.real(op.b), lane.real(op.c)); break;
+        case CODE_COMPARE_INT:
+            lane.reg(op.a) = ints_hold(op.d, lane.integer(op.b), lane.integer(op.c));
+            break;
+        case CODE_COMPARE_FLOAT:
+            lane.reg(op.a) = floats_hold(op.d, lane.real(op.b), lane.real(op.c));
+            break;
         case CODE_NOT: lane.reg(op.a) = !lane.reg(op.b); break;
         case CODE_TRUTH_TEXT: lane.reg(op.a) = lane.length(op.b) > 0; break;
         case CODE_TRUTH_INT: lane.reg(op.a) = lane.reg(op.b) != 0; break;
@@ -251,13 +269,16 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         }
         case CODE_TEXT_TO_INT:
         case CODE_TEXT_TO_FLOAT:
-            lane.set(op.a, read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b), lane.length(op.b)));
+            lane.set(op.a,
+                     read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b), lane.length(op.b)));
             break;
         case CODE_TEXT_TEST:
-            lane.reg(op.a) =
-                test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c), lane.length(op.c));
+            lane.reg(op.a) = test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c),
+                                        lane.length(op.c));
             break;
-        case CODE_TEXT_LENGTH: lane.reg(op.a) = count_characters(lane.text(op.b), lane.length(op.b)); break;
+        case CODE_TEXT_LENGTH:
+            lane.reg(op.a) = count_characters(lane.text(op.b), lane.length(op.b));
+            break;
         case CODE_LOOP_BEGIN:
         case CODE_FILTER_BEGIN: {
             i64 count = larger(lane.integer(op.a), i64(0));
@@ -298,7 +319,8 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_TURN:
         case CODE_TURN_KEPT: {
             u64 at = LOOP_AT(op), count = LOOP_COUNT(op);
-            if (op.code == CODE_TURN_KEPT) LOOP_AT(op) = at = next_kept(args.arena + LOOP_BITS(op), at, count);
+            if (op.code == CODE_TURN_KEPT)
+                LOOP_AT(op) = at = next_kept(args.arena + LOOP_BITS(op), at, count);
             if (at == count) {
                 lane.counter = op.d;
                 break;
@@ -315,7 +337,8 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_SEGMENT: {
             u32 at = lane.segment_count++;
             if (at < args.regions.segment_stride)
-                args.regions.segments[u64(args.regions.segment_stride) * lane.index + at] = {lane.written, op.d};
+                args.regions.segments[u64(args.regions.segment_stride) * lane.index + at] = {
+                    lane.written, op.d};
             lane.grow_body(op.e);
             break;
         }
@@ -325,7 +348,8 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             lane.left().text -= length;
             u32 at = lane.result().request_count++;
             if (at < args.regions.request_stride)
-                args.regions.requests[u64(args.regions.request_stride) * lane.index + at] = {u32(lane.reg(op.a)), length};
+                args.regions.requests[u64(args.regions.request_stride) * lane.index + at] = {
+                    u32(lane.reg(op.a)), length};
             lane.deliver(length);
             break;
         }

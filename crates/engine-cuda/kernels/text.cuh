@@ -19,7 +19,9 @@ DEVICE i32 compare_texts(const u8* a, u32 a_length, const u8* b, u32 b_length) {
 }
 
 // Whether two ranges of the same length hold the same bytes.
-DEVICE bool same_bytes(const u8* a, const u8* b, u32 length) { return compare_texts(a, length, b, length) == 0; }
+DEVICE bool same_bytes(const u8* a, const u8* b, u32 length) {
+    return compare_texts(a, length, b, length) == 0;
+}
 
 DEVICE bool text_starts_with(const u8* text, u32 length, const u8* start, u32 start_length) {
     return start_length <= length && same_bytes(text, start, start_length);
@@ -42,7 +44,8 @@ struct HtmlEscape {
         u64 quote_and = (bytes & BYTES_ONE * 0xfb) ^ (BYTES_ONE * '"');
         u64 apostrophe_slash = (bytes & BYTES_ONE * 0xf7) ^ (BYTES_ONE * '\'');
         u64 less_greater = (bytes & BYTES_ONE * 0xfd) ^ (BYTES_ONE * '<');
-        return (((quote_and - BYTES_ONE) & ~quote_and) | ((apostrophe_slash - BYTES_ONE) & ~apostrophe_slash) |
+        return (((quote_and - BYTES_ONE) & ~quote_and) |
+                ((apostrophe_slash - BYTES_ONE) & ~apostrophe_slash) |
                 ((less_greater - BYTES_ONE) & ~less_greater)) &
                BYTES_HIGH;
     }
@@ -66,8 +69,9 @@ DEVICE u64 upper_hex(u32 digit) { return digit + (digit < 10 ? '0' : 'A' - 10); 
 // "%XX" for all but ASCII letters, digits, "-._" and one more character.
 template <u8 kept> struct PercentEscape {
     static DEVICE_METHOD u64 special(u64 bytes) {
-        u64 plain = bytes_within(bytes | BYTES_ONE * 0x20, 'a', 'z') | bytes_within(bytes, '0', '9') |
-                    bytes_within(bytes, '-', '.') | equal_bytes(bytes, '_') | equal_bytes(bytes, kept);
+        u64 plain = bytes_within(bytes | BYTES_ONE * 0x20, 'a', 'z') |
+                    bytes_within(bytes, '0', '9') | bytes_within(bytes, '-', '.') |
+                    equal_bytes(bytes, '_') | equal_bytes(bytes, kept);
         return ~plain & BYTES_HIGH;
     }
 
@@ -132,7 +136,9 @@ DEVICE void escape_percent(Writer& to, const u8* text, u32 length) {
     escape_text<PercentEscape<'~'>>(to, text, length);
 }
 
-DEVICE void url_encode(Writer& to, const u8* text, u32 length) { escape_text<PercentEscape<'/'>>(to, text, length); }
+DEVICE void url_encode(Writer& to, const u8* text, u32 length) {
+    escape_text<PercentEscape<'/'>>(to, text, length);
+}
 
 // Control characters become spaces.
 DEVICE void escape_header(Writer& to, const u8* text, u32 length) {
@@ -164,11 +170,14 @@ struct Character {
 };
 
 // The bytes of the character that begins with this one.
-DEVICE u32 character_length(u8 first) { return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+DEVICE u32 character_length(u8 first) {
+    return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
 
 // The character whose UTF-8 is at the low end of a word.
 DEVICE Character decode_character(u64 bytes) {
-    u32 first = bytes & 0xff, second = bytes >> 8 & 0x3f, third = bytes >> 16 & 0x3f, fourth = bytes >> 24 & 0x3f;
+    u32 first = bytes & 0xff, second = bytes >> 8 & 0x3f, third = bytes >> 16 & 0x3f,
+        fourth = bytes >> 24 & 0x3f;
     switch (character_length(static_cast<u8>(first))) {
         case 1: return {first, 1};
         case 2: return {(first & 0x1f) << 6 | second, 2};
@@ -209,8 +218,9 @@ DEVICE TextRange last_range(const u8* text, u32 length) {
 // Unicode's property White_Space.
 DEVICE bool is_white_space(u32 code) {
     return code == ' ' || (code >= 0x09 && code <= 0x0d) ||
-           (code > 0x7f && (code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
-                            code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000));
+           (code > 0x7f && (code == 0x85 || code == 0xa0 || code == 0x1680 ||
+                            (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
+                            code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000));
 }
 
 // What is left without white space at both ends. Of nothing but white space, an empty range at its
@@ -250,7 +260,8 @@ DEVICE bool is_utf8(const u8* bytes, u32 length) {
         u64 tail = BYTES_HIGH & low_bytes(character.length) & ~0xffull;
         if ((continuations(sequence) & tail) != tail) return false;
         u32 code = character.code;
-        if (character.length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return false;
+        if (character.length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000)))
+            return false;
         if (character.length == 4 && (code < 0x10000 || code > 0x10ffff)) return false;
         at += character.length;
     }

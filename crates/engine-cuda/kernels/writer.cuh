@@ -14,10 +14,14 @@
 DEVICE u64 low_bytes(u32 count) { return ~0ull >> (64 - 8 * count); }
 
 // How many bytes are below the lowest that has a bit set. Not for 0.
-DEVICE u32 first_byte(u64 flags) { return static_cast<u32>(__ffsll(static_cast<i64>(flags)) - 1) / 8; }
+DEVICE u32 first_byte(u64 flags) {
+    return static_cast<u32>(__ffsll(static_cast<i64>(flags)) - 1) / 8;
+}
 
 // Flags (0x80) of the bytes that are zero, exactly.
-DEVICE u64 zero_bytes(u64 bytes) { return ~(((bytes & BYTES_LOW) + BYTES_LOW) | bytes | BYTES_LOW); }
+DEVICE u64 zero_bytes(u64 bytes) {
+    return ~(((bytes & BYTES_LOW) + BYTES_LOW) | bytes | BYTES_LOW);
+}
 
 // Flags (0x80) of the bytes equal to `byte`, exactly.
 DEVICE u64 equal_bytes(u64 bytes, u8 byte) { return zero_bytes(bytes ^ (BYTES_ONE * byte)); }
@@ -35,7 +39,9 @@ DEVICE u64 whole_bytes(u64 flags) { return (flags >> 7) * 0xff; }
 
 // How far a pointer is past a word's first byte. A pointer less that stays one into its memory,
 // which a number would not.
-DEVICE u32 past_word(const u8* pointer) { return static_cast<u32>(reinterpret_cast<u64>(pointer)) & 7; }
+DEVICE u32 past_word(const u8* pointer) {
+    return static_cast<u32>(reinterpret_cast<u64>(pointer)) & 7;
+}
 
 // The first `count` bytes (0 to 8) of a text, little endian, the rest zero; by aligned loads that
 // each contain a wanted byte, which never leave the text's buffer.
@@ -86,7 +92,8 @@ struct WordReader {
     DEVICE_METHOD u64 join(u64 loaded) {
         u32 first = static_cast<u32>(loaded), second = static_cast<u32>(loaded >> 32);
         u32 middle = far ? first : high, top = far ? second : first;
-        u64 lower = static_cast<u64>(middle) << 32 | low, upper = static_cast<u64>(top) << 32 | middle;
+        u64 lower = static_cast<u64>(middle) << 32 | low,
+            upper = static_cast<u64>(top) << 32 | middle;
         low = top;
         high = second;
         return static_cast<u32>(lower >> bits) | upper >> bits << 32;
@@ -113,7 +120,8 @@ struct Writer {
 
     Writer() = default;
 
-    DEVICE_METHOD Writer(u8* base, u32 capacity) : base(base), pending(0), capacity(capacity), written(0) {}
+    DEVICE_METHOD Writer(u8* base, u32 capacity)
+        : base(base), pending(0), capacity(capacity), written(0) {}
 
     // Bytes written, whether or not there was room.
     DEVICE_METHOD u32 length() const { return written; }
@@ -159,7 +167,8 @@ struct Writer {
             // moving them.
 #pragma unroll 1
             for (; left >= 32; left -= 32) {
-                u64 first = words.load(), second = words.load(), third = words.load(), fourth = words.load();
+                u64 first = words.load(), second = words.load(), third = words.load(),
+                    fourth = words.load();
                 GLOBAL(to)[0] = words.join(first);
                 GLOBAL(to)[1] = words.join(second);
                 GLOBAL(to)[2] = words.join(third);

@@ -46,13 +46,19 @@ impl Layout {
     pub const fn summary(self) -> &'static str {
         match self {
             Layout::A => {
-                "backend on the host across PCIe; column-major rendering, padded with white space, and the transpose back"
+                "backend on the host across PCIe; column-major rendering, padded with white space, \
+                 and the transpose back"
             }
             Layout::B => "as a, with the backend on the device",
             Layout::C => "as b, without the transpose back",
             Layout::Row => "row-major rendering, a warp for each request",
             Layout::Runs => "only the dynamic bytes leave the device",
         }
+    }
+
+    /// Whether bodies are made column-major.
+    pub(crate) const fn is_column(self) -> bool {
+        matches!(self, Layout::A | Layout::B | Layout::C)
     }
 
     /// Whether the backend runs on the device, too.

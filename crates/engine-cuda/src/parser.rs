@@ -12,68 +12,85 @@
 
 #![allow(unsafe_code)]
 
-pub mod arguments;
 pub mod tables;
 
-pub use arguments::{RequestParts, Requests};
 pub use tables::{ListPool, PageParams, ParserTables};
 
-use crate::gpu::{Address, DeviceBuffer, GpuError, Grid, SharedGpu, Stream, launch};
-use arguments::{ClassifyRequests, ParseParams, SortRequests, TransposeRequests};
+use crate::abi::parse::{
+    ClassifyRequests, ParseParams, RequestParts, Requests as RequestArgs, SortRequests,
+    TransposeRequests,
+};
+use crate::abi::{SessionKey, WARP};
+use crate::cohort::regions::Columns;
+use crate::gpu::{DeviceBuffer, GpuError, Grid, Place, Places, Queue, SharedGpu, Slice};
 use std::sync::Arc;
 
 /// Threads of a block where a thread handles a request.
 const THREADS: u32 = 128;
-/// Threads of a warp, and requests of a tile of the transpose.
-const WARP: u32 = 32;
 /// Shared memory that a block has without being asked.
 const SHARED_BYTES: u32 = 48 * 1024;
+
+/// Requests in device memory, in one of two layouts: unit u (16 bytes) of request r is at
+/// `r * request_stride + u * unit_stride`.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests<'m> {
+    bytes: Slice<'m, u8>,
+    /// Their bytes. One that is longer than its place is the host's.
+    lengths: Slice<'m, u32>,
+    /// From one request to the next: its place's size where the requests lie one after the other,
+    /// 16 where they are transposed.
+    request_stride: usize,
+    /// From one unit of a request to its next: 16, or a row of all requests' units.
+    unit_stride: usize,
+}
 
 /// The buffers for one lot of requests; several can be in flight in different streams.
 #[derive(Debug)]
 pub struct Parser {
-    gpu: SharedGpu,
     tables: Arc<ParserTables>,
-    capacity: u32,
-    request_bytes: u32,
-    transposed: DeviceBuffer,
-    pages: DeviceBuffer,
-    parts: DeviceBuffer,
-    order: DeviceBuffer,
-    page_start: DeviceBuffer,
+    capacity: usize,
+    request_bytes: usize,
+    memory: DeviceBuffer,
+    transposed: Place<u8>,
+    pages: Place<u16>,
+    parts: Place<RequestParts>,
+    order: Place<u32>,
+    page_start: Place<u32>,
 }
 
-/// Where the lanes of a page's cohort go. Addresses point to as many values as there can be lanes.
+/// Requests whose numbers a parser has sorted by page, in a queue's stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes {
+pub struct Sorted<'m> {
+    parser: &'m Parser,
+    requests: Requests<'m>,
+}
+
+/// Where the lanes of a page's cohort go; as many values of each as there can be lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes<'m> {
     /// The page.
-    pub page: u32,
+    pub page: usize,
     /// Lane 0 is this one of the page's requests: 0, but for a page with more requests than its
     /// cohort takes.
     pub first: u32,
-    /// Most lanes.
-    pub lanes_max: u32,
-    /// The addresses of the page's columns by slot (see [`crate::abi::column_slots`]); a list's
-    /// item columns have room for [`ListPool::max_items`] items a lane. Only the columns of
-    /// parameters are used.
-    pub columns: Address,
+    /// The page's columns; a list's item columns have room for [`ListPool::max_items`] items a
+    /// lane. Only the columns of parameters are used.
+    pub columns: Columns<'m>,
     /// The arena; views are offsets into it.
-    pub arena: Address,
+    pub arena: Slice<'m, u8>,
     /// Where lane 0's part of the arena begins, a multiple of 8 not before the program's texts.
     pub text_base: u32,
     /// The size of a lane's part, a multiple of 8; [`PageParams::text_stride`] is enough.
     pub text_stride: u32,
-    /// A [`SessionKey`](crate::abi::SessionKey) a lane: of what the session cookie says. Unused by
-    /// pages without a session.
-    pub sessions: Address,
-    /// A byte a lane: [`LANE_ACTIVE`](crate::abi::LANE_ACTIVE),
-    /// [`LANE_HOST`](crate::abi::LANE_HOST), or [`LANE_FINISHED`](crate::abi::LANE_FINISHED) where
-    /// there is no request.
-    pub states: Address,
-    /// A `u32` a lane: the number of its request.
-    pub tickets: Address,
-    /// One `u32`: how many lanes there are.
-    pub lane_count: Address,
+    /// What the session cookie says. Unused by pages without a session.
+    pub sessions: Slice<'m, SessionKey>,
+    /// [`LANE_ACTIVE`](crate::abi::LANE_ACTIVE), [`LANE_HOST`](crate::abi::LANE_HOST), or
+    /// [`LANE_FINISHED`](crate::abi::LANE_FINISHED) where there is no request.
+    pub states: Slice<'m, u8>,
+    /// The number of its request.
+    pub tickets: Slice<'m, u32>,
+    /// One number: how many lanes there are.
+    pub lane_count: Slice<'m, u32>,
 }
 
 impl Parser {
@@ -85,8 +102,8 @@ impl Parser {
     pub fn new(
         gpu: &SharedGpu,
         tables: Arc<ParserTables>,
-        capacity: u32,
-        request_bytes: u32,
+        capacity: usize,
+        request_bytes: usize,
         transposes: bool,
     ) -> Result<Parser, GpuError> {
         let request_bytes = request_bytes.next_multiple_of(16);
@@ -94,23 +111,20 @@ impl Parser {
             let message = format!("requests of {request_bytes} bytes are too large to be parsed");
             return Err(GpuError::Failed(message));
         }
-        let requests = capacity as usize;
         let transposed = match transposes {
-            true => requests.next_multiple_of(WARP as usize) * request_bytes as usize,
+            true => capacity.next_multiple_of(WARP) * request_bytes,
             false => 0,
         };
+        let mut places = Places::default();
         Ok(Parser {
-            gpu: gpu.clone(),
             capacity,
             request_bytes,
-            transposed: DeviceBuffer::new(gpu, transposed)?,
-            pages: DeviceBuffer::new(gpu, requests * size_of::<u16>())?,
-            parts: DeviceBuffer::new(gpu, requests * size_of::<RequestParts>())?,
-            order: DeviceBuffer::new(gpu, requests * size_of::<u32>())?,
-            page_start: DeviceBuffer::new(
-                gpu,
-                (tables.page_count() as usize + 2) * size_of::<u32>(),
-            )?,
+            transposed: places.take(transposed),
+            pages: places.take(capacity),
+            parts: places.take(capacity),
+            order: places.take(capacity),
+            page_start: places.take(tables.page_count() as usize + 2),
+            memory: DeviceBuffer::new(gpu, places.bytes())?,
             tables,
         })
     }
@@ -121,31 +135,32 @@ impl Parser {
         &self.tables
     }
 
-    /// A `u32` a request: their numbers, those of a page together and in the order they came, the
-    /// host's last.
+    /// The requests' numbers, those of a page together and in the order they came, the host's last.
     #[must_use]
-    pub fn order(&self) -> Address {
-        self.order.address()
+    pub fn order(&self) -> Slice<'_, u32> {
+        self.memory.slice(self.order)
     }
 
-    /// A `u32` a page: where its requests begin in [`Parser::order`]; then where the host's begin,
+    /// Of each page: where its requests begin in [`Parser::order`]; then where the host's begin,
     /// then the number of requests.
     #[must_use]
-    pub fn page_start(&self) -> Address {
-        self.page_start.address()
+    pub fn page_start(&self) -> Slice<'_, u32> {
+        self.memory.slice(self.page_start)
     }
 
-    /// `count` requests at `base`, each `request_bytes` after the one before, with `lengths` (`u32`
-    /// each).
+    /// Requests one after the other, each in a place of its own of the parser's `request_bytes`.
+    ///
+    /// # Panics
+    /// There are not as many places as lengths, or more than the parser takes.
     #[must_use]
-    pub fn rows(&self, base: Address, lengths: Address, count: u32) -> Requests {
+    pub fn rows<'m>(&self, bytes: Slice<'m, u8>, lengths: Slice<'m, u32>) -> Requests<'m> {
+        assert_eq!(bytes.len(), lengths.len() * self.request_bytes);
+        assert!(lengths.len() <= self.capacity, "more than the parser takes");
         Requests {
-            base,
+            bytes,
             lengths,
-            request_stride: self.request_bytes.into(),
+            request_stride: self.request_bytes,
             unit_stride: 16,
-            count,
-            capacity: self.request_bytes,
         }
     }
 
@@ -155,131 +170,134 @@ impl Parser {
     /// # Errors
     /// The launch failed.
     ///
-    /// # Safety
-    /// `requests` are [`Parser::rows`], no more than its capacity, and stay as they are until the
-    /// stream has done it; this parser was made for it, and nothing in another stream uses its
-    /// buffer.
-    pub unsafe fn transpose(
-        &self,
-        stream: Stream,
-        requests: &Requests,
-    ) -> Result<Requests, GpuError> {
-        debug_assert!(requests.count <= self.capacity);
-        let padded_count = requests.count.next_multiple_of(WARP);
+    /// # Panics
+    /// They are not [`Parser::rows`], or this parser was not made for it.
+    pub fn transpose<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        requests: &Requests<'m>,
+    ) -> Result<Requests<'m>, GpuError> {
+        assert_eq!(requests.request_stride, self.request_bytes);
+        let count = requests.lengths.len();
+        let padded_count = count.next_multiple_of(WARP);
+        let transposed = self.memory.slice(self.transposed);
+        let transposed = transposed.part(0..padded_count * self.request_bytes);
         let arguments = TransposeRequests {
-            from: requests.base,
-            to: self.transposed.address(),
-            lengths: requests.lengths,
-            count: requests.count,
-            capacity: self.request_bytes,
-            padded_count,
+            from: requests.bytes.address(),
+            to: transposed.address(),
+            lengths: requests.lengths.address(),
+            count: count as u32,
+            capacity: self.request_bytes as u32,
+            padded_count: padded_count as u32,
+            unused: 0,
         };
         let tiles = (self.request_bytes / 16).div_ceil(WARP) * (padded_count / WARP);
-        let grid = Grid {
-            blocks: tiles,
-            threads: 256,
-            shared_bytes: 0,
-        };
-        // SAFETY: the buffer holds all of it, by the caller's promise; so are the addresses.
-        unsafe { launch(&*self.gpu, stream, grid, &arguments)? };
+        // SAFETY: both sides are borrowed for 'm, and have a place of so many bytes for each
+        // request, the transposed ones for a multiple of 32.
+        unsafe { queue.launch(Grid::blocks(tiles, 256), &arguments)? };
         Ok(Requests {
-            base: self.transposed.address(),
+            bytes: transposed,
             request_stride: 16,
-            unit_stride: 16 * u64::from(padded_count),
+            unit_stride: 16 * padded_count,
             ..*requests
         })
     }
 
-    /// Finds each request's page and its parts.
-    ///
-    /// # Errors
-    /// The launch failed.
-    ///
-    /// # Safety
-    /// As [`Parser::transpose`], of requests in either layout.
-    pub unsafe fn classify(&self, stream: Stream, requests: &Requests) -> Result<(), GpuError> {
-        debug_assert!(requests.count <= self.capacity);
-        let arguments = ClassifyRequests {
-            tables: self.tables.arguments(),
-            requests: *requests,
-            pages: self.pages.address(),
-            parts: self.parts.address(),
-        };
-        let grid = Grid::over(requests.count as usize, THREADS);
-        // SAFETY: the buffers hold an entry for each request, by the caller's promise; so are the
-        // addresses.
-        unsafe { launch(&*self.gpu, stream, grid, &arguments) }
+    fn request_arguments(&self, requests: &Requests<'_>) -> RequestArgs {
+        assert!(requests.lengths.len() <= self.capacity);
+        RequestArgs {
+            base: requests.bytes.address(),
+            lengths: requests.lengths.address(),
+            request_stride: requests.request_stride as u64,
+            unit_stride: requests.unit_stride as u64,
+            count: requests.lengths.len() as u32,
+            capacity: self.request_bytes as u32,
+        }
     }
 
-    /// Sorts the numbers of `count` classified requests by page.
+    /// Finds each request's page and its parts, and sorts the requests' numbers by page.
     ///
     /// # Errors
-    /// The launch failed.
+    /// A launch failed.
     ///
-    /// # Safety
-    /// So many were classified in this stream, or before it came here.
-    pub unsafe fn sort(&self, stream: Stream, count: u32) -> Result<(), GpuError> {
-        debug_assert!(count <= self.capacity);
+    /// # Panics
+    /// They are more than the parser takes.
+    pub fn sort<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        requests: &Requests<'m>,
+    ) -> Result<Sorted<'m>, GpuError> {
+        let count = requests.lengths.len();
+        let classify = ClassifyRequests {
+            tables: self.tables.arguments(),
+            requests: self.request_arguments(requests),
+            pages: self.memory.slice(self.pages).address(),
+            parts: self.memory.slice(self.parts).address(),
+        };
+        // SAFETY: all is borrowed for 'm; the parser's buffers have an entry for each request.
+        unsafe { queue.launch(Grid::over(count, THREADS), &classify)? };
         let page_count = self.tables.page_count();
         // Each warp has a count for each page and one for the host.
         let warp_bytes = (page_count + 1) * size_of::<u32>() as u32;
         let warps = (SHARED_BYTES / warp_bytes).clamp(1, 32);
-        let arguments = SortRequests {
-            pages: self.pages.address(),
-            order: self.order.address(),
-            page_start: self.page_start.address(),
-            count,
+        let sort = SortRequests {
+            pages: self.memory.slice(self.pages).address(),
+            order: self.order().address(),
+            page_start: self.page_start().address(),
+            count: count as u32,
             page_count,
         };
-        let grid = Grid {
-            blocks: 1,
-            threads: warps * WARP,
-            shared_bytes: warps * warp_bytes,
-        };
-        // SAFETY: the buffers hold an entry for each request and page.
-        unsafe { launch(&*self.gpu, stream, grid, &arguments) }
+        let grid = Grid::blocks(1, warps * WARP as u32).with_shared(warps * warp_bytes);
+        // SAFETY: the parser is borrowed for 'm; its buffers have an entry for each request, and
+        // for each page and two more.
+        unsafe { queue.launch(grid, &sort)? };
+        Ok(Sorted {
+            parser: self,
+            requests: *requests,
+        })
     }
+}
 
-    /// Fills in the lanes of a page's cohort from its sorted requests.
+impl<'m> Sorted<'m> {
+    /// Fills in the lanes of a page's cohort from its requests; nothing where there is no such page.
     ///
     /// # Errors
     /// The launch failed.
     ///
-    /// # Safety
-    /// `requests` are the ones classified and sorted in this stream, or before it came here;
-    /// `lanes` is a page of the service and its addresses are as said there, alive and used by
-    /// nobody else until the stream has done it.
-    pub unsafe fn params(
-        &self,
-        stream: Stream,
-        requests: &Requests,
-        lanes: &Lanes,
-    ) -> Result<(), GpuError> {
-        let Some(page) = self.tables.pages().get(lanes.page as usize) else {
+    /// # Panics
+    /// There are not as many of each of the lanes' things.
+    pub fn params(&self, queue: &Queue<'m>, lanes: &Lanes<'m>) -> Result<(), GpuError> {
+        let Sorted { parser, requests } = self;
+        let Some(page) = parser.tables.pages().get(lanes.page) else {
             return Ok(());
         };
+        let lanes_max = lanes.states.len();
+        assert_eq!([lanes.sessions.len(), lanes.tickets.len()], [lanes_max; 2]);
+        let text_end = lanes.text_base as usize + lanes_max * lanes.text_stride as usize;
+        assert!(text_end <= lanes.arena.len() && !lanes.lane_count.is_empty());
         let arguments = ParseParams {
-            tables: self.tables.arguments(),
-            requests: *requests,
-            parts: self.parts.address(),
-            order: self.order.address(),
-            page_start: self.page_start.address(),
-            columns: lanes.columns,
-            arena: lanes.arena,
-            sessions: lanes.sessions,
-            states: lanes.states,
-            tickets: lanes.tickets,
-            lane_count: lanes.lane_count,
-            page: lanes.page,
+            tables: parser.tables.arguments(),
+            requests: parser.request_arguments(requests),
+            parts: parser.memory.slice(parser.parts).address(),
+            order: parser.order().address(),
+            page_start: parser.page_start().address(),
+            columns: lanes.columns.address(),
+            arena: lanes.arena.address(),
+            sessions: lanes.sessions.address(),
+            states: lanes.states.address(),
+            tickets: lanes.tickets.address(),
+            lane_count: lanes.lane_count.address(),
+            page: lanes.page as u32,
             first: lanes.first,
-            lanes_max: lanes.lanes_max,
+            lanes_max: lanes_max as u32,
             text_base: lanes.text_base,
             text_stride: lanes.text_stride,
             unused: 0,
         };
         let counters = THREADS * page.counters * size_of::<u32>() as u32;
-        let grid = Grid::over(lanes.lanes_max as usize, THREADS).with_shared(counters);
-        // SAFETY: of the parser's own buffers as of `sort`; of the lanes' by the caller's promise.
-        unsafe { launch(&*self.gpu, stream, grid, &arguments) }
+        let grid = Grid::over(lanes_max, THREADS).with_shared(counters);
+        // SAFETY: all is borrowed for 'm, a value or a share for each lane; the columns are the
+        // page's. What the parser's buffers say of the requests, `Parser::sort` has put into the stream.
+        unsafe { queue.launch(grid, &arguments) }
     }
 }

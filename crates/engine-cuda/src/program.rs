@@ -14,140 +14,61 @@
 //! each remembers which were kept.
 
 use crate::abi::column_slots;
-use crate::launch::Fragment;
+use crate::abi::stage::{
+    Code, Constant as StageConstant, DecodedColumn, Fragment, Instruction, text_function,
+};
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
     Binary, Block, CallResult, Constant, Conversion, Escape, FieldType, For, If, Load, Op,
     PageProgram, Put, Register, StageProgram, TextFunction, Type, Unary,
 };
 
-/// An instruction, 16 bytes, loaded at once by a warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Instruction {
-    /// Which one: see [`Code`].
-    pub code: u16,
-    /// Registers, or nothing.
-    pub a: u16,
-    /// Likewise.
-    pub b: u16,
-    /// Likewise.
-    pub c: u16,
-    /// A jump's target, a slot, a number.
-    pub d: u32,
-    /// Likewise.
-    pub e: u32,
-}
-
-/// What instructions do; `kernels/stage.cuh` numbers them likewise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-#[allow(missing_docs)]
-pub enum Code {
-    Fold,
-    PutText,
-    PutHtml,
-    PutEscaped,
-    PutInt,
-    PutFloat,
-    PutBool,
-    IntToText,
-    FloatToText,
-    BoolToText,
-    Concat,
-    Text,
-    Replace,
-    End,
-    Finish,
-    Jump,
-    JumpUnless,
-    Copy,
-    Field,
-    Length,
-    Item,
-    ConstantItem,
-    IntArithmetic,
-    FloatArithmetic,
-    NegateInt,
-    NegateFloat,
-    AbsoluteInt,
-    AbsoluteFloat,
-    CompareText,
-    CompareInt,
-    CompareFloat,
-    Not,
-    TruthText,
-    TruthInt,
-    TruthFloat,
-    IntToFloat,
-    FloatToInt,
-    TextToInt,
-    TextToFloat,
-    TextTest,
-    TextLength,
-    LoopBegin,
-    FilterBegin,
-    FilterNext,
-    FilterKeep,
-    FilterEnd,
-    Turn,
-    TurnKept,
-    TurnEnd,
-    Segment,
-    Request,
-    Status,
-    Header,
-    File,
-    SessionCreate,
-    SessionDestroy,
-}
-
 /// A stage's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// The instructions; the last one ends the program.
-    pub code: Vec<Instruction>,
+    pub(crate) code: Vec<Instruction>,
     /// Registers, those of loops included.
-    pub registers: u32,
-    /// Registers that hold constants, and their bits.
-    pub constants: Vec<(u32, u64)>,
+    pub(crate) registers: u32,
+    /// Registers that hold constants.
+    pub(crate) constants: Vec<StageConstant>,
     /// Operands of concatenations.
-    pub parts: Vec<u16>,
+    pub(crate) parts: Vec<u16>,
     /// Requests that one pass of the program asks, loops taken as one turn: a first guess at the
     /// room for them.
-    pub requests: u32,
+    pub(crate) requests: u32,
     /// Headers, likewise.
-    pub headers: u32,
+    pub(crate) headers: u32,
     /// Fragments that become segments, likewise.
-    pub segments: u32,
+    pub(crate) segments: u32,
     /// Whether it makes texts, which need room.
-    pub makes_texts: bool,
+    pub(crate) makes_texts: bool,
 }
 
 /// What a call's answers are decoded to: slots of columns, and their types.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoding {
+pub(crate) struct Decoding {
     /// The slot of the status.
-    pub status: u32,
+    pub(crate) status: u32,
     /// The slot of the spans; `None` where there is one row, whose columns go to scalar fields.
-    pub spans: Option<u32>,
-    /// Slot and type (is it a text?) of each column.
-    pub columns: Vec<(u32, bool)>,
+    pub(crate) spans: Option<u32>,
+    /// Each column.
+    pub(crate) columns: Vec<DecodedColumn>,
 }
 
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its stages.
-    pub stages: Vec<Stage>,
+    pub(crate) stages: Vec<Stage>,
     /// What follows each of its calls.
-    pub decodings: Vec<Decoding>,
+    pub(crate) decodings: Vec<Decoding>,
     /// The first slot of each field.
-    pub slots: Vec<u32>,
+    pub(crate) slots: Vec<u32>,
     /// How many slots there are.
-    pub slot_count: u32,
+    pub(crate) slot_count: u32,
     /// The bits of all its tables of constants.
-    pub tables: Vec<u64>,
+    pub(crate) tables: Vec<u64>,
 }
 
 /// A value's bits in a register: a text's offset and length, an integer, a float's bits, or 0 and
@@ -164,7 +85,7 @@ fn bits(constant: &Constant) -> u64 {
 impl Page {
     /// Encodes a page's programs. `fragments` are where the service's are.
     #[must_use]
-    pub fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
+    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
         let (slots, slot_count) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
@@ -202,14 +123,16 @@ impl Page {
                         FieldType::Scalar(_) => &[],
                     };
                     let columns = (first + 1..).zip(kinds);
-                    let columns = columns.map(|(slot, (_, kind))| (slot, *kind == Type::Text));
+                    let columns = columns.map(|(slot, (_, kind))| decoded(slot, *kind));
                     (Some(first), columns.collect())
                 }
                 CallResult::Row(fields) => {
                     let columns = fields.iter().map(|field| {
                         let field = usize::from(*field);
-                        let is_text = program.fields[field].kind == FieldType::Scalar(Type::Text);
-                        (slots[field], is_text)
+                        match &program.fields[field].kind {
+                            FieldType::Scalar(kind) => decoded(slots[field], *kind),
+                            FieldType::List(_) => unreachable!("a row's columns are scalars"),
+                        }
                     });
                     (None, columns.collect())
                 }
@@ -230,9 +153,22 @@ impl Page {
     }
 }
 
-fn constants(stage: &StageProgram) -> Vec<(u32, u64)> {
-    let pair = |(register, constant): &(Register, Constant)| (u32::from(*register), bits(constant));
-    stage.constants.iter().map(pair).collect()
+/// A column that answers are decoded to.
+fn decoded(slot: u32, kind: Type) -> DecodedColumn {
+    DecodedColumn {
+        slot,
+        is_text: u32::from(kind == Type::Text),
+    }
+}
+
+fn constants(stage: &StageProgram) -> Vec<StageConstant> {
+    let constants = stage.constants.iter();
+    let constants = constants.map(|(register, constant)| StageConstant {
+        reg: u32::from(*register),
+        unused: 0,
+        bits: bits(constant),
+    });
+    constants.collect()
 }
 
 /// A stage under construction.
@@ -456,24 +392,5 @@ impl Encoder<'_> {
         self.land(begin);
         self.block(&op.otherwise);
         self.land(turn);
-    }
-}
-
-/// A function's number in the kernel.
-fn text_function(function: TextFunction) -> u32 {
-    match function {
-        TextFunction::Upper => 0,
-        TextFunction::Lower => 1,
-        TextFunction::Title => 2,
-        TextFunction::Capitalize => 3,
-        TextFunction::Trim => 4,
-        TextFunction::First => 5,
-        TextFunction::Last => 6,
-        TextFunction::UrlEncode => 7,
-        TextFunction::Md5 => 8,
-        TextFunction::Escape(Escape::None) => 9,
-        TextFunction::Escape(Escape::Html) => 10,
-        TextFunction::Escape(Escape::Percent) => 11,
-        TextFunction::Escape(Escape::Header) => 12,
     }
 }

@@ -13,10 +13,13 @@
 
 #![allow(unsafe_code)]
 
-use crate::abi::SessionKey;
+use crate::abi::sessions::{
+    CreateArgs, DestroyArgs, InitArgs, LookupArgs, REGIONS, SessionArray, Slot, SweepArgs,
+    WINDOW_SLOTS,
+};
+use crate::abi::{LaneResult, SessionKey};
 use crate::gpu::{
-    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, SharedGpu, Stream,
-    launch,
+    DeviceBuffer, GpuError, Grid, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice, Stream,
 };
 use rhythm_engine::session::{Millis, SessionId};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,115 +52,20 @@ impl SessionKey {
     }
 }
 
-/// Slots of a window: what a warp looks at at once.
-const WINDOW_SLOTS: u32 = 2048;
-
-/// Parts of the array that count their free slots.
-const REGIONS: usize = 32;
-
-/// Where in the array's memory what is: the regions' counts and the cursor on lines of their own,
-/// the free bits, the slots.
-const CURSOR: usize = 8 * REGIONS;
-const FREE_BITS: usize = 512;
-
 /// More slots than this are refused: it is half of what 32 bits can number, and 64 GiB.
 const CAPACITY_MAX: u32 = 1 << 31;
 
 /// Slots that a login searches for expired sessions when none is free.
 const SEARCH: u32 = 64;
 
-/// The kernels' struct; see `kernels/sessions.cu`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Array {
-    slots: Address,
-    free_bits: Address,
-    free_counts: Address,
-    cursor: Address,
-    capacity: u32,
-    region_windows: u32,
-    idle_ticks: u32,
-    padding: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct InitArguments {
-    array: Array,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct LookupArguments {
-    array: Array,
-    keys: Address,
-    present: Address,
-    users: Address,
-    lanes: u32,
-    now: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CreateArguments {
-    array: Array,
-    results: Address,
-    randoms: Address,
-    created: Address,
-    lanes: u32,
-    now: u32,
-    search: u32,
-    padding: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DestroyArguments {
-    array: Array,
-    results: Address,
-    keys: Address,
-    lanes: u32,
-    padding: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct SweepArguments {
-    array: Array,
-    first: u32,
-    budget: u32,
-    now: u32,
-    padding: u32,
-}
-
-// SAFETY: as `InitArgs` in kernels/sessions.cu, field by field.
-unsafe impl Arguments for InitArguments {
-    const KERNEL: Kernel = Kernel::SessionsInit;
-}
-// SAFETY: as `LookupArgs`.
-unsafe impl Arguments for LookupArguments {
-    const KERNEL: Kernel = Kernel::SessionsLookup;
-}
-// SAFETY: as `CreateArgs`.
-unsafe impl Arguments for CreateArguments {
-    const KERNEL: Kernel = Kernel::SessionsCreate;
-}
-// SAFETY: as `DestroyArgs`.
-unsafe impl Arguments for DestroyArguments {
-    const KERNEL: Kernel = Kernel::SessionsDestroy;
-}
-// SAFETY: as `SweepArgs`.
-unsafe impl Arguments for SweepArguments {
-    const KERNEL: Kernel = Kernel::SessionsSweep;
-}
-
 /// The sessions of a server, in the device's memory, all of it allocated at the start.
 #[derive(Debug)]
 pub struct DeviceSessions {
     gpu: SharedGpu,
-    /// Of the array; never read, but it must live.
-    _memory: DeviceBuffer,
-    array: Array,
+    memory: DeviceBuffer,
+    array: SessionArray,
+    /// Of each region, in the array's memory.
+    free_counts: Place<u64>,
     tick_shift: u32,
     search: u32,
     /// Where the next sweep begins.
@@ -178,18 +86,22 @@ impl DeviceSessions {
         idle_timeout: Millis,
     ) -> Result<DeviceSessions, GpuError> {
         let windows = capacity.div_ceil(WINDOW_SLOTS);
-        let slots = FREE_BITS + windows as usize * (WINDOW_SLOTS as usize / 8);
-        let bytes = slots + capacity as usize * 32;
+        // The regions' counts and the cursor are on lines of their own.
+        let mut places = Places::default();
+        let free_counts = places.take::<u64>(REGIONS);
+        let cursor = places.take::<u64>(1);
+        let free_bits = places.take::<u64>(windows as usize * (WINDOW_SLOTS / u64::BITS) as usize);
+        let slots = places.take::<Slot>(capacity as usize);
         if capacity > CAPACITY_MAX {
-            return Err(GpuError::OutOfMemory(bytes));
+            return Err(GpuError::OutOfMemory(slots.range().end));
         }
-        let memory = DeviceBuffer::new(gpu, bytes)?;
+        let memory = DeviceBuffer::new(gpu, slots.range().end)?;
         let tick_shift = (idle_timeout / 64).max(1).ilog2();
-        let array = Array {
-            slots: memory.address().plus(slots),
-            free_bits: memory.address().plus(FREE_BITS),
-            free_counts: memory.address(),
-            cursor: memory.address().plus(CURSOR),
+        let array = SessionArray {
+            slots: memory.slice(slots).address(),
+            free_bits: memory.slice(free_bits).address(),
+            free_counts: memory.slice(free_counts).address(),
+            cursor: memory.slice(cursor).address(),
             capacity,
             region_windows: windows.div_ceil(REGIONS as u32).max(1),
             // At most 128, or 127 where a tick is a millisecond.
@@ -198,24 +110,21 @@ impl DeviceSessions {
         };
         let stream = gpu.stream()?;
         let threads = (capacity as usize).max(windows as usize * 32).max(REGIONS);
-        // SAFETY: the array is so large and nobody knows it yet.
+        // SAFETY: the array is all of its own memory, which nobody else knows yet, and the stream
+        // is waited for.
         unsafe {
-            launch(
-                &**gpu,
-                stream,
-                Grid::over(threads, 256),
-                &InitArguments { array },
-            )?;
-        }
+            Queue::new(&**gpu, stream).launch(Grid::over(threads, 256), &InitArgs { array })?
+        };
         gpu.synchronize(stream)?;
         Ok(DeviceSessions {
             gpu: gpu.clone(),
-            _memory: memory,
+            memory,
             array,
+            free_counts,
             tick_shift,
             search: SEARCH,
             swept: AtomicU32::new(0),
-            counts: Mutex::new((stream, PinnedBuffer::new(gpu, 8 * REGIONS)?)),
+            counts: Mutex::new((stream, PinnedBuffer::new(gpu, size_of::<u64>() * REGIONS)?)),
         })
     }
 
@@ -232,117 +141,97 @@ impl DeviceSessions {
         self.array.capacity as usize
     }
 
-    /// Looks up the sessions of a cohort: for each of `lanes` [`SessionKey`]s at `keys` an `i64` at
-    /// `present`, 1 if there is a session of that id which has not expired, and one at `users`,
-    /// whose it is; else 0 and 0. It counts as a use.
+    /// Looks up the sessions of a cohort, whose `keys` these are: of each lane `present` becomes 1
+    /// if there is a session of that id which has not expired, and `users` whose it is; else 0 and
+    /// 0. It counts as a use.
     ///
     /// # Errors
     /// The device failed.
     ///
-    /// # Safety
-    /// The arrays are so long, alive and left alone by others until the stream has done it; the
-    /// sessions are alive until then, too.
-    pub unsafe fn lookup(
-        &self,
-        stream: Stream,
-        keys: Address,
-        lanes: u32,
+    /// # Panics
+    /// There are not as many of each.
+    pub fn lookup<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        keys: Slice<'m, SessionKey>,
         now: Millis,
-        present: Address,
-        users: Address,
+        present: Slice<'m, i64>,
+        users: Slice<'m, i64>,
     ) -> Result<(), GpuError> {
-        let arguments = LookupArguments {
+        let lanes = keys.len();
+        assert_eq!([present.len(), users.len()], [lanes; 2]);
+        let arguments = LookupArgs {
             array: self.array,
-            keys,
-            present,
-            users,
-            lanes,
+            keys: keys.address(),
+            present: present.address(),
+            users: users.address(),
+            lanes: lanes as u32,
             now: self.tick(now),
         };
-        // SAFETY: the array's addresses are ours, the others the caller's.
-        unsafe {
-            launch(
-                &*self.gpu,
-                stream,
-                Grid::over(lanes as usize, 256),
-                &arguments,
-            )
-        }
+        // SAFETY: the array is borrowed for 'm as the others are, which have an item for each lane.
+        unsafe { queue.launch(Grid::over(lanes, 256), &arguments) }
     }
 
-    /// Creates a session for each of `lanes` [`LaneResult`](crate::abi::LaneResult)s at `results`
-    /// that has finished and asks for one, of its `user`. `randoms` has 128 bits for each lane (low
-    /// half first) that nobody can predict: knowing them is all it takes to use the session.
-    /// `created` gets a [`SessionKey`] for each lane, absent where none was created; a lane that
-    /// finds the array full fails with
+    /// Creates a session for each of the `results` that has finished and asks for one, of its
+    /// `user`. `randoms` has 128 bits for each lane (low half first) that nobody can predict:
+    /// knowing them is all it takes to use the session. `created` gets the key of each lane, absent
+    /// where none was created; a lane that finds the array full fails with
     /// [`LaneError::SessionsFull`](rhythm_engine::cohort::LaneError::SessionsFull).
     ///
     /// # Errors
     /// The device failed.
     ///
-    /// # Safety
-    /// As [`DeviceSessions::lookup`].
-    pub unsafe fn create(
-        &self,
-        stream: Stream,
-        results: Address,
-        lanes: u32,
+    /// # Panics
+    /// There are not as many of each.
+    pub fn create<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        results: Slice<'m, LaneResult>,
         now: Millis,
-        randoms: Address,
-        created: Address,
+        randoms: Slice<'m, [u64; 2]>,
+        created: Slice<'m, SessionKey>,
     ) -> Result<(), GpuError> {
-        let arguments = CreateArguments {
+        let lanes = results.len();
+        assert_eq!([randoms.len(), created.len()], [lanes; 2]);
+        let arguments = CreateArgs {
             array: self.array,
-            results,
-            randoms,
-            created,
-            lanes,
+            results: results.address(),
+            randoms: randoms.address(),
+            created: created.address(),
+            lanes: lanes as u32,
             now: self.tick(now),
             search: self.search,
             padding: 0,
         };
-        // SAFETY: the array's addresses are ours, the others the caller's.
-        unsafe {
-            launch(
-                &*self.gpu,
-                stream,
-                Grid::over(lanes as usize, 128),
-                &arguments,
-            )
-        }
+        // SAFETY: as of `lookup`.
+        unsafe { queue.launch(Grid::over(lanes, 128), &arguments) }
     }
 
-    /// Ends the sessions of `keys`, expired or not, for those of `lanes` results that have finished
+    /// Ends the sessions of `keys`, expired or not, for those of the `results` that have finished
     /// and ask for it.
     ///
     /// # Errors
     /// The device failed.
     ///
-    /// # Safety
-    /// As [`DeviceSessions::lookup`].
-    pub unsafe fn destroy(
-        &self,
-        stream: Stream,
-        results: Address,
-        lanes: u32,
-        keys: Address,
+    /// # Panics
+    /// There are not as many of each.
+    pub fn destroy<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        results: Slice<'m, LaneResult>,
+        keys: Slice<'m, SessionKey>,
     ) -> Result<(), GpuError> {
-        let arguments = DestroyArguments {
+        let lanes = results.len();
+        assert_eq!(keys.len(), lanes);
+        let arguments = DestroyArgs {
             array: self.array,
-            results,
-            keys,
-            lanes,
+            results: results.address(),
+            keys: keys.address(),
+            lanes: lanes as u32,
             padding: 0,
         };
-        // SAFETY: the array's addresses are ours, the others the caller's.
-        unsafe {
-            launch(
-                &*self.gpu,
-                stream,
-                Grid::over(lanes as usize, 256),
-                &arguments,
-            )
-        }
+        // SAFETY: as of `lookup`.
+        unsafe { queue.launch(Grid::over(lanes, 256), &arguments) }
     }
 
     /// Examines the next `budget` slots, each at most once, and frees those whose sessions have
@@ -350,10 +239,12 @@ impl DeviceSessions {
     ///
     /// # Errors
     /// The device failed.
-    ///
-    /// # Safety
-    /// The sessions are alive until the stream has done it.
-    pub unsafe fn sweep(&self, stream: Stream, now: Millis, budget: u32) -> Result<(), GpuError> {
+    pub fn sweep<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        now: Millis,
+        budget: u32,
+    ) -> Result<(), GpuError> {
         let capacity = self.array.capacity;
         let budget = budget.min(capacity);
         let advance = |first: u32| {
@@ -371,22 +262,15 @@ impl DeviceSessions {
         {
             Ok(first) | Err(first) => first,
         };
-        let arguments = SweepArguments {
+        let arguments = SweepArgs {
             array: self.array,
             first,
             budget,
             now: self.tick(now),
             padding: 0,
         };
-        // SAFETY: the array's addresses are ours.
-        unsafe {
-            launch(
-                &*self.gpu,
-                stream,
-                Grid::over(budget as usize, 256),
-                &arguments,
-            )
-        }
+        // SAFETY: the array is borrowed for 'm.
+        unsafe { queue.launch(Grid::over(budget as usize, 256), &arguments) }
     }
 
     /// Sessions that exist, expired ones that nobody has noticed included; a few more or less than
@@ -397,17 +281,16 @@ impl DeviceSessions {
     pub fn live(&self) -> Result<usize, GpuError> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (stream, buffer) = &*counts;
-        let bytes = 8 * REGIONS;
-        // SAFETY: both are so large, and this stream alone uses the buffer, which the lock keeps to
-        // one call at a time. Counts are words that only atomics change.
-        unsafe {
-            self.gpu
-                .copy(*stream, buffer.address(), self.array.free_counts, bytes)?;
-        }
+        let place = Place::<u64>::new(0, REGIONS);
+        // SAFETY: this stream alone uses the buffer, which the lock keeps to one call at a time,
+        // and is waited for. Counts are words that only atomics change.
+        let queue = unsafe { Queue::new(&*self.gpu, *stream) };
+        queue.copy(buffer.slice(place), self.memory.slice(self.free_counts))?;
         self.gpu.synchronize(*stream)?;
         // SAFETY: the stream has done it.
-        let (words, _) = unsafe { buffer.bytes() }[..bytes].as_chunks::<8>();
-        let free = words.iter().map(|word| i64::from_ne_bytes(*word).max(0));
+        let bytes = unsafe { buffer.bytes() };
+        let counts = (0..REGIONS).map(|region| place.read(bytes, region).cast_signed());
+        let free = counts.map(|count| count.max(0));
         let free = usize::try_from(free.sum::<i64>()).unwrap_or(0);
         Ok(self.capacity().saturating_sub(free))
     }
@@ -418,26 +301,9 @@ impl DeviceSessions {
     }
 }
 
-const _: () = assert!(size_of::<Array>() == 48 && size_of::<CreateArguments>() == 88);
-
-#[cfg(all(test, feature = "emulation"))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::emulated::Emulated;
-
-    fn same_size<A: Arguments>() {
-        let size = Emulated::arguments_size(A::KERNEL);
-        assert_eq!(size, Some(size_of::<A>()), "{:?}", A::KERNEL);
-    }
-
-    #[test]
-    fn the_kernels_take_the_same_structs() {
-        same_size::<InitArguments>();
-        same_size::<LookupArguments>();
-        same_size::<CreateArguments>();
-        same_size::<DestroyArguments>();
-        same_size::<SweepArguments>();
-    }
 
     #[test]
     fn an_id_is_a_key() {

@@ -7,8 +7,8 @@ use rhythm_besim::{Bank, Cents};
 use rhythm_engine::cohort::View;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LaneResult, NO_TEXT};
 use rhythm_engine_cuda::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
-use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+use rhythm_engine_cuda::gpu::{Queue, SharedGpu};
 use typed::Typed;
 
 const ORDERS: [LaneOrder; 3] = [
@@ -68,19 +68,18 @@ fn answers(
     let views = Typed::new(gpu, &vec![View::default(); requests.items().len()]);
     let results = Typed::new(gpu, &results);
     let cohort = BesimCohort {
-        lanes: lanes.len() as u32,
-        results: results.address(),
-        request_stride: request_stride as u32,
-        requests: requests.address(),
-        answers: views.address(),
-        arena: arena.address(),
+        results: results.slice(),
+        requests: requests.slice(),
+        answers: views.slice(),
+        arena: arena.slice(),
         answer_base: answer_base as u32,
         answer_stride,
     };
     let tables = BesimTables::new(gpu, bank).unwrap();
     let stream = gpu.stream().unwrap();
-    // SAFETY: the arrays are of these lengths, and alive.
-    unsafe { tables.launch(gpu, stream, &cohort).unwrap() };
+    // SAFETY: the arrays are alive until the stream has been waited for.
+    let queue = unsafe { Queue::new(&**gpu, stream) };
+    tables.launch(&queue, &cohort).unwrap();
     gpu.synchronize(stream).unwrap();
     assert_eq!(arena.items()[..answer_base], before);
     let take = |slot: usize| {

@@ -4,9 +4,10 @@
 use std::process::Command;
 use std::sync::mpsc::channel;
 
+use rhythm_engine_cuda::bandwidth;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder, Options, run};
 use rhythm_engine_cuda::gpu::{
-    Address, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, SharedGpu, bandwidth,
+    Address, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu, Stream,
 };
 
 const ORDERS: [LaneOrder; 4] = [
@@ -336,16 +337,25 @@ fn the_sanitizers_see_memory_that_is_not_the_kernels() {
     }
 }
 
+/// The stream, to be given work.
+fn queue(gpu: &SharedGpu, stream: Stream) -> Queue<'_> {
+    // SAFETY: the emulation has done what is put in when that returns; nothing has to stay.
+    unsafe { Queue::new(&**gpu, stream) }
+}
+
+/// Fills a buffer by a kernel.
+fn write(gpu: &SharedGpu, stream: Stream, to: &DeviceBuffer, value: u32) -> Result<u64, GpuError> {
+    bandwidth::write_bytes(&**gpu, &queue(gpu, stream), to.first(to.len()), value)
+}
+
 fn bytes_of(gpu: &SharedGpu, from: &DeviceBuffer) -> Vec<u8> {
     let stream = gpu.stream().unwrap();
     let to = PinnedBuffer::new(gpu, from.len()).unwrap();
-    // SAFETY: both are alive until the stream has done it.
-    unsafe {
-        gpu.copy(stream, to.address(), from.address(), from.len())
-            .unwrap();
-        gpu.synchronize(stream).unwrap();
-        to.bytes().to_vec()
-    }
+    let (all, copied) = (from.first(from.len()), to.first(from.len()));
+    queue(gpu, stream).copy(copied, all).unwrap();
+    gpu.synchronize(stream).unwrap();
+    // SAFETY: the stream has been waited for.
+    unsafe { to.bytes() }.to_vec()
 }
 
 #[test]
@@ -359,16 +369,15 @@ fn copies_fills_and_launches_go_through_the_trait() {
         let one = DeviceBuffer::new(&gpu, 100_000).unwrap();
         let other = DeviceBuffer::new(&gpu, 100_000).unwrap();
         assert!(gpu.elapsed_ms(from, to).is_err());
-        // SAFETY: both are alive until the stream has done it.
-        unsafe {
-            gpu.record(stream, from).unwrap();
-            let written = bandwidth::write_bytes(&*gpu, stream, &one, 0x0403_0201).unwrap();
-            assert_eq!(written, 100_000);
-            gpu.fill(stream, one.address().plus(16), 9, 3).unwrap();
-            let moved = bandwidth::copy_bytes(&*gpu, stream, &other, &one).unwrap();
-            assert_eq!(moved, 200_000);
-            gpu.record(stream, to).unwrap();
-        }
+        gpu.record(stream, from).unwrap();
+        let written = write(&gpu, stream, &one, 0x0403_0201).unwrap();
+        assert_eq!(written, 100_000);
+        let (source, target) = (one.first(100_000), other.first(100_000));
+        let queue = queue(&gpu, stream);
+        queue.fill(source.part(16..19), 9).unwrap();
+        let moved = bandwidth::copy_bytes(&*gpu, &queue, target, source).unwrap();
+        assert_eq!(moved, 200_000);
+        gpu.record(stream, to).unwrap();
         assert!(gpu.elapsed_ms(from, to).unwrap() >= 0.0);
         let mut expected = [1, 2, 3, 4].repeat(25_000);
         expected[16..19].fill(9);
@@ -403,14 +412,11 @@ fn a_failure_takes_the_device() {
     let stream = gpu.stream().unwrap();
     let buffer = DeviceBuffer::new(&gpu, 64).unwrap();
     let failed = Err(GpuError::Failed("launch 1 was to fail".to_owned()));
-    // SAFETY: the buffer is alive.
-    unsafe {
-        bandwidth::write_bytes(&*gpu, stream, &buffer, 1).unwrap();
-        assert_eq!(gpu.synchronize(stream), Ok(()));
-        // As on a GPU, the launch itself does not tell.
-        bandwidth::write_bytes(&*gpu, stream, &buffer, 2).unwrap();
-        assert_eq!(gpu.fill(stream, buffer.address(), 0, 64), failed);
-    }
+    write(&gpu, stream, &buffer, 1).unwrap();
+    assert_eq!(gpu.synchronize(stream), Ok(()));
+    // As on a GPU, the launch itself does not tell.
+    write(&gpu, stream, &buffer, 2).unwrap();
+    assert_eq!(queue(&gpu, stream).fill(buffer.first(64), 0), failed);
     assert_eq!(gpu.synchronize(stream), failed);
     assert_eq!(
         gpu.on_completion(stream, Box::new(|_| panic!("there is no call"))),
@@ -466,8 +472,7 @@ fn completions_can_be_deferred() {
         gpu.on_completion(stream, Box::new(call))
     };
     let failed = Err(GpuError::Failed("launch 1 was to fail".to_owned()));
-    // SAFETY: the buffer is alive.
-    let write = || unsafe { bandwidth::write_bytes(&*gpu, stream, &buffer, 1) };
+    let write = || write(&gpu, stream, &buffer, 1);
     write().unwrap();
     complete().unwrap();
     assert_eq!(receiver.recv().unwrap(), Ok(()));

@@ -92,7 +92,7 @@ impl Device {
 fn witness(users: usize) -> Witness {
     let service = banking();
     let settings = SiteSettings::of(&service);
-    let statics = Statics::new(&service.config.static_mount, Vec::new());
+    let statics = Statics::new(&service.config.statics.mount, Vec::new());
     let site = Arc::new(Site::new(service.clone(), statics, settings).expect("it can be served"));
     Witness::new(&site, users)
 }

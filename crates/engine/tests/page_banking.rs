@@ -4,6 +4,7 @@ use rhythm_engine::compile::compile;
 use rhythm_engine::source::Sources;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 /// Reads a service's folder.
 fn read(folder: &Path) -> Sources {
@@ -53,13 +54,13 @@ fn banking_compiles() {
     assert!(service.warnings.is_empty());
 
     let config = &service.config;
-    assert_eq!(config.name, "banking");
-    assert_eq!(config.static_mount, "/bank/static/");
-    assert_eq!(config.redirects["/"], "/bank/login.php");
+    assert_eq!(config.service.name, "banking");
+    assert_eq!(config.statics.mount, "/bank/static/");
+    assert_eq!(config.statics.index["/"], "/bank/login.php");
     assert_eq!(config.session.cookie, "rhythm_session");
-    assert_eq!(config.session.idle_timeout_ns, 30 * 60 * 1_000_000_000);
-    assert_eq!(config.cohort.delay_ns, 2_000_000);
-    assert_eq!(config.limits.head_bytes, 16_384);
+    assert_eq!(config.session.idle_timeout, Duration::from_secs(30 * 60));
+    assert_eq!(config.cohort.delay, Duration::from_millis(2));
+    assert_eq!(config.limits.head_bytes_max, 16_384);
     assert_eq!(service.backends[0].name, "besim");
     assert_eq!(service.backends[0].url, None, "embedded");
     assert_eq!(service.backends[0].users, 100_000);

@@ -251,12 +251,12 @@ impl Clients {
     }
 
     /// An answer in pieces that has room again.
-    pub fn next_roomy(&mut self) -> Option<AnswerSlot> {
+    pub(crate) fn next_roomy(&mut self) -> Option<AnswerSlot> {
         self.roomy.pop()
     }
 
     /// An answer that a host owes to a client that is gone.
-    pub fn next_gone(&mut self) -> Option<AnswerSlot> {
+    pub(crate) fn next_gone(&mut self) -> Option<AnswerSlot> {
         self.gone.pop()
     }
 

@@ -7,6 +7,7 @@ use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Why no more input is taken from a connection for now.
@@ -162,8 +163,12 @@ impl Connection {
 
     /// What an answer's form takes from a request that is taken now.
     #[inline]
-    pub(crate) fn shape(&self, head: &RequestHead, requests_max: u32) -> AnswerShape {
-        let last = requests_max != 0 && self.requests + 1 >= requests_max;
+    pub(crate) fn shape(
+        &self,
+        head: &RequestHead,
+        requests_max: Option<NonZeroU32>,
+    ) -> AnswerShape {
+        let last = requests_max.is_some_and(|most| self.requests + 1 >= most.get());
         AnswerShape {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),

@@ -82,7 +82,7 @@ pub enum Next {
     /// A whole request: to be [taken](Reading::taken), or to be stalled.
     Request,
     /// A request whose content is yet to come, in whole or part. It is collected, unless it is to
-    /// come [in pieces](Reading::in_pieces).
+    /// come in pieces, to a host.
     Head,
     /// The client waits to be asked for that content: [`Clients::send_continue`], or a refusal.
     Expects,
@@ -93,6 +93,17 @@ pub enum Next {
     Refuse(u16),
     /// Nothing for now.
     Nothing,
+}
+
+/// A whole request, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// The bytes that the head's offsets are of.
+    pub bytes: &'a [u8],
+    /// Its content.
+    pub content: &'a [u8],
 }
 
 /// A connection's input while it is being read.
@@ -146,6 +157,15 @@ impl<'a> Reading<'a> {
         &all[self.used..]
     }
 
+    /// The request at hand; without its content before that is complete.
+    pub fn request(&self) -> Incoming<'_> {
+        Incoming {
+            head: self.head(),
+            bytes: self.bytes(),
+            content: self.content(),
+        }
+    }
+
     /// The content of the whole request, or the piece of it, at hand.
     pub fn content(&self) -> &[u8] {
         let Some(body) = &self.input.body else {
@@ -189,7 +209,7 @@ impl<'a> Reading<'a> {
 
     /// The request whose head is at hand is done with, but for its content, which comes in pieces
     /// ([`Clients::expect_pieces`]).
-    pub fn in_pieces(&mut self, slot: AnswerSlot) {
+    pub(crate) fn in_pieces(&mut self, slot: AnswerSlot) {
         let Input { head, body, .. } = &mut *self.input;
         let Some(body) = body else {
             unreachable!("the head is complete");

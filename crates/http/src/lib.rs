@@ -42,6 +42,6 @@ pub use connection::Stall;
 pub use error_page::write_error;
 pub use host::{Answers, Content, Host, Request};
 pub use host_server::HostServer;
-pub use input::{Next, Reading};
-pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN};
+pub use input::{Incoming, Next, Reading};
+pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use stream::Flow;

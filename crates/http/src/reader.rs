@@ -49,20 +49,23 @@ impl Clients {
     /// The content of this request, whose head is at hand, is to come in pieces
     /// ([`Reading::in_pieces`]). To be called before the request may be answered: an answer that is
     /// finished before its content came ends the connection.
-    pub fn expect_pieces(&mut self, slot: AnswerSlot) {
+    pub(crate) fn expect_pieces(&mut self, slot: AnswerSlot) {
         if let Some(connection) = self.connections.get_mut(slot.connection) {
             connection.receiving = Some(slot.ordinal);
         }
     }
 
-    /// Takes no more input from a connection for now.
-    pub fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && connection.stall.is_none()
-        {
+    /// Takes no more input from a connection for now. Whether it was taken until now.
+    pub fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return false;
+        };
+        let first = connection.stall.is_none();
+        if first {
             connection.stall = Some(stall);
             port.pause(id);
         }
+        first
     }
 
     /// Finds what comes next in the input.

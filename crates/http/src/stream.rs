@@ -30,7 +30,7 @@ pub enum Flow {
 impl Clients {
     /// Takes note that a request that was taken is answered later, by a host: that is told when the
     /// client goes away ([`Clients::next_gone`]). Nothing happens if it is answered, or begun.
-    pub fn await_host(&mut self, slot: AnswerSlot) {
+    pub(crate) fn await_host(&mut self, slot: AnswerSlot) {
         if let Some(connection) = self.connections.get_mut(slot.connection)
             && connection.owes(slot.ordinal)
         {

@@ -214,7 +214,7 @@ impl Running {
             };
             let clients = ClientLimits {
                 unsent_max: UNSENT_MAX,
-                ..ClientLimits::default()
+                ..ClientLimits::within(Duration::from_secs(20))
             };
             let limits = RequestLimits {
                 body_max: 1000,
@@ -401,7 +401,8 @@ fn bodies_are_framed_as_the_client_can_read_them() {
     assert!(!head.contains("Transfer-Encoding") && !head.contains("Content-Length"));
     assert_eq!(body.len(), 5000);
     let head_only = server.talk(&format!(
-        "HEAD /counted/70 HTTP/1.1\r\nHost: x\r\n\r\nHEAD /stream/70 HTTP/1.1\r\nHost: x\r\n{LAST}\r\n"
+        "HEAD /counted/70 HTTP/1.1\r\nHost: x\r\n\r\n\
+         HEAD /stream/70 HTTP/1.1\r\nHost: x\r\n{LAST}\r\n"
     ));
     assert!(head_only.contains("Content-Length: 70\r\n"), "{head_only}");
     assert!(head_only.contains("Transfer-Encoding: chunked\r\n"));

@@ -1,8 +1,9 @@
 //! `rhythm besim`: the Banking workload's backend, over HTTP.
 
-use crate::{duration, logs};
+use crate::logs;
 use anyhow::{Context, Result};
 use rhythm_besim::serve::{ServeOptions, Server};
+use rhythm_engine::settings::{LogFormat, duration};
 use rhythm_net::signal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    logs::start(logs::Format::Text);
+    logs::start(LogFormat::Text);
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,

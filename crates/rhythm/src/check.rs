@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// Print what the pages were compiled to
+    /// Print what the pages were compiled to, or the settings
     #[arg(long, value_name = "WHAT")]
     print: Option<Print>,
 
@@ -40,6 +40,8 @@ pub(crate) struct Args {
 enum Print {
     /// The stage programs of all pages.
     Programs,
+    /// The settings in effect, as a service.toml that says them all, and where each comes from.
+    Settings,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -64,11 +66,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 println!("{}", service.listing(page));
             }
         }
+        Some(Print::Settings) => print!("{}", service.config.to_toml()),
         None => {
             let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
             println!(
                 "{}: {} pages with {calls} calls, {} fragments of {} bytes, {} static files",
-                service.config.name,
+                service.config.service.name,
                 service.pages.len(),
                 service.fragments.len(),
                 service.fragments.iter().map(|f| f.len()).sum::<usize>(),

@@ -51,10 +51,7 @@ pub(crate) fn run(
         "{pos} of {len} [{bar:30}] {msg}",
     )?);
     let mut comparison = Comparison {
-        limits: LaneLimits {
-            body_bytes: service.config.limits.response_bytes as usize,
-            ..LaneLimits::default()
-        },
+        limits: LaneLimits::of(&service.config.limits),
         opened: &opened,
         service: Arc::new(service),
         sizes,

@@ -92,7 +92,7 @@ impl Folder {
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
-        let statics = Statics::new(&service.config.static_mount, self.static_files);
+        let statics = Statics::new(&service.config.statics.mount, self.static_files);
         match Site::new(Arc::new(service), statics, settings) {
             Ok(site) => Ok(Arc::new(site)),
             Err(why) => bail!("{why}"),

@@ -1,9 +1,9 @@
 //! `rhythm load`: users walking through the bank, every page checked.
 
-use crate::duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::load::{self, LoadOptions, Page};
+use rhythm_engine::settings::duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

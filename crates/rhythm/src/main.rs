@@ -10,7 +10,7 @@ mod besim;
 mod check;
 mod conform;
 mod device;
-mod duration;
+mod flags;
 mod folder;
 mod load;
 mod logs;

@@ -1,10 +1,10 @@
 //! `rhythm serve`: serves a service's folder.
 
 use crate::device::{CudaArgs, Device};
+use crate::flags::Overrides;
 use crate::folder::Folder;
-use crate::{duration, logs};
+use crate::logs;
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
@@ -13,7 +13,6 @@ use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{Backend, BackendUrl, EmbeddedBesim, RemoteBesim, RemoteOptions};
-use rhythm_server::observe::access_log::LogFormat;
 use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -21,7 +20,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where `url` says that a backend is part of the server.
 const EMBEDDED: &str = "embedded";
@@ -36,72 +34,19 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// Where clients connect
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
-
-    /// Where health, metrics and the effective configuration are told (/healthz, /metrics, /config)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8079")]
-    admin: SocketAddr,
-
-    /// No admin listener
-    #[arg(long, conflicts_with = "admin")]
-    no_admin: bool,
-
-    /// Threads, each with its own event loop; by default one a core
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
-
-    /// Keep each worker on a core of its own
-    #[arg(long)]
-    pin: bool,
-
     /// Where pages are rendered
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: Device,
-
-    /// Most requests of a cohort
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    cohort_size: Option<u32>,
-
-    /// Longest time a request waits for others, such as 2ms
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    cohort_delay: Option<Duration>,
 
     /// Where a backend is: http://HOST:PORT/PATH, or "embedded"
     #[arg(long = "backend", value_name = "NAME=URL", value_parser = parse_backend)]
     backends: Vec<(String, String)>,
 
-    /// Write an access log to this file; "-" is standard output
-    #[arg(long, value_name = "FILE")]
-    access_log: Option<PathBuf>,
-
-    /// The access log's format
-    #[arg(long, value_name = "FORMAT", default_value = "common")]
-    access_log_format: AccessLogFormat,
-
-    /// Mark the session cookie Secure: behind a proxy that speaks TLS
-    #[arg(long)]
-    secure_cookie: bool,
-
-    /// The longest that a shutdown waits for what is under way
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    drain_timeout: Duration,
-
-    /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace)
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log_format: logs::Format,
+    #[command(flatten)]
+    overrides: Overrides,
 
     #[command(flatten)]
     cuda: CudaArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum AccessLogFormat {
-    /// The common log format.
-    Common,
-    /// A JSON object a line.
-    Json,
 }
 
 fn parse_backend(text: &str) -> Result<(String, String), String> {
@@ -115,39 +60,35 @@ fn parse_backend(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
-    logs::start(args.log_format);
+    let site = load(&args)?;
+    let config = &site.service().config;
+    logs::start(config.server.log_format);
+    warn(&site);
     if let Err(error) = Level::from_env() {
         tracing::warn!(%error, used = error.fallback().name(), "the SIMD level asked for cannot be used");
     }
-    let site = load(&args)?;
-    let mut options = ServerOptions::of(site.service(), args.listen);
-    options.admin = (!args.no_admin).then_some(args.admin);
-    options.workers = match args.workers {
-        Some(0) => bail!("--workers must be at least 1"),
-        Some(workers) => workers,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    options.pin = args.pin;
-    options.drain = args.drain_timeout;
-    options.log_format = match args.access_log_format {
-        AccessLogFormat::Common => LogFormat::Common,
-        AccessLogFormat::Json => LogFormat::Json,
-    };
-    let limits = LaneLimits {
-        body_bytes: site.service().config.limits.response_bytes as usize,
-        ..LaneLimits::default()
-    };
+    let options = ServerOptions::of(site.service());
+    let limits = LaneLimits::of(&config.limits);
     let device = args.device.open(&args.cuda, site.service())?;
     let makes = device.clone();
     let reload = args.clone();
     let parts = ServerParts {
         site: Arc::clone(&site),
-        loader: Box::new(move || load(&reload).map_err(|error| format!("{error:#}"))),
+        loader: Box::new(move || {
+            let site = load(&reload).map_err(|error| format!("{error:#}"))?;
+            warn(&site);
+            Ok(site)
+        }),
         executors: Arc::new(move |_, waker: Waker| {
             makes.executor(limits, Arc::new(move || waker.wake()))
         }),
         backends: Arc::new(|site, index| backend(&site.service().backends[index])),
-        log: args.access_log.as_deref().map(open_log).transpose()?,
+        log: config
+            .server
+            .access_log
+            .as_deref()
+            .map(open_log)
+            .transpose()?,
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
@@ -163,7 +104,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })
     .context("cannot watch for signals")?;
     tracing::info!(
-        service = site.service().config.name,
+        service = site.service().config.service.name,
         address = %server.local_addr(),
         admin = server.admin_addr().map(|address| address.to_string()),
         workers,
@@ -183,26 +124,23 @@ fn load(args: &Args) -> Result<Arc<Site>> {
     let folder = Folder::read(&args.folder)?;
     let mut service = folder.compile()?;
     override_config(&mut service, args)?;
-    for warning in &service.warnings {
-        tracing::warn!("{warning}");
-    }
     for config in &service.backends {
         // Wrong addresses are found now, not by the first request.
         resolve(config)?;
     }
-    let mut settings = SiteSettings::of(&service);
-    settings.cookie_secure = args.secure_cookie;
+    let settings = SiteSettings::of(&service);
     folder.into_site(service, settings)
 }
 
+/// Tells what in the service is probably not meant.
+fn warn(site: &Site) {
+    for warning in &site.service().warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
 fn override_config(service: &mut Service, args: &Args) -> Result<()> {
-    let cohort = &mut service.config.cohort;
-    if let Some(size) = args.cohort_size {
-        cohort.size = size;
-    }
-    if let Some(delay) = args.cohort_delay {
-        cohort.delay_ns = u64::try_from(delay.as_nanos()).context("--cohort-delay is too long")?;
-    }
+    args.overrides.apply(&mut service.config);
     for (name, url) in &args.backends {
         let names = || {
             service
@@ -253,7 +191,7 @@ fn backend(config: &BackendConfig) -> Box<dyn Backend> {
         Ok(Some((url, addresses))) => {
             let options = RemoteOptions {
                 connections_max: config.connections as usize,
-                timeout: Duration::from_nanos(config.timeout_ns),
+                timeout: config.timeout,
                 ..RemoteOptions::default()
             };
             Box::new(RemoteBesim::new(&url, addresses, options))

@@ -16,10 +16,11 @@ mod site;
 mod worker;
 
 pub use answer::response::Random;
+pub use flight::backends::BackendFactory;
 pub use host::statics::{StaticFile, Statics};
 pub use options::ServerOptions;
-pub use pipeline::{BackendFactory, Pipeline, PipelineOptions, PipelineParts};
-pub use rhythm_http::{ClientLimits, SEND_RATE_MIN};
+pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
+pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
     Control, ExecutorFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
 };

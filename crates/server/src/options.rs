@@ -1,11 +1,10 @@
 //! How to serve: what a server's owner decides.
 
-use crate::observe::access_log::LogFormat;
 use crate::pipeline::PipelineOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{CohortPolicy, ServiceConfig};
-use rhythm_http::ClientLimits;
+use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, Limits, ServiceConfig};
+use rhythm_http::{ClientLimits, UNSENT_MAX};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -31,14 +30,14 @@ pub struct ServerOptions {
     /// The longest that a shutdown waits for what is under way.
     pub drain: Duration,
     /// The access log's format.
-    pub log_format: LogFormat,
+    pub log_format: AccessLogFormat,
 }
 
 impl ServerOptions {
-    /// What a service's configuration says, listening at `listen` with one worker; no admin
-    /// listener.
-    pub fn of(service: &Service, listen: SocketAddr) -> ServerOptions {
+    /// What a service's settings say.
+    pub fn of(service: &Service) -> ServerOptions {
         let ServiceConfig {
+            server,
             session,
             cohort,
             limits,
@@ -50,33 +49,46 @@ impl ServerOptions {
                 CohortPolicy::Fixed => Policy::Fixed,
             },
             lanes_max: cohort.size as usize,
-            delay: Duration::from_nanos(cohort.delay_ns),
+            delay: cohort.delay,
         };
         ServerOptions {
-            listen,
-            admin: None,
-            workers: 1,
-            pin: false,
-            pipeline: PipelineOptions {
-                // Each page can form a cohort while others are under way.
-                contexts: (2 * service.pages.len()).max(CONTEXTS_MIN),
-                formation,
-                clients: ClientLimits {
-                    header_timeout: Duration::from_nanos(limits.header_timeout_ns),
-                    body_timeout: Duration::from_nanos(limits.body_timeout_ns),
-                    idle_timeout: Duration::from_nanos(limits.idle_timeout_ns),
-                    requests_max: limits.requests_per_connection,
-                    ..ClientLimits::default()
-                },
+            listen: server.listen,
+            admin: server.admin,
+            workers: match server.workers {
+                Some(workers) => workers.get() as usize,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
             },
-            connections_max: limits.max_connections as usize,
+            pin: server.pin,
+            pipeline: PipelineOptions {
+                contexts: match cohort.contexts {
+                    Some(contexts) => contexts.get() as usize,
+                    // Each page can form a cohort while others are under way.
+                    None => (2 * service.pages.len()).max(CONTEXTS_MIN),
+                },
+                formation,
+                clients: client_limits(limits),
+            },
+            connections_max: limits.connections_max as usize,
             sessions_max: session.capacity,
-            session_idle: Duration::from_nanos(session.idle_timeout_ns),
-            drain: Duration::from_secs(10),
-            log_format: LogFormat::Common,
+            session_idle: session.idle_timeout,
+            drain: server.drain_timeout,
+            log_format: server.access_log_format,
         }
     }
 }
 
 /// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
 const CONTEXTS_MIN: usize = 16;
+
+/// What a service's settings say of clients' connections.
+fn client_limits(limits: &Limits) -> ClientLimits {
+    ClientLimits {
+        header_timeout: limits.header_timeout,
+        body_timeout: limits.body_timeout,
+        idle_timeout: limits.idle_timeout,
+        send_timeout: limits.send_timeout,
+        requests_max: limits.requests_per_connection_max,
+        pipelined_max: limits.pipelined_max,
+        unsent_max: UNSENT_MAX,
+    }
+}

@@ -2,18 +2,20 @@
 //! section 3.2, figure 4).
 //!
 //! ```text
-//!  connections                                                             one file each
-//!      |  bytes
+//!  connections
+//!      |  bytes                                                            crate http
 //!      v
-//!   Reader     whole requests, limits, back-pressure                       reader.rs, connection.rs
+//!   Reader     whole requests, limits, back-pressure                       crate http
 //!      v
-//!   Parser     route, parameters, cookie -> a lane of a cohort             parser.rs, params.rs, routes.rs
-//!      v
-//!   Dispatch   cohort pool ----------------+--> host path: files, errors   dispatch.rs, statics.rs
-//!      v  full / timeout / idle / drain    |
-//!   Process    sessions, device, backend, device, ...                      process.rs, backend/
-//!      v                                   |
-//!   Response   heads, stitching, order     v                               response.rs
+//!   Dispatch   a page's cohort -------------+--> host path: files, errors  intake/dispatch.rs
+//!      v                                    |
+//!   Parser     parameters, cookie -> a lane |                              intake/parser.rs
+//!      v                                    |
+//!   Former     which is launched when       |                              flight/former.rs
+//!      v                                    |
+//!   Process    device, backend, device, ... |                              flight/
+//!      v                                    v
+//!   Responder  heads, stitching, order                                     answer/
 //!      |
 //!      v  bytes
 //!  connections
@@ -23,26 +25,34 @@
 //! I/O and reads no clock, so that a simulator can run it with virtual sockets and virtual time.
 //! One thread owns it; it shares with others of its kind only the session array and the site.
 //!
+//! Its parts know nothing of it and do not call each other: each takes what it works on and gives
+//! what came of it, which is handed on here.
+//!
 //! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes,
 //! input by the stalls of its connections, which reach back to the sockets.
 
-use crate::answer::response::Random;
-use crate::backend::{Ask, Backend};
-use crate::flight::process::{Asked, CohortKey, Run};
-use crate::flight::request::Requests;
-use crate::intake::params::ParamReader;
+use crate::answer::responder::Responder;
+use crate::answer::response::{Random, milliseconds};
+use crate::flight::backends::{Asked, BackendFactory, Backends};
+use crate::flight::cohorts::Cohorts;
+use crate::flight::device::Device;
+use crate::flight::former::{Former, Outlook};
+use crate::host::reply::{Host, Reply};
+use crate::intake::dispatch::{Way, dispatch, early_refusal};
+use crate::intake::params::BadParameter;
+use crate::intake::parser::Parser;
 use crate::observe::access_log::LogSink;
-use crate::observe::metrics::{BackendMetrics, PageMetrics, WorkerMetrics};
-use crate::site::routes::Captures;
-use crate::site::{BackendSettings, Site};
-use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason, Pool};
-use rhythm_engine::cohort::Cohort;
-use rhythm_engine::device::{Executor, Work};
+use crate::observe::metrics::WorkerMetrics;
+use crate::site::Site;
+use crate::site::epoch::Epoch;
+use crate::site::routes::PatternId;
+use rhythm_cohort::{ContextId, Formation, LaunchReason};
+use rhythm_engine::cohort::LaneError;
+use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::{ClientLimits, Clients};
+use rhythm_http::{ClientLimits, Clients, Incoming, Next, Reading, Stall};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
-use rhythm_protocol::http::date::DateCache;
-use std::collections::VecDeque;
+use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,9 +66,6 @@ pub struct PipelineOptions {
     /// Limits of clients' connections.
     pub clients: ClientLimits,
 }
-
-/// Makes a site's backend, by its index, for one pipeline.
-pub type BackendFactory = Box<dyn FnMut(&Site, usize) -> Box<dyn Backend>>;
 
 /// All that a pipeline depends on.
 pub struct PipelineParts {
@@ -80,65 +87,34 @@ pub struct PipelineParts {
     pub now: Time,
 }
 
-/// A site as one pipeline serves it, from one reload to the next.
-#[derive(Debug)]
-pub(crate) struct Epoch {
-    pub(crate) number: u32,
-    pub(crate) site: Arc<Site>,
-    /// Figures of its pages.
-    pub(crate) pages: Vec<Arc<PageMetrics>>,
-    /// For each backend of the service, its index among the pipeline's.
-    pub(crate) backends: Vec<usize>,
-}
-
-/// A backend, and who it is.
-pub(crate) struct BackendSlot {
-    settings: BackendSettings,
-    pub(crate) backend: Box<dyn Backend>,
-    pub(crate) metrics: Arc<BackendMetrics>,
-}
-
 /// The state machine. See the module's text.
 pub struct Pipeline {
     /// What is served now. Cohorts under way keep the epoch they began in.
-    pub(crate) epoch: Arc<Epoch>,
-    pub(crate) clients: Clients,
-    /// The time of the event at hand.
-    pub(crate) now: Time,
-    pub(crate) requests: Requests,
-    pub(crate) pool: Pool<CohortKey, Cohort>,
-    /// Beside each context of the pool.
-    pub(crate) runs: Vec<Run>,
-    pub(crate) executor: Box<dyn Executor>,
-    pub(crate) backends: Vec<BackendSlot>,
-    pub(crate) asked: Asked,
-    pub(crate) sessions: Arc<SessionArray>,
-    pub(crate) random: Random,
-    pub(crate) date: DateCache,
-    pub(crate) metrics: Arc<WorkerMetrics>,
-    pub(crate) log: Option<LogSink>,
-    formation: Formation,
-    make_backend: BackendFactory,
-    /// Connections that wait for a free context, longest first.
-    pub(crate) waiters: VecDeque<ConnectionId>,
-    /// A context was freed since they were last looked at.
-    pub(crate) freed: bool,
-    /// Cohorts that the device had no slot for.
-    pub(crate) ready: VecDeque<ContextId>,
+    epoch: Arc<Epoch>,
+    /// Bytes in and out, in order, of all connections.
+    clients: Clients,
+    /// Requests into lanes.
+    parser: Parser,
+    /// Lanes into cohorts.
+    former: Former,
+    /// The cohorts, wherever they are.
+    cohorts: Cohorts,
+    /// Stages of cohorts.
+    device: Device,
+    /// What stages ask.
+    backends: Backends,
+    /// Finished lanes into bytes.
+    responder: Responder,
+    metrics: Arc<WorkerMetrics>,
     /// When draining ends, whatever is left.
     drain_until: Option<Time>,
+    /// The time of the last event.
+    now: Time,
     /// When the gauges were last set, and whether anything has happened since.
     gauges_at: Time,
     gauges_stale: bool,
-    /// Lanes answered in this turn: their page, when they were launched, how many.
-    pub(crate) served: Vec<(Arc<PageMetrics>, Time, u64)>,
     // Memory kept from call to call.
-    pub(crate) captures: Captures,
-    pub(crate) params: ParamReader,
-    pub(crate) users: Vec<Option<i64>>,
-    pub(crate) batch: Vec<Ask>,
-    pub(crate) done: Vec<Work>,
-    pub(crate) complete: Vec<ContextId>,
+    complete: Vec<ContextId>,
     expired: Vec<ConnectionId>,
 }
 
@@ -148,91 +124,56 @@ const GAUGES_EVERY: Duration = Duration::from_millis(100);
 /// in time.
 const SWEEP_SLOTS: usize = 1024;
 
-/// The time as the cohort pool counts it.
-pub(crate) fn since_origin(now: Time) -> Duration {
-    now.since(Time::ZERO)
-}
+/// No context is free for a request: it is to be shown again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NoContext;
 
+// What the server, a benchmark or a simulator does with it.
 impl Pipeline {
     /// A pipeline without connections.
     pub fn new(parts: PipelineParts, options: PipelineOptions) -> Pipeline {
+        let PipelineParts {
+            site,
+            executor,
+            backends,
+            sessions,
+            random,
+            metrics,
+            log,
+            now,
+        } = parts;
         let contexts = options.contexts.max(1);
-        let mut pipeline = Pipeline {
-            epoch: Arc::new(Epoch {
-                number: 0,
-                site: parts.site.clone(),
-                pages: Vec::new(),
-                backends: Vec::new(),
-            }),
-            clients: Clients::new(options.clients, parts.now),
-            now: parts.now,
-            requests: Requests::default(),
-            pool: Pool::new(contexts, options.formation.lanes_max),
-            runs: (0..contexts).map(|_| Run::default()).collect(),
-            executor: parts.executor,
-            backends: Vec::new(),
-            asked: Asked::default(),
-            sessions: parts.sessions,
-            random: parts.random,
-            date: DateCache::new(0),
-            metrics: parts.metrics,
-            log: parts.log,
-            formation: options.formation,
-            make_backend: parts.backends,
-            waiters: VecDeque::new(),
-            freed: false,
-            ready: VecDeque::new(),
+        let mut backends = Backends::new(backends);
+        let epoch = epoch_of(1, site, &mut backends, &metrics);
+        Pipeline {
+            epoch,
+            clients: Clients::new(options.clients, now),
+            parser: Parser::default(),
+            former: Former::new(options.formation),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max),
+            device: Device::new(executor),
+            backends,
+            responder: Responder::new(sessions, random, metrics.clone(), log),
+            metrics,
             drain_until: None,
+            now,
             gauges_at: Time::ZERO,
             gauges_stale: true,
-            served: Vec::new(),
-            captures: Captures::default(),
-            params: ParamReader::default(),
-            users: Vec::new(),
-            batch: Vec::new(),
-            done: Vec::new(),
             complete: Vec::new(),
             expired: Vec::new(),
-        };
-        pipeline.reload(parts.site);
-        pipeline
+        }
     }
 
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
-        let backends = (0..site.settings().backends.len())
-            .map(|index| self.backend_slot(&site, index))
-            .collect();
-        let pages = site.service().pages.iter();
-        self.epoch = Arc::new(Epoch {
-            number: self.epoch.number.wrapping_add(1),
-            pages: pages.map(|page| self.metrics.page(&page.name)).collect(),
-            backends,
-            site,
-        });
-    }
-
-    /// The backend of these settings, an old one if there is one. Old ones are kept: their number
-    /// is that of the reloads that changed them.
-    fn backend_slot(&mut self, site: &Site, index: usize) -> usize {
-        let settings = &site.settings().backends[index];
-        let same = |slot: &BackendSlot| {
-            (&slot.settings.name, &slot.settings.identity) == (&settings.name, &settings.identity)
-        };
-        self.backends.iter().position(same).unwrap_or_else(|| {
-            self.backends.push(BackendSlot {
-                settings: settings.clone(),
-                backend: (self.make_backend)(site, index),
-                metrics: self.metrics.backend(&settings.name),
-            });
-            self.backends.len() - 1
-        })
+        let number = self.epoch.number.wrapping_add(1);
+        self.epoch = epoch_of(number, site, &mut self.backends, &self.metrics);
     }
 
     /// Takes no more clients, answers what is under way, and has [finished](Handler::finished)
     /// then, or after `limit`.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
-        self.now = now;
+        self.begin(port, now);
         port.stop_accepting();
         self.drain_until.get_or_insert(now + limit);
         self.clients.drain(port, now);
@@ -241,10 +182,7 @@ impl Pipeline {
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
     /// until then.
     pub fn turn_ended(&mut self, now: Time) {
-        for (metrics, launched, lanes) in self.served.drain(..) {
-            let took = now.since(launched).as_nanos() as u64;
-            metrics.service_time.record(took, lanes);
-        }
+        self.responder.turn_ended(now);
     }
 
     /// What must hold whenever no event is being handled, for tests and the simulator.
@@ -252,28 +190,19 @@ impl Pipeline {
     /// # Errors
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
-        self.pool.check()?;
+        self.cohorts.check()?;
         self.clients.check()?;
-        let [free, .., busy] = self.pool.counts();
-        if self.requests.len() > (self.pool.len() - free) * self.pool.lanes_max() {
-            return Err(format!(
-                "{} requests are more than the lanes",
-                self.requests.len()
-            ));
+        let [free, .., busy] = self.contexts();
+        let used = self.cohorts.pool.len() - free;
+        let requests = self.cohorts.requests();
+        if requests > used * self.cohorts.pool.lanes_max() {
+            return Err(format!("{requests} requests are more than the lanes"));
         }
-        if self.requests.len() > 0 && free == self.pool.len() {
-            return Err(format!(
-                "{} requests are in no context",
-                self.requests.len()
-            ));
+        let unanswered = self.backends.unanswered();
+        if unanswered > 0 && used == 0 {
+            return Err(format!("{unanswered} backend requests are of no context"));
         }
-        if self.asked.len() > 0 && free == self.pool.len() {
-            return Err(format!(
-                "{} backend requests are of no context",
-                self.asked.len()
-            ));
-        }
-        if self.executor.in_flight() > busy {
+        if self.device.in_flight() > busy {
             return Err("the device has cohorts of contexts that are not busy".to_owned());
         }
         Ok(())
@@ -281,36 +210,206 @@ impl Pipeline {
 
     /// How many contexts are free, partially full, full and busy.
     pub fn contexts(&self) -> [usize; 4] {
-        self.pool.counts()
+        self.cohorts.pool.counts()
     }
 
     /// How many requests are lanes of cohorts.
     pub fn requests_under_way(&self) -> usize {
-        self.requests.len()
+        self.cohorts.requests()
     }
 
     /// How many clients' connections are open.
     pub fn connections(&self) -> usize {
         self.clients.open()
     }
+}
 
+/// The epoch of a site.
+fn epoch_of(
+    number: u32,
+    site: Arc<Site>,
+    backends: &mut Backends,
+    metrics: &WorkerMetrics,
+) -> Arc<Epoch> {
+    let of_site = backends.of_site(&site, metrics);
+    Arc::new(Epoch::new(number, site, of_site, metrics))
+}
+
+// Intake: from bytes to lanes, or to the host path.
+impl Pipeline {
+    /// Takes all requests that a connection's input has.
+    fn read(&mut self, port: &mut dyn Port, mut reading: Reading<'_>, now: Time) {
+        let id = reading.connection();
+        loop {
+            let site = &*self.epoch.site;
+            match self
+                .clients
+                .next(port, &mut reading, &site.request_limits, now)
+            {
+                Next::Request => match self.take(port, id, reading.request(), now) {
+                    Ok(()) => reading.taken(),
+                    Err(NoContext) => {
+                        if self.clients.stall(port, id, Stall::Context) {
+                            self.former.wait(id);
+                            self.metrics.stalls.add(1);
+                        }
+                        break;
+                    }
+                },
+                // The content is asked for only where it would be of use.
+                Next::Expects => {
+                    let Incoming { head, bytes, .. } = reading.request();
+                    let found = self.parser.route(site, head, bytes);
+                    match early_refusal(site, found, head, bytes) {
+                        Some(status) => self.refuse(port, id, status, now),
+                        None => self.clients.send_continue(port, id, now),
+                    }
+                    break;
+                }
+                // Pages take their content whole.
+                Next::Head => {}
+                Next::Piece => unreachable!("no content is taken in pieces"),
+                Next::Refuse(status) => {
+                    self.refuse(port, id, status, now);
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        self.clients.read_done(port, reading, now);
+    }
+
+    /// Takes a request: to a cohort of its page, or on the host path.
+    fn take(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        request: Incoming<'_>,
+        now: Time,
+    ) -> Result<(), NoContext> {
+        let Incoming { head, bytes, .. } = request;
+        let site = &*self.epoch.site;
+        let found = self.parser.route(site, head, bytes);
+        let reply = match dispatch(site, found, head, bytes) {
+            Way::Lane(page, pattern) => match self.take_lane(id, page, pattern, request, now)? {
+                Ok(()) => return Ok(()),
+                Err(bad) => Reply::BadParameter(bad),
+            },
+            Way::Host(reply) => reply,
+        };
+        self.reply(port, id, request, reply, now);
+        Ok(())
+    }
+
+    /// Adds a request to the cohort of its page as a lane.
+    fn take_lane(
+        &mut self,
+        id: ConnectionId,
+        page: u32,
+        pattern: Option<PatternId>,
+        request: Incoming<'_>,
+        now: Time,
+    ) -> Result<Result<(), BadParameter>, NoContext> {
+        let Incoming {
+            head,
+            bytes,
+            content,
+        } = request;
+        let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let room = 2 * (bytes.len().min(usize::from(u16::MAX)) + content.len());
+        let context = cohorts.open(epoch, page, room, now).ok_or(NoContext)?;
+        let (cohort, flight) = cohorts.pair_mut(context);
+        let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
+        let session = match lane {
+            Ok(session) => session,
+            Err(bad) => {
+                cohorts.take_back_lane(context);
+                return Ok(Err(bad));
+            }
+        };
+        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
+            unreachable!("the connection whose bytes are being parsed");
+        };
+        flight.requests.push(slot, shape, now, session);
+        if self.responder.logs() {
+            flight.requests.keep_line(peer.ip(), head, bytes);
+        }
+        if epoch.page(page).has_files {
+            (flight.requests).keep_conditions(&Conditions::of(head, bytes));
+        }
+        epoch.metrics(page).requests.add(1);
+        cohorts.filled(context);
+        Ok(Ok(()))
+    }
+
+    /// Answers a request on the host path.
+    fn reply(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        request: Incoming<'_>,
+        reply: Reply,
+        now: Time,
+    ) {
+        let Some((slot, shape, peer)) = self.clients.accept(id, request.head) else {
+            return;
+        };
+        let mut host = Host {
+            clients: &mut self.clients,
+            site: &self.epoch.site,
+            date: &self.responder.date,
+            slot,
+            shape,
+            now,
+        };
+        let Incoming { head, bytes, .. } = request;
+        let answered = host.reply(port, head, bytes, reply);
+        (self.responder).host_answered(peer.ip(), Some((head, bytes)), answered);
+    }
+
+    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
+    /// connection.
+    fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
+        let Some((slot, shape, peer)) = self.clients.accept_last(port, id) else {
+            return;
+        };
+        let mut host = Host {
+            clients: &mut self.clients,
+            site: &self.epoch.site,
+            date: &self.responder.date,
+            slot,
+            shape,
+            now,
+        };
+        let answered = host.error(port, status, "", |_| {});
+        self.responder.host_answered(peer.ip(), None, answered);
+    }
+}
+
+// Flight: from cohorts that form to answers.
+impl Pipeline {
     /// Does what can be done without more input: what devices and backends have finished, and
     /// connections whose stall is over.
-    fn work(&mut self, port: &mut dyn Port) {
+    fn work(&mut self, port: &mut dyn Port, now: Time) {
         loop {
-            let mut any = self.collect(port);
-            any |= self.collect_answers(port);
-            for _ in 0..self.ready.len() {
-                if let Some(id) = self.ready.pop_front() {
-                    self.submit(port, id);
+            let mut any = false;
+            self.device.poll();
+            while let Some(id) = self.device.next_done(&mut self.cohorts) {
+                self.stage_done(port, id, now);
+                any = true;
+            }
+            any |= self.collect_answers(port, now);
+            for _ in 0..self.device.ready() {
+                if let Some(id) = self.device.next_ready() {
+                    self.run_stage(port, id, now);
                 }
             }
             while let Some(id) = self.clients.next_unstalled() {
-                self.proceed(port, id, false);
+                self.proceed(port, id, false, now);
                 any = true;
             }
-            if std::mem::take(&mut self.freed) {
-                any |= self.admit(port);
+            if self.cohorts.take_freed() {
+                any |= self.admit(port, now);
             }
             if !any {
                 break;
@@ -319,99 +418,165 @@ impl Pipeline {
     }
 
     /// Lets waiting connections try again, in their order, until one still finds no context.
-    fn admit(&mut self, port: &mut dyn Port) -> bool {
+    fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
-        for _ in 0..self.waiters.len() {
-            let Some(id) = self.waiters.pop_front() else {
+        for _ in 0..self.former.waiting() {
+            let Some(id) = self.former.next_waiter() else {
                 break;
             };
-            let before = self.waiters.len();
-            self.proceed(port, id, true);
+            let before = self.former.waiting();
+            self.proceed(port, id, true, now);
             any = true;
-            if self.waiters.len() > before {
-                self.waiters.rotate_right(1);
+            if self.former.waiting() > before {
+                self.former.first_again();
                 break;
             }
         }
         any
     }
 
+    /// A connection's stall is over: takes up its input again.
+    fn proceed(&mut self, port: &mut dyn Port, id: ConnectionId, waited: bool, now: Time) {
+        if let Some(reading) = self.clients.proceed(id, waited) {
+            self.read(port, reading, now);
+        }
+    }
+
     /// Launches the cohorts that are to be launched now.
-    fn launch_due(&mut self, port: &mut dyn Port) {
+    fn launch_due(&mut self, port: &mut dyn Port, now: Time) {
         loop {
-            self.work(port);
-            let Some((id, reason)) = self.next_launch() else {
-                break;
+            self.work(port, now);
+            if self.device.ready() > 0 {
+                // It has no slot: until it has one, what is forming may as well grow.
+                return;
+            }
+            let outlook = Outlook {
+                epoch: self.epoch.number,
+                draining: self.clients.is_draining(),
+                idle: self.device.in_flight() == 0,
             };
-            self.launch(port, id, reason);
+            match self.former.next_launch(&self.cohorts, outlook, now) {
+                Some((id, reason)) => self.launch(port, id, reason, now),
+                None => return,
+            }
         }
     }
 
-    /// A cohort to be launched, full ones first, then the oldest.
-    fn next_launch(&self) -> Option<(ContextId, LaunchReason)> {
-        if !self.ready.is_empty() {
-            // The device has no slot: until it has one, what is forming may as well grow.
-            return None;
-        }
-        let now = self.now;
-        let idle = self.executor.in_flight() == 0;
-        // Cohorts of stragglers go on when they have their answers.
-        let new = |id: &ContextId| self.pool.key(*id).stage == 0;
-        if let Some(id) = self.pool.full().find(new) {
-            return Some((id, LaunchReason::Full));
-        }
-        self.pool.forming().filter(new).find_map(|id| {
-            let reason = self.formation.decide(Circumstances {
-                lanes: self.pool.cohort(id).len(),
-                waited: since_origin(now).saturating_sub(self.pool.since(id)),
-                idle,
-                draining: self.clients.is_draining()
-                    || self.pool.key(id).epoch != self.epoch.number,
-            });
-            reason.map(|reason| (id, reason))
-        })
+    /// Launches a cohort that was forming: looks up its sessions and runs its first stage.
+    fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason, now: Time) {
+        self.cohorts.pool.launch(id);
+        let page = self.cohorts.pool.key(id).page;
+        let (cohort, flight) = self.cohorts.pair_mut(id);
+        flight.launched = now;
+        let metrics = flight.epoch().metrics(page);
+        metrics.launches[reason as usize].add(1);
+        metrics.cohort_size.record(cohort.len() as u64, 1);
+        (self.responder).look_up_sessions(cohort, flight, page, now);
+        self.run_stage(port, id, now);
     }
 
-    fn set_gauges(&mut self) {
-        let now = self.now;
+    /// Gives a cohort to the device for its next stage.
+    fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if self.device.submit(&mut self.cohorts, id).is_err() {
+            self.fail(port, id, now);
+        }
+    }
+
+    /// A stage is done: answers the lanes that have their answer, and asks the backend for the
+    /// others.
+    fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if !self.answer(port, id, now) {
+            return;
+        }
+        match self.backends.ask(port, &mut self.cohorts, id, now) {
+            Asked::Answered => self.run_stage(port, id, now),
+            Asked::Waiting => {}
+            // The last stage finishes all lanes; one that is left is the executor's mistake.
+            Asked::NoCall => self.fail(port, id, now),
+        }
+    }
+
+    /// Takes what the backends have answered. Whether there was anything.
+    fn collect_answers(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut complete = std::mem::take(&mut self.complete);
+        let any = (self.backends).collect(&mut self.cohorts, &mut complete, now);
+        for id in complete.drain(..) {
+            self.go_on(port, id, now);
+        }
+        self.complete = complete;
+        any
+    }
+
+    /// Gives up backend requests past their deadline, and lets cohorts go on without their
+    /// stragglers.
+    fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
+        for id in 0..self.cohorts.pool.len() as ContextId {
+            let idle = self.device.in_flight() == 0;
+            if self.cohorts.waits(id)
+                && (self.backends).look_after(&mut self.cohorts, id, idle, now)
+            {
+                self.go_on(port, id, now);
+            }
+        }
+    }
+
+    /// A cohort waits for no more answers: its next stage.
+    fn go_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        // Stragglers of several cohorts form one that may still be taking more.
+        self.cohorts.launch(id);
+        self.backends.wait_over(&mut self.cohorts, id);
+        if self.answer(port, id, now) {
+            self.run_stage(port, id, now);
+        }
+    }
+
+    /// Answers the lanes of a cohort that are finished or failed, and frees its context if none is
+    /// left. Whether any is.
+    fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
+        let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
+        let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        if !left {
+            cohorts.free(id);
+        }
+        left
+    }
+
+    /// Fails the lanes of a cohort that are left.
+    fn fail(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        self.cohorts.fail_all(id, LaneError::DeviceFailed);
+        let left = self.answer(port, id, now);
+        assert!(!left, "a lane that has failed is answered");
+    }
+
+    fn set_gauges(&mut self, now: Time) {
         if now < self.gauges_at + GAUGES_EVERY {
             return;
         }
         self.gauges_at = now;
         self.gauges_stale = false;
         self.metrics.connections.set(self.clients.open() as u64);
-        for (gauge, count) in self.metrics.contexts.iter().zip(self.pool.counts()) {
+        let pool = &self.cohorts.pool;
+        for (gauge, count) in self.metrics.contexts.iter().zip(pool.counts()) {
             gauge.set(count as u64);
         }
-        for (index, page) in self.epoch.pages.iter().enumerate() {
-            let queued = self
-                .pool
-                .forming()
-                .filter(|&id| self.pool.key(id).page as usize == index);
-            page.queued
-                .set(queued.map(|id| self.pool.cohort(id).len() as u64).sum());
+        for (page, metrics) in (0..).zip(&self.epoch.pages) {
+            let forming = pool.forming().filter(|&id| pool.key(id).page == page);
+            let lanes = forming.map(|id| pool.cohort(id).len() as u64);
+            metrics.queued.set(lanes.sum());
         }
-        for slot in &self.backends {
-            let counts = slot.backend.counts();
-            slot.metrics.retries.set(counts.retries);
-            slot.metrics
-                .circuit_open
-                .set(u64::from(counts.circuit_open));
-        }
-        self.sessions
-            .sweep(crate::answer::response::milliseconds(now), SWEEP_SLOTS);
-        if let Some(log) = &mut self.log {
-            log.flush();
-        }
+        self.backends.set_gauges();
+        self.responder
+            .sessions
+            .sweep(milliseconds(now), SWEEP_SLOTS);
+        self.responder.flush_log();
     }
 
-    /// The backend that a connection belongs to.
-    fn backend_of(&mut self, id: ConnectionId) -> Option<&mut Box<dyn Backend>> {
-        let slot = self
-            .backends
-            .iter_mut()
-            .find(|slot| slot.backend.owns(id))?;
-        Some(&mut slot.backend)
+    /// The start of every event: what time it is.
+    fn begin(&mut self, port: &mut dyn Port, now: Time) {
+        // Of a turn whose end nobody told of.
+        self.responder.turn_ended(now);
+        self.now = now;
+        self.responder.date.update(port.wall_clock().unix_seconds);
     }
 }
 
@@ -426,9 +591,11 @@ impl Handler for Pipeline {
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges_stale = true;
-        if self.clients.has(id) {
-            self.read(port, id, bytes);
-        } else if let Some(backend) = self.backend_of(id) {
+        if let Some(reading) = self.clients.read(id, bytes) {
+            self.read(port, reading, now);
+        } else if self.clients.has(id) {
+            // It takes no more requests: what it sends is of no interest.
+        } else if let Some(backend) = self.backends.owner(id) {
             backend.received(port, id, bytes, now);
         } else {
             // Nobody's: of a pipeline before this one, that panicked.
@@ -444,7 +611,7 @@ impl Handler for Pipeline {
                 Ended::PeerFinished => self.clients.peer_finished(port, id, now),
                 Ended::Failed(_) => self.clients.remove(id),
             }
-        } else if let Some(backend) = self.backend_of(id) {
+        } else if let Some(backend) = self.backends.owner(id) {
             backend.ended(port, id, how, now);
         } else {
             port.abort(id);
@@ -455,14 +622,14 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if self.clients.has(id) {
             self.clients.writable(port, id, now);
-        } else if let Some(backend) = self.backend_of(id) {
+        } else if let Some(backend) = self.backends.owner(id) {
             backend.writable(port, id, now);
         }
     }
 
     fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if let Some(backend) = self.backend_of(id) {
+        if let Some(backend) = self.backends.owner(id) {
             backend.connected(port, id, now);
         }
     }
@@ -478,16 +645,12 @@ impl Handler for Pipeline {
         let mut expired = std::mem::take(&mut self.expired);
         self.clients.expire(port, now, &mut expired);
         for id in expired.drain(..) {
-            self.refuse(port, id, 408);
+            self.refuse(port, id, 408, now);
         }
         self.expired = expired;
-        for slot in &mut self.backends {
-            if slot.backend.wake_at().is_some_and(|at| at <= now) {
-                slot.backend.tick(port, now);
-            }
-        }
-        self.work(port);
-        self.check_waiting(port);
+        self.backends.tick(port, now);
+        self.work(port, now);
+        self.check_waiting(port, now);
         if self.drain_until.is_some_and(|until| until <= now) {
             self.clients.abort_all(port);
         }
@@ -496,32 +659,29 @@ impl Handler for Pipeline {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
         loop {
-            self.launch_due(port);
+            self.launch_due(port, now);
             self.clients.flush(port, now);
             if !self.clients.has_news() {
                 break;
             }
         }
-        self.set_gauges();
+        self.set_gauges(now);
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let forming = (self.pool.forming())
-            .filter(|&id| self.pool.key(id).stage == 0 && self.ready.is_empty())
-            .map(|id| Time::ZERO + self.pool.since(id) + self.formation.delay)
-            .min();
-        let backends = self
-            .backends
-            .iter()
-            .filter_map(|slot| slot.backend.wake_at())
-            .min();
+        let forming = match self.device.ready() {
+            0 => self.former.wake_at(&self.cohorts),
+            _ => None,
+        };
+        let waiting = self.cohorts.waiting().map(|wait| wait.until()).min();
+        let gauges = self.gauges_stale.then_some(self.gauges_at + GAUGES_EVERY);
         [
             self.clients.wake_at(),
             forming,
-            backends,
-            self.waiting_until(),
+            waiting,
+            self.backends.wake_at(),
             self.drain_until,
-            (self.gauges_stale).then_some(self.gauges_at + GAUGES_EVERY),
+            gauges,
         ]
         .into_iter()
         .flatten()
@@ -531,18 +691,8 @@ impl Handler for Pipeline {
     fn finished(&self) -> bool {
         self.drain_until.is_some_and(|until| {
             // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.requests.len() == 0 || until <= self.now;
+            let over = self.cohorts.requests() == 0 || until <= self.now;
             over && self.clients.open() == 0
         })
-    }
-}
-
-impl Pipeline {
-    /// The start of every event: what time it is.
-    fn begin(&mut self, port: &mut dyn Port, now: Time) {
-        // Of a turn whose end nobody told of.
-        self.turn_ended(now);
-        self.now = now;
-        self.date.update(port.wall_clock().unix_seconds);
     }
 }

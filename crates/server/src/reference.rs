@@ -1,25 +1,22 @@
 //! The host's parser for one request at a time: what the parser of a device is compared with.
 
 use crate::host::statics::Statics;
-use crate::intake::params::{ParamReader, Sources};
-use crate::intake::parser::form_fits;
-use crate::site::routes::{Captures, Found, Target};
+use crate::intake::parser::{Parser, form_fits};
+use crate::site::routes::{Found, Target};
 use crate::site::{Site, SiteSettings};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::Service;
-use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
-use rhythm_protocol::http::head::{Known, Progress};
+use rhythm_http::Incoming;
+use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::{Framing, Method, RequestHead, parse_head};
-use rhythm_protocol::http::uri;
 use std::sync::Arc;
 
 /// The parser of the pipeline, without connections.
 #[derive(Debug)]
 pub struct ReferenceParser {
     site: Site,
-    params: ParamReader,
-    captures: Captures,
+    parser: Parser,
     head: RequestHead,
 }
 
@@ -43,8 +40,7 @@ impl ReferenceParser {
         let settings = SiteSettings::of(&service);
         Ok(ReferenceParser {
             site: Site::new(service, statics, settings)?,
-            params: ParamReader::default(),
-            captures: Captures::default(),
+            parser: Parser::default(),
             head: RequestHead::new(),
         })
     }
@@ -52,12 +48,7 @@ impl ReferenceParser {
     /// Parses one whole request and nothing after it. `None` unless a page answers it, in the form
     /// that nearly all answers have: HTTP/1.1, with a body, the connection kept.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<ReferenceRequest> {
-        let ReferenceParser {
-            site,
-            params,
-            captures,
-            head,
-        } = self;
+        let ReferenceParser { site, parser, head } = self;
         head.clear();
         let progress = parse_head(head, bytes, &site.request_limits.head).ok()?;
         let Progress::Complete { head_len } = progress else {
@@ -75,7 +66,7 @@ impl ReferenceParser {
         if length != content.len() as u64 || content.len() > site.settings.body_max {
             return None;
         }
-        let found = site.routes.find(head.method(), head.path(bytes), captures);
+        let found = parser.route(site, head, bytes);
         let Found::Target(Target::Page(page), pattern) = found else {
             return None;
         };
@@ -86,21 +77,12 @@ impl ReferenceParser {
         }
         let mut cohort = Cohort::default();
         cohort.reset(program);
-        let lane = cohort.push_lane(0);
-        let sources = Sources {
+        let request = Incoming {
             head,
             bytes,
-            form: if info.has_form { content } else { &[] },
-            path_names: site.routes.names(pattern),
-            captures,
+            content,
         };
-        (params.read(program, &sources, info.has_others, &mut cohort, lane)).ok()?;
-        let session = match program.session {
-            SessionUse::None => None,
-            _ => (head.known(Known::Cookie))
-                .and_then(|cookies| uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes()))
-                .and_then(SessionId::parse),
-        };
+        let session = (parser.lane(site, page as u32, pattern, request, &mut cohort)).ok()?;
         Some(ReferenceRequest {
             page,
             cohort,

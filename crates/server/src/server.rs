@@ -13,6 +13,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
+use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
@@ -119,7 +120,11 @@ impl Control {
         let site = loader().inspect_err(|error| {
             tracing::error!(error, "the service cannot be reloaded; the old one is kept");
         })?;
-        self.shared.current.serve(site.clone());
+        let kept = self.shared.current.reload(site.clone());
+        if !kept.is_empty() {
+            let settings = kept.join(", ");
+            tracing::warn!(settings, "these settings keep their values until a restart");
+        }
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Reload(site.clone()));
         }
@@ -141,6 +146,11 @@ impl Control {
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
         self.shared.current.is_draining()
+    }
+
+    /// The settings in effect: the site's, but those that a reload does not change.
+    pub fn config(&self) -> ServiceConfig {
+        self.shared.current.config()
     }
 
     /// What is served now.

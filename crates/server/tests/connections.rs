@@ -5,8 +5,9 @@ mod common;
 use common::*;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_server::observe::access_log::LogFormat;
+use rhythm_engine::settings::AccessLogFormat;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
 fn connections_end_as_agreed() {
-    let server = start(|options| options.pipeline.clients.requests_max = 3);
+    let server = start(|options| options.pipeline.clients.requests_max = NonZeroU32::new(3));
     let mut old = client(&server);
     old.send("GET /hello HTTP/1.0\r\n\r\n");
     let response = old.response(false);
@@ -278,7 +279,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     }
 
     let service = service_of(PAGES, SERVICE);
-    let options = rhythm_server::ServerOptions::of(&service, ([127, 0, 0, 1], 0).into());
+    let options = options_of(&service);
     let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
     parts.executors = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
@@ -320,8 +321,7 @@ fn a_reload_under_load_loses_no_request() {
             Ok(loaded[turn % 2].clone())
         }
     });
-    let options =
-        rhythm_server::ServerOptions::of(versions[0].service(), ([127, 0, 0, 1], 0).into());
+    let options = options_of(versions[0].service());
     let server = rhythm_server::Server::start(options, parts(versions[0].clone(), loader))
         .expect("it starts");
     let address = server.local_addr();
@@ -381,8 +381,8 @@ impl Write for Shared {
 fn answers_are_logged() {
     let written = Shared::default();
     let service = service_of(PAGES, SERVICE);
-    let mut options = rhythm_server::ServerOptions::of(&service, ([127, 0, 0, 1], 0).into());
-    options.log_format = LogFormat::Common;
+    let mut options = options_of(&service);
+    options.log_format = AccessLogFormat::Common;
     let site = site_of(service);
     let mut parts = parts(site, Box::new(|| Err("no".into())));
     parts.log = Some(Box::new(written.clone()));

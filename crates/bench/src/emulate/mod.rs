@@ -148,7 +148,7 @@ impl Stage {
             now: Time::ZERO,
         };
         let mut pipeline_options: PipelineOptions =
-            rhythm_server::ServerOptions::of(service, any_address()).pipeline;
+            rhythm_server::ServerOptions::of(service).pipeline;
         pipeline_options.formation.lanes_max = options.cohort_size;
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
         Stage {

@@ -71,7 +71,9 @@ struct Values {
     u32 unused;
 };
 
-DEVICE u64 range_value(TextRange range) { return range.start | static_cast<u64>(range.length) << 32; }
+DEVICE u64 range_value(TextRange range) {
+    return range.start | static_cast<u64>(range.length) << 32;
+}
 
 KERNEL(values, Values, 128) {
     u32 thread = global_thread();
@@ -98,9 +100,13 @@ KERNEL(values, Values, 128) {
             to.text(second, second_length);
             to.text(third, third_length);
             break;
-        case COMPARE: answer.value = static_cast<u64>(compare_texts(text, length, second, second_length) + 1); break;
+        case COMPARE:
+            answer.value = static_cast<u64>(compare_texts(text, length, second, second_length) + 1);
+            break;
         case CONTAINS: answer.value = text_contains(text, length, second, second_length); break;
-        case STARTS_WITH: answer.value = text_starts_with(text, length, second, second_length); break;
+        case STARTS_WITH:
+            answer.value = text_starts_with(text, length, second, second_length);
+            break;
         case ENDS_WITH: answer.value = text_ends_with(text, length, second, second_length); break;
         case CHARACTERS: answer.value = text_characters(text, length); break;
         case IS_UTF8: answer.value = is_utf8(text, length); break;
@@ -112,7 +118,9 @@ KERNEL(values, Values, 128) {
         case ESCAPE_HEADER: escape_header(to, text, length); break;
         case URL_ENCODE: url_encode(to, text, length); break;
         case REPLACE: replace(to, text, length, second, second_length, third, third_length); break;
-        case REPLACED_LENGTH: answer.value = replaced_length(text, length, second, second_length, third_length); break;
+        case REPLACED_LENGTH:
+            answer.value = replaced_length(text, length, second, second_length, third_length);
+            break;
         case UPPER: upper(to, args.case_tables, text, length); break;
         case LOWER: lower(to, args.case_tables, text, length); break;
         case TITLE: title(to, args.case_tables, text, length); break;

@@ -2,7 +2,7 @@
 //! own.
 //!
 //! ```text
-//!   submit: a free slot takes the work, packs its columns, launches  ─┐ (Busy when there is none)
+//!   submit: a free slot takes the work, packs its columns, launches  ─┐ (Busy if there is none)
 //!   ... the device calls back, `wake` wakes the event loop ...        │
 //!   poll: lanes that are done are unpacked into the cohort;          ─┘
 //!         lanes whose share of the memory was too small are launched again with more;
@@ -14,17 +14,18 @@
 //! A device that fails takes nothing along: a cohort's columns stay on the host until its stage is
 //! done, so the host executor runs what was in flight, and everything after it.
 
-pub(crate) mod job;
+mod job;
 mod slot;
 mod unpack;
-pub(crate) mod upload;
 
 use crate::besim::BesimTables;
-use crate::case::CaseTables;
-use crate::cohort::is_embedded;
+use crate::case;
+use crate::cohort::room::Room;
 use crate::gpu::{GpuError, SharedGpu, Stream};
 use crate::layout::Layout;
-use job::{Job, Room};
+use crate::service::DeviceService;
+use crate::upload::upload;
+use job::Job;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::Host;
@@ -34,7 +35,6 @@ use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use upload::DeviceService;
 
 /// What an executor is to do.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl CudaExecutor {
         let shared = Shared {
             layout: options.layout,
             launch_bytes: options.launch_bytes,
-            case_tables: upload::upload(&gpu, upload_stream, &CaseTables::bytes())?,
+            case_tables: upload(&gpu, upload_stream, case::tables())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
         };
         let slots = (0..options.in_flight.max(1))
@@ -240,9 +240,8 @@ impl CudaExecutor {
 
     /// Launches what a job has pending in a slot; what cannot be launched is the host's.
     fn launch(&mut self, slot: usize, mut job: Job) {
-        let service = job.service.clone();
         let slot = &mut self.slots[slot];
-        match slot.launch(&mut job, &service, &self.shared, &self.wake) {
+        match slot.launch(&mut job, &self.shared, &self.wake) {
             Ok(()) => {
                 self.statistics.launches += 1;
                 self.statistics.lanes += job.launched as u64;
@@ -302,6 +301,12 @@ impl CudaExecutor {
             self.launch(index, job);
         }
     }
+}
+
+/// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
+fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
+    let config = service.backends.get(backend);
+    config.is_some_and(|config| config.url.is_none() && config.users == bank.users())
 }
 
 /// The lanes that take part in the next stage, in rising order.

@@ -2,8 +2,9 @@
 
 use super::job::Job;
 use super::slot::Delivered;
-use crate::abi::{LaneResult, NO_TEXT, Outcome};
-use crate::launch::PAD;
+use crate::abi::layout::PAD;
+use crate::abi::stage::DecodedColumn;
+use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::layout::Layout;
 use crate::program::Decoding;
 use rhythm_besim::Bank;
@@ -92,7 +93,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
 
 /// Whether what concerns the launch as a whole had room; if not, the job's room has grown.
 fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool {
-    let counters = delivered.counters();
+    let [item_rows, tile_rows] = delivered.rows_needed();
     let launched_with = job.room;
     let mut enough = true;
     let mut fit = |room: &mut u32, needed: u32| {
@@ -101,8 +102,8 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
             enough = false;
         }
     };
-    fit(&mut job.room.items, counters.item_rows);
-    fit(&mut job.room.rows, counters.tile_rows);
+    fit(&mut job.room.items, item_rows);
+    fit(&mut job.room.rows, tile_rows);
     if let Err([bodies, texts]) = delivered.fits(layout) {
         job.room.body = job.room.body.max(bodies);
         job.room.texts = job.room.texts.max(texts);
@@ -218,8 +219,8 @@ fn take_body(
         body_length: result.body_length,
         status: result.status,
         session: match result.session {
-            1 => SessionChange::Create(result.user),
-            2 => SessionChange::Destroy,
+            SESSION_CREATE => SessionChange::Create(result.user),
+            SESSION_DESTROY => SessionChange::Destroy,
             _ => SessionChange::None,
         },
         file: None,
@@ -242,9 +243,9 @@ fn take_decoded(
     cohort.fields[usize::from(call.status)].set_int(lane, status);
     match &call.result {
         CallResult::Row(fields) => {
-            for (field, &(slot, is_text)) in fields.iter().zip(&decoding.columns) {
+            for (field, &DecodedColumn { slot, is_text }) in fields.iter().zip(&decoding.columns) {
                 let field = &mut cohort.fields[usize::from(*field)];
-                if is_text {
+                if is_text == 1 {
                     field.set_text(lane, delivered.view(slot, lane));
                 } else {
                     field.set_int(lane, delivered.int(slot, lane));
@@ -261,7 +262,9 @@ fn take_decoded(
                 length: span.length,
             };
             let items = span.start as usize..(span.start + span.length) as usize;
-            for (column, &(slot, _)) in list.columns.iter_mut().zip(&decoding.columns) {
+            for (column, &DecodedColumn { slot, .. }) in
+                list.columns.iter_mut().zip(&decoding.columns)
+            {
                 match column {
                     Column::Text(views) => {
                         views.extend(items.clone().map(|item| delivered.view(slot, item)))

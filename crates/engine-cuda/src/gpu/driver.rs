@@ -14,14 +14,15 @@ mod nvrtc;
 
 pub use context::DeviceDescription;
 
-use super::{Address, Completion, Gpu, GpuError, Grid, Kernel, Mark, Stream};
+use super::interface::{Address, Completion, Gpu, GpuError, Grid, Mark, Stream};
+use super::kernel::Kernel;
 use context::Context;
 use cudarc::driver::sys::{
     CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUevent, CUstream, CUstream_flags,
 };
 use library::{Code, Cuda, OUT_OF_MEMORY, is_end_of_process};
 use modules::Modules;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -120,11 +121,6 @@ fn released(cuda: &Cuda, code: Code, doing: &str) {
             "the GPU did not take something back"
         );
     }
-}
-
-/// A CUDA version, 1000 times its major and 10 times its minor, as people write it.
-fn version_text(version: c_int) -> String {
-    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 /// A call to be made by the driver's own thread.

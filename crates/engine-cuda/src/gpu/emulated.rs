@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::{Address, Completion, Gpu, GpuError, Grid, Kernel, Mark, SharedGpu, Stream};
+use super::interface::{Address, Completion, Gpu, GpuError, Grid, Mark, SharedGpu, Stream};
+use super::kernel::Kernel;
 
 unsafe extern "C" {
     fn rhythm_emulation_arguments_size(name: *const c_char) -> c_long;

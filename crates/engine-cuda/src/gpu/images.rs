@@ -39,7 +39,7 @@ pub fn sources() -> &'static [(&'static str, &'static str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::{Kernel, MODULES};
+    use crate::gpu::kernel::{Kernel, MODULES};
     use sha2::{Digest, Sha256};
     use std::collections::{BTreeMap, BTreeSet};
     use std::path::Path;

@@ -1,6 +1,7 @@
 //! Buffers that give their memory back.
 
-use super::{Address, GpuError, SharedGpu};
+use super::interface::{Address, GpuError, SharedGpu};
+use super::place::{Place, Slice};
 
 /// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again,
 /// but under the emulation's sanitizers just as many, so that they see its end.
@@ -12,111 +13,91 @@ fn grown(bytes: usize) -> usize {
     }
 }
 
-/// Memory of the device.
+/// Where a buffer's memory is.
+pub trait Home: Sized {
+    /// No memory.
+    const NOWHERE: Self;
+
+    /// So many bytes, more than none, and where the device finds them.
+    ///
+    /// # Errors
+    /// There is no room.
+    fn allocate(gpu: &SharedGpu, bytes: usize) -> Result<(Self, Address), GpuError>;
+
+    /// Gives back what `allocate` gave.
+    ///
+    /// # Safety
+    /// It is not used any more, by the host or by work in any stream.
+    unsafe fn free(&self, gpu: &SharedGpu, address: Address);
+}
+
+/// In the device.
 #[derive(Debug)]
-pub struct DeviceBuffer {
+pub struct Device;
+
+impl Home for Device {
+    const NOWHERE: Self = Device;
+
+    fn allocate(gpu: &SharedGpu, bytes: usize) -> Result<(Self, Address), GpuError> {
+        Ok((Device, gpu.allocate(bytes)?))
+    }
+
+    unsafe fn free(&self, gpu: &SharedGpu, address: Address) {
+        // SAFETY: the caller's promise.
+        unsafe { gpu.free(address) };
+    }
+}
+
+/// In the host, page-locked, at this place.
+#[derive(Debug)]
+pub struct Pinned(*mut u8);
+
+// SAFETY: it is the place of memory that its buffer owns; it says nothing of threads.
+unsafe impl Send for Pinned {}
+
+impl Home for Pinned {
+    const NOWHERE: Self = Pinned(std::ptr::dangling_mut());
+
+    fn allocate(gpu: &SharedGpu, bytes: usize) -> Result<(Self, Address), GpuError> {
+        let (pointer, address) = gpu.allocate_pinned(bytes)?;
+        Ok((Pinned(pointer), address))
+    }
+
+    unsafe fn free(&self, gpu: &SharedGpu, _address: Address) {
+        // SAFETY: the caller's promise.
+        unsafe { gpu.free_pinned(self.0) };
+    }
+}
+
+/// Memory that the device can use.
+#[derive(Debug)]
+pub struct Buffer<H: Home> {
     gpu: SharedGpu,
+    home: H,
     address: Address,
     bytes: usize,
 }
 
-impl DeviceBuffer {
-    /// So many bytes, contents undefined, a whole number of 16; none cost nothing.
+/// Memory of the device; contents undefined when new.
+pub type DeviceBuffer = Buffer<Device>;
+
+/// Page-locked memory of the host that the device can read and write, too; zeroed when new.
+pub type PinnedBuffer = Buffer<Pinned>;
+
+impl<H: Home> Buffer<H> {
+    /// So many bytes, a whole number of 16; none cost nothing.
     ///
     /// # Errors
     /// There is no room.
-    pub fn new(gpu: &SharedGpu, bytes: usize) -> Result<DeviceBuffer, GpuError> {
+    pub fn new(gpu: &SharedGpu, bytes: usize) -> Result<Self, GpuError> {
         let bytes = bytes.next_multiple_of(16);
-        let address = match bytes {
-            0 => Address(0),
-            _ => gpu.allocate(bytes)?,
+        let (home, address) = match bytes {
+            0 => (H::NOWHERE, Address::NULL),
+            _ => H::allocate(gpu, bytes)?,
         };
-        Ok(DeviceBuffer {
+        Ok(Buffer {
             gpu: gpu.clone(),
-            address,
-            bytes,
-        })
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        self.address
-    }
-
-    /// How much it is.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether there is nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Makes it at least so large; contents are lost where it grows. It must not be in use by the
-    /// device.
-    ///
-    /// # Errors
-    /// There is no room; the buffer is empty then.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
-        if bytes > self.bytes {
-            return self.grow_to(grown(bytes));
-        }
-        Ok(())
-    }
-
-    /// The same, but no larger than said: for buffers that are many and large, and rarely grow.
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::grow`].
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), GpuError> {
-        if bytes > self.bytes {
-            // The old one goes first: both may not fit.
-            *self = DeviceBuffer::new(&self.gpu, 0)?;
-            *self = DeviceBuffer::new(&self.gpu, bytes)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for DeviceBuffer {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: whoever put work into a stream keeps the buffer until that is done.
-            unsafe { self.gpu.free(self.address) };
-        }
-    }
-}
-
-/// Page-locked memory of the host that the device can read and write, too.
-#[derive(Debug)]
-pub struct PinnedBuffer {
-    gpu: SharedGpu,
-    pointer: *mut u8,
-    address: Address,
-    bytes: usize,
-}
-
-// SAFETY: it is owned memory; the pointer says nothing of threads.
-unsafe impl Send for PinnedBuffer {}
-
-impl PinnedBuffer {
-    /// So many bytes, zeroed, a whole number of 16.
-    ///
-    /// # Errors
-    /// There is no room.
-    pub fn new(gpu: &SharedGpu, bytes: usize) -> Result<PinnedBuffer, GpuError> {
-        let bytes = bytes.next_multiple_of(16);
-        let (pointer, address) = match bytes {
-            0 => (std::ptr::dangling_mut(), Address(0)),
-            _ => gpu.allocate_pinned(bytes)?,
-        };
-        Ok(PinnedBuffer {
-            gpu: gpu.clone(),
-            pointer,
+            home,
             address,
             bytes,
         })
@@ -140,6 +121,24 @@ impl PinnedBuffer {
         self.bytes == 0
     }
 
+    /// The items at a place of it.
+    ///
+    /// # Panics
+    /// The place is not within the buffer.
+    #[must_use]
+    pub fn slice<T>(&self, place: Place<T>) -> Slice<'_, T> {
+        Slice::of(self.address, self.bytes, place)
+    }
+
+    /// Its first bytes.
+    ///
+    /// # Panics
+    /// There are not so many.
+    #[must_use]
+    pub fn first(&self, bytes: usize) -> Slice<'_, u8> {
+        self.slice(Place::new(0, bytes))
+    }
+
     /// Makes it at least so large; contents are lost where it grows. It must not be in use by the
     /// device.
     ///
@@ -147,12 +146,26 @@ impl PinnedBuffer {
     /// There is no room; the buffer is empty then.
     pub fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
         if bytes > self.bytes {
-            *self = PinnedBuffer::new(&self.gpu, 0)?;
-            *self = PinnedBuffer::new(&self.gpu, grown(bytes))?;
+            return self.grow_to(grown(bytes));
         }
         Ok(())
     }
 
+    /// The same, but no larger than said: for buffers that are many and large, and rarely grow.
+    ///
+    /// # Errors
+    /// As [`Buffer::grow`].
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), GpuError> {
+        if bytes > self.bytes {
+            // The old one goes first: both may not fit.
+            *self = Buffer::new(&self.gpu, 0)?;
+            *self = Buffer::new(&self.gpu, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl PinnedBuffer {
     /// The bytes.
     ///
     /// # Safety
@@ -160,7 +173,7 @@ impl PinnedBuffer {
     #[must_use]
     pub unsafe fn bytes(&self) -> &[u8] {
         // SAFETY: it is ours, zeroed when it was made, and nobody writes, as the caller promises.
-        unsafe { std::slice::from_raw_parts(self.pointer, self.bytes) }
+        unsafe { std::slice::from_raw_parts(self.home.0, self.bytes) }
     }
 
     /// The bytes, to be written.
@@ -170,15 +183,15 @@ impl PinnedBuffer {
     #[must_use]
     pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: it is ours, zeroed when it was made, and nobody uses it, as the caller promises.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.home.0, self.bytes) }
     }
 }
 
-impl Drop for PinnedBuffer {
+impl<H: Home> Drop for Buffer<H> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // SAFETY: whoever put work into a stream keeps the buffer until that is done.
-            unsafe { self.gpu.free_pinned(self.pointer) };
+            unsafe { self.home.free(&self.gpu, self.address) };
         }
     }
 }

@@ -5,19 +5,16 @@
 //! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
 //! with a list of more than 9999 items, and those beyond the first 12000.
 
-#![allow(unsafe_code)]
-
-use super::arguments::{
-    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGE_FORM, PAGE_OTHERS, PAGE_SESSION, PageEntry,
-    ParamEntry, RouteEntry, SegmentEntry, Table, TableArguments, TableText,
+use crate::abi::parse::{
+    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PageEntry, PageFlag, ParamEntry, ParamKind, ParamPlace,
+    ParserTables as TableArguments, RouteEntry, SegmentEntry, TableText,
 };
 use crate::abi::{NO_TEXT, column_slots};
-use crate::gpu::{Address, DeviceBuffer, GpuError, PinnedBuffer, SharedGpu, Stream};
-use rhythm_engine::program::Service;
+use crate::gpu::{DeviceBuffer, GpuError, SharedGpu, Stream};
+use crate::upload::{Bundle, upload};
 use rhythm_engine::program::{
-    Carrier, FieldId, PageProgram, ParamType, Route, Segment, SessionUse,
+    Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service, SessionUse,
 };
-use rhythm_protocol::http::request::HeadLimits;
 
 /// Most pages: so many counts fit a block's shared memory.
 const PAGES_MAX: usize = 12_000;
@@ -83,44 +80,25 @@ impl ParserTables {
         service: &Service,
     ) -> Result<ParserTables, GpuError> {
         let encoded = Encoder::service(service);
-        let sections = [
-            encoded.routes.bytes(),
-            encoded.segments.bytes(),
-            encoded.pages.bytes(),
-            encoded.params.bytes(),
-            encoded.options.bytes(),
-            &encoded.texts,
-        ];
-        let size: usize = sections
-            .iter()
-            .map(|part| part.len().next_multiple_of(16))
-            .sum();
-        let buffer = DeviceBuffer::new(gpu, size)?;
-        let mut staging = PinnedBuffer::new(gpu, size)?;
-        let mut addresses = [Address::default(); 6];
-        let mut at = 0;
-        for (address, part) in addresses.iter_mut().zip(sections) {
-            *address = buffer.address().plus(at);
-            // SAFETY: nothing was put into any stream yet.
-            let bytes = unsafe { staging.bytes_mut() };
-            bytes[at..][..part.len()].copy_from_slice(part);
-            at += part.len().next_multiple_of(16);
-        }
-        // SAFETY: both live until the stream is waited for, and nobody else knows them.
-        unsafe { gpu.copy(stream, buffer.address(), staging.address(), size)? };
-        gpu.synchronize(stream)?;
-        let [routes, segments, pages, params, options, texts] = addresses;
+        let mut bundle = Bundle::default();
+        let routes = bundle.push(&encoded.routes);
+        let segments = bundle.push(&encoded.segments);
+        let pages = bundle.push(&encoded.pages);
+        let params = bundle.push(&encoded.params);
+        let options = bundle.push(&encoded.options);
+        let texts = bundle.push(&encoded.texts);
+        let buffer = upload(gpu, stream, bundle.bytes())?;
         Ok(ParserTables {
-            buffer,
             arguments: TableArguments {
-                routes,
-                segments,
-                pages,
-                params,
-                options,
-                texts,
+                routes: buffer.slice(routes).address(),
+                segments: buffer.slice(segments).address(),
+                pages: buffer.slice(pages).address(),
+                params: buffer.slice(params).address(),
+                options: buffer.slice(options).address(),
+                texts: buffer.slice(texts).address(),
                 ..encoded.arguments
             },
+            buffer,
             pages: encoded.needs,
         })
     }
@@ -180,7 +158,7 @@ impl Encoder {
         }
         // As the host's routes: pages come before redirects, and a literal segment before a
         // parameter, the first segment deciding.
-        let redirects = service.config.redirects.keys();
+        let redirects = service.config.statics.index.keys();
         literals.extend(redirects.map(|path| ("GET".to_owned(), path.clone(), HOST_PAGE)));
         patterns.sort_by_key(|(route, _)| -> Vec<bool> {
             route.segments.iter().map(is_param).collect()
@@ -227,12 +205,12 @@ impl Encoder {
             literal_count: literals.len() as u32,
             pattern_count: patterns.len() as u32,
             page_count: to.pages.len() as u32,
-            head_max: config.limits.head_bytes,
-            target_max: HeadLimits::default().target_max as u32,
-            header_max: config.limits.headers,
-            body_max: config.limits.body_bytes,
+            head_max: config.limits.head_bytes_max,
+            target_max: config.limits.target_bytes_max,
+            header_max: config.limits.headers_max,
+            body_max: config.limits.body_bytes_max,
             cookie: to.text(&config.session.cookie),
-            mount: to.text(&config.static_mount),
+            mount: to.text(&config.statics.mount),
             ..TableArguments::default()
         };
         to
@@ -249,7 +227,7 @@ impl Encoder {
             flags: 0,
         };
         if page.session != SessionUse::None {
-            entry.flags |= PAGE_SESSION;
+            entry.flags |= PageFlag::Session as u32;
         }
         let mut needs = PageParams {
             counters: entry.scalar_count + entry.column_count,
@@ -312,11 +290,15 @@ impl Encoder {
                     let option = self.text(option);
                     self.options.push(option);
                 }
-                (0, i64::from(*min_length), i64::from(*max_length))
+                (
+                    ParamKind::Text,
+                    i64::from(*min_length),
+                    i64::from(*max_length),
+                )
             }
-            ParamType::Int { min, max } => (1, *min, *max),
-            ParamType::Decimal => (2, 0, 0),
-            ParamType::Date => (3, 0, 0),
+            ParamType::Int { min, max } => (ParamKind::Int, *min, *max),
+            ParamType::Decimal => (ParamKind::Decimal, 0, 0),
+            ParamType::Date => (ParamKind::Date, 0, 0),
         };
         ParamEntry {
             name: [0, 8, 16].map(|at| word(name.as_bytes(), at)),
@@ -326,7 +308,7 @@ impl Encoder {
             places: carriers
                 .iter()
                 .fold(0, |bits, carrier| bits | carrier_bit(*carrier)),
-            kind,
+            kind: kind as u32,
             option_start,
             option_count: self.options.len() as u32 - option_start,
             ..ParamEntry::default()
@@ -397,13 +379,14 @@ fn word(text: &[u8], at: usize) -> u64 {
 }
 
 fn carrier_bit(carrier: Carrier) -> u32 {
-    match carrier {
-        Carrier::Query => 1,
-        Carrier::Form => 2,
-        Carrier::Path => 4,
-        Carrier::Cookie => 8,
-        Carrier::Header => 16,
-    }
+    let place = match carrier {
+        Carrier::Query => ParamPlace::Query,
+        Carrier::Form => ParamPlace::Form,
+        Carrier::Path => ParamPlace::Path,
+        Carrier::Cookie => ParamPlace::Cookie,
+        Carrier::Header => ParamPlace::Header,
+    };
+    place as u32
 }
 
 fn flags_of(carriers: &[Carrier]) -> u32 {
@@ -411,8 +394,8 @@ fn flags_of(carriers: &[Carrier]) -> u32 {
         flags
             | match carrier {
                 Carrier::Query => 0,
-                Carrier::Form => PAGE_FORM,
-                Carrier::Path | Carrier::Cookie | Carrier::Header => PAGE_OTHERS,
+                Carrier::Form => PageFlag::Form as u32,
+                Carrier::Path | Carrier::Cookie | Carrier::Header => PageFlag::Others as u32,
             }
     })
 }

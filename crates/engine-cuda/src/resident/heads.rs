@@ -1,80 +1,43 @@
-//! The texts that heads of answers are made of, on the device, written by the protocol's own
-//! writer.
+//! The ends of a cohort's way on the device: lanes made of parsed requests, and the heads of their
+//! answers, from texts that the protocol's own writer wrote.
 #![allow(unsafe_code)]
 
-use super::ResidentError;
-use crate::executor::upload::{Bundle, Plain, upload};
-use crate::gpu::{Address, Arguments, DeviceBuffer, Kernel, SharedGpu, Stream};
-use rhythm_engine::program::Service;
-use rhythm_engine::program::{PageProgram, SessionUse};
+use crate::abi::SessionKey;
+use crate::abi::resident::{BeginArgs, HeadArgs, HeadText, STATUS_MAX, STATUS_MIN};
+use crate::cohort::bodies::HeadsOf;
+use crate::cohort::stages::DeviceCohort;
+use crate::gpu::{
+    DeviceBuffer, GpuError, Grid, Place, Queue, SharedGpu, Slice, Stream, address_or_null,
+};
+use crate::upload::{Bundle, upload};
+use rhythm_engine::program::{PageProgram, Service, SessionUse};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
 
-/// A text among those uploaded.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(super) struct HeadText {
-    offset: u32,
-    length: u32,
-}
-
-// SAFETY: two integers.
-unsafe impl Plain for HeadText {}
-
-/// Statuses that have a line.
-const STATUSES: std::ops::Range<u16> = 100..600;
-
-/// Arguments of `write_heads`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(super) struct HeadArgs {
-    pub(super) results: Address,
-    pub(super) lane_count: Address,
-    pub(super) arena: Address,
-    pub(super) headers: Address,
-    pub(super) created: Address,
-    pub(super) heads: Address,
-    pub(super) head_lengths: Address,
-    texts: Address,
-    status_lines: Address,
-    header_names: Address,
-    cookie_before: HeadText,
-    cookie_after: HeadText,
-    cookie_removed: HeadText,
-    fields: HeadText,
-    pub(super) lanes: u32,
-    pub(super) head_stride: u32,
-    pub(super) header_stride: u32,
-    unused: u32,
-}
-
-// SAFETY: `#[repr(C)]`, the fields of the kernel's struct in its order; sizes are compared by a
-// test.
-unsafe impl Arguments for HeadArgs {
-    const KERNEL: Kernel = Kernel::Heads;
-}
-
-/// Arguments of `begin_lanes`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(super) struct BeginArgs {
-    pub(super) states: Address,
-    pub(super) lane_count: Address,
-    pub(super) results: Address,
-    pub(super) lanes: u32,
-    pub(super) unused: u32,
-}
-
-// SAFETY: as above.
-unsafe impl Arguments for BeginArgs {
-    const KERNEL: Kernel = Kernel::Begin;
+/// Begins a cohort: its lanes are active where the parser says so, and their results are empty.
+pub(super) fn begin<'m>(
+    queue: &Queue<'m>,
+    states: Slice<'m, u8>,
+    cohort: &DeviceCohort<'m>,
+) -> Result<(), GpuError> {
+    assert_eq!(states.len(), cohort.lanes());
+    let lane_count = cohort.lane_count.expect("the parser counts the lanes");
+    let arguments = BeginArgs {
+        states: states.address(),
+        lane_count: lane_count.address(),
+        results: cohort.regions.results.address(),
+        lanes: cohort.lanes() as u32,
+        unused: 0,
+    };
+    // SAFETY: all is borrowed for 'm, a state and a result for each lane.
+    unsafe { queue.launch(Grid::over(cohort.lanes(), 128), &arguments) }
 }
 
 /// A page's texts.
 #[derive(Debug)]
 struct PageHeads {
     fields: HeadText,
-    header_names: usize,
+    header_names: Place<HeadText>,
     bytes: usize,
 }
 
@@ -82,8 +45,8 @@ struct PageHeads {
 #[derive(Debug)]
 pub(super) struct Heads {
     memory: DeviceBuffer,
-    texts: usize,
-    status_lines: usize,
+    texts: Place<u8>,
+    status_lines: Place<HeadText>,
     cookie: [HeadText; 3],
     pages: Vec<PageHeads>,
 }
@@ -111,9 +74,9 @@ impl Heads {
         stream: Stream,
         service: &Service,
         now: u64,
-    ) -> Result<Heads, ResidentError> {
+    ) -> Result<Heads, GpuError> {
         let mut texts = Texts::default();
-        let lines: Vec<HeadText> = STATUSES
+        let lines: Vec<HeadText> = (STATUS_MIN..=STATUS_MAX)
             .map(|status| {
                 let mut line = Vec::new();
                 ResponseWriter::new(&mut line, status);
@@ -157,20 +120,43 @@ impl Heads {
         (self.pages[page].bytes + values).next_multiple_of(64)
     }
 
-    /// The arguments that concern the page's texts.
-    pub(super) fn arguments(&self, page: usize) -> HeadArgs {
-        let at = |place: usize| self.memory.address().plus(place);
-        let page = &self.pages[page];
-        HeadArgs {
-            texts: at(self.texts),
-            status_lines: at(self.status_lines),
-            header_names: at(page.header_names),
-            cookie_before: self.cookie[0],
-            cookie_after: self.cookie[1],
-            cookie_removed: self.cookie[2],
+    /// Writes the heads of a cohort's answers, with the sessions `created` for its lanes.
+    pub(super) fn write<'m>(
+        &'m self,
+        queue: &Queue<'m>,
+        cohort: &DeviceCohort<'m>,
+        created: Slice<'m, SessionKey>,
+        to: &HeadsOf<'m>,
+    ) -> Result<(), GpuError> {
+        let (lanes, regions) = (cohort.lanes(), &cohort.regions);
+        assert_eq!([created.len(), to.lengths.len()], [lanes; 2]);
+        assert!(to.bytes.len() >= lanes * to.stride);
+        assert!(cohort.lane_count.is_some(), "the parser counts the lanes");
+        let page = &self.pages[cohort.page];
+        let [cookie_before, cookie_after, cookie_removed] = self.cookie;
+        let arguments = HeadArgs {
+            results: regions.results.address(),
+            lane_count: address_or_null(cohort.lane_count),
+            arena: cohort.arena.address(),
+            headers: regions.headers.address(),
+            created: created.address(),
+            heads: to.bytes.address(),
+            head_lengths: to.lengths.address(),
+            texts: self.memory.slice(self.texts).address(),
+            status_lines: self.memory.slice(self.status_lines).address(),
+            header_names: self.memory.slice(page.header_names).address(),
+            cookie_before,
+            cookie_after,
+            cookie_removed,
             fields: page.fields,
-            ..HeadArgs::default()
-        }
+            lanes: lanes as u32,
+            head_stride: to.stride as u32,
+            header_stride: regions.shares.headers,
+            unused: 0,
+        };
+        // SAFETY: all is borrowed for 'm, an item or a share for each lane; there is a line for
+        // each status that the kernel takes one for, and a name for each header of the page.
+        unsafe { queue.launch(Grid::over(lanes, 128), &arguments) }
     }
 }
 

@@ -37,7 +37,8 @@ static int option(const char *name, int otherwise) {
     const char *options = getenv("FAKE_CUDA");
     const size_t length = strlen(name);
     while (options && *options) {
-        if (!strncmp(options, name, length) && options[length] == '=') return atoi(options + length + 1);
+        if (!strncmp(options, name, length) && options[length] == '=')
+            return atoi(options + length + 1);
         options = strchr(options, ',');
         if (options) options++;
     }
@@ -140,16 +141,19 @@ EXPORT int cuCtxSetCurrent(void *handle) {
 struct module { int is_loaded; };
 struct function { int dynamic_shared; };
 
-EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigned options, int *names, void **values) {
+EXPORT int cuModuleLoadDataEx(struct module** module, const void* image, unsigned options,
+                              int* names, void** values) {
     NEED_CONTEXT();
     // A fatbin, as in the binary; what fake_nvrtc.c makes; what NVRTC itself makes.
     const int is_fatbin = !memcmp(image, "\x50\xed\x55\xba", 4);
     const int error = option("load", SUCCESS);
     if (error && is_fatbin) {
-        if (options == 2 && names[0] == 5 && names[1] == 6 && (size_t)values[1] > 16) strcpy(values[0], "not for me\n");
+        if (options == 2 && names[0] == 5 && names[1] == 6 && (size_t)values[1] > 16)
+            strcpy(values[0], "not for me\n");
         return error;
     }
-    if (!is_fatbin && memcmp(image, "compiled", 8) && memcmp(image, "\177ELF", 4)) return INVALID_IMAGE;
+    if (!is_fatbin && memcmp(image, "compiled", 8) && memcmp(image, "\177ELF", 4))
+        return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);
     (*module)->is_loaded = 1;
     count(1);
@@ -163,7 +167,8 @@ EXPORT int cuModuleUnload(struct module *module) {
     return SUCCESS;
 }
 
-EXPORT int cuModuleGetFunction(struct function **function, struct module *module, const char *name) {
+EXPORT int cuModuleGetFunction(struct function** function, struct module* module,
+                               const char* name) {
     NEED_CONTEXT();
     if (!module->is_loaded || !*name) return NOT_FOUND;
     // As long as the process: functions are their module's.
@@ -259,9 +264,10 @@ EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struc
     return SUCCESS;
 }
 
-EXPORT int cuLaunchKernel(
-    struct function *function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
-    unsigned shared_bytes, struct stream *stream, void **arguments, void **extra) {
+EXPORT int cuLaunchKernel(struct function* function, unsigned x, unsigned y, unsigned z,
+                          unsigned threads_x, unsigned threads_y, unsigned threads_z,
+                          unsigned shared_bytes, struct stream* stream, void** arguments,
+                          void** extra) {
     NEED_CONTEXT();
     if (!stream || extra || y * z * threads_y * threads_z != 1) return INVALID_VALUE;
     if ((int)shared_bytes > function->dynamic_shared) return INVALID_VALUE;
@@ -285,8 +291,8 @@ static void *make_call(void *argument) {
     return NULL;
 }
 
-EXPORT int cuStreamAddCallback(
-    struct stream *stream, void (*function)(struct stream *, int, void *), void *data, unsigned flags) {
+EXPORT int cuStreamAddCallback(struct stream* stream, void (*function)(struct stream*, int, void*),
+                               void* data, unsigned flags) {
     if (current != &context) return INVALID_CONTEXT;
     if (option("deaf", 0)) return ILLEGAL_ADDRESS;
     if (!stream || flags) return INVALID_VALUE;

@@ -22,12 +22,12 @@ EXPORT int nvrtcGetSupportedArchs(int *capabilities) {
     return 0;
 }
 
-EXPORT int nvrtcCreateProgram(
-    struct program **program, const char *source, const char *name, int headers, const char *const *texts,
-    const char *const *names) {
+EXPORT int nvrtcCreateProgram(struct program** program, const char* source, const char* name,
+                              int headers, const char* const* texts, const char* const* names) {
     if (!strstr(source, "KERNEL") || !strstr(name, ".cu") || headers < 2) return 4;
     int found = 0;
-    for (int i = 0; i < headers; i++) found += !strcmp(names[i], "device.cuh") && strstr(texts[i], "#define KERNEL");
+    for (int i = 0; i < headers; i++)
+        found += !strcmp(names[i], "device.cuh") && strstr(texts[i], "#define KERNEL");
     *program = calloc(1, sizeof **program);
     return found == 1 ? 0 : 4;
 }
@@ -36,7 +36,8 @@ EXPORT int nvrtcCompileProgram(struct program *program, int options, const char 
     if (getenv("FAKE_NVRTC_REFUSES")) return 6;
     int found = 0;
     for (int i = 0; i < options; i++) {
-        found += !strcmp(texts[i], "--gpu-architecture=sm_80") || !strcmp(texts[i], "--gpu-architecture=compute_100");
+        found += !strcmp(texts[i], "--gpu-architecture=sm_80") ||
+                 !strcmp(texts[i], "--gpu-architecture=compute_100");
         found += !strcmp(texts[i], "--fmad=false");
     }
     program->is_compiled = strstr(texts[0], "sm_") ? 1 : 2;
@@ -65,7 +66,9 @@ EXPORT int nvrtcGetCUBINSize(struct program *program, size_t *bytes) {
 
 EXPORT int nvrtcGetCUBIN(struct program *program, char *to) { return image(program, 1, to); }
 
-EXPORT int nvrtcGetPTXSize(struct program *program, size_t *bytes) { return nvrtcGetCUBINSize(program, bytes); }
+EXPORT int nvrtcGetPTXSize(struct program* program, size_t* bytes) {
+    return nvrtcGetCUBINSize(program, bytes);
+}
 
 EXPORT int nvrtcGetPTX(struct program *program, char *to) { return image(program, 2, to); }
 

@@ -5,7 +5,7 @@
 
 use rhythm_engine_cuda::gpu::driver::Driver;
 use rhythm_engine_cuda::gpu::{
-    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, SharedGpu, launch,
+    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -129,17 +129,16 @@ fn part_everything() {
     gpu.record(stream, from).expect("recorded");
     let grid = Grid::over(1000, 256).with_shared(200 << 10);
     // SAFETY: both buffers live until the stream has been waited for, and nobody else uses them.
-    unsafe {
-        gpu.fill(stream, device.address(), 7, 64).expect("filled");
-        let arguments = CountThreads {
-            result: device.address().plus(8),
-        };
-        launch(&*gpu, stream, grid, &arguments).expect("launched");
-        gpu.copy(stream, host.address(), device.address(), 64)
-            .expect("copied");
-        gpu.copy(stream, Address(0), Address(0), 0)
-            .expect("nothing is copied");
-    }
+    let queue = unsafe { Queue::new(&*gpu, stream) };
+    queue.fill(device.first(64), 7).expect("filled");
+    let result = device.address().plus(8);
+    // SAFETY: there are eight bytes at that place.
+    unsafe { queue.launch(grid, &CountThreads { result }) }.expect("launched");
+    queue
+        .copy(host.first(64), device.first(64))
+        .expect("copied");
+    let nothing = device.first(0);
+    queue.copy(nothing, nothing).expect("nothing is copied");
     gpu.record(stream, to).expect("recorded");
     gpu.wait(stream, from).expect("a stream waits");
     let (told, tells) = channel();
@@ -191,7 +190,7 @@ fn part_failure() {
     let buffer = DeviceBuffer::new(&gpu, 16).expect("memory");
     let nowhere = CountThreads { result: Address(0) };
     // SAFETY: the fake takes this address for a failure.
-    unsafe { launch(&*gpu, stream, Grid::over(1, 32), &nowhere) }.expect("launched");
+    unsafe { Queue::new(&*gpu, stream).launch(Grid::over(1, 32), &nowhere) }.expect("launched");
     let (told, tells) = channel();
     let call = Box::new(move |result| told.send(result).expect("somebody waits"));
     gpu.on_completion(stream, call).expect("a call is put in");

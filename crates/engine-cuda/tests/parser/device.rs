@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 use rhythm_engine::cohort::{Cohort, Column, Span, View};
-use rhythm_engine::program::Service;
-use rhythm_engine::program::{FieldId, FieldType, PageProgram, Type};
+use rhythm_engine::program::{FieldId, FieldType, PageProgram, Service, Type};
+use rhythm_engine_cuda::Columns;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FINISHED, LANE_HOST, SessionKey, column_slots};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{Address, DeviceBuffer, PinnedBuffer, SharedGpu, Stream};
-use rhythm_engine_cuda::parser::{Lanes, Parser, ParserTables, Requests};
+use rhythm_engine_cuda::gpu::{DeviceBuffer, PinnedBuffer, Place, Queue, SharedGpu, Slice, Stream};
+use rhythm_engine_cuda::parser::{Lanes, Parser, ParserTables, Sorted};
+use rhythm_engine_cuda::plain::{Plain, bytes_of};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A parameter's value.
@@ -76,50 +78,35 @@ impl<'s> Device<'s> {
         }
     }
 
-    /// A buffer with these bytes.
-    fn upload(&self, bytes: &[u8]) -> DeviceBuffer {
+    /// The stream, to be given work on a lot's buffers.
+    fn queue<'m>(&'m self) -> Queue<'m> {
+        // SAFETY: on the emulation work is done when it has been put in; nothing else has to stay.
+        unsafe { Queue::new(&*self.gpu, self.stream) }
+    }
+
+    /// A buffer with these items.
+    fn upload<T: Plain>(&self, items: &[T]) -> DeviceBuffer {
+        let bytes = bytes_of(items);
         let buffer = DeviceBuffer::new(&self.gpu, bytes.len()).unwrap();
-        if bytes.is_empty() {
-            return buffer;
-        }
         let mut staging = PinnedBuffer::new(&self.gpu, bytes.len()).unwrap();
-        // SAFETY: the staging buffer is in no stream before the copy, and both live until it is
-        // done.
-        unsafe {
-            staging.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-            (self.gpu)
-                .copy(
-                    self.stream,
-                    buffer.address(),
-                    staging.address(),
-                    bytes.len(),
-                )
-                .unwrap();
-        }
+        // SAFETY: the buffer is in no stream.
+        unsafe { staging.bytes_mut()[..bytes.len()].copy_from_slice(bytes) };
+        let (to, from) = (buffer.first(bytes.len()), staging.first(bytes.len()));
+        self.queue().copy(to, from).unwrap();
         self.gpu.synchronize(self.stream).unwrap();
         buffer
     }
 
-    fn download(&self, from: Address, bytes: usize) -> Vec<u8> {
-        if bytes == 0 {
-            return Vec::new();
-        }
-        let staging = PinnedBuffer::new(&self.gpu, bytes).unwrap();
-        // SAFETY: both live until the copy is done.
-        unsafe {
-            (self.gpu)
-                .copy(self.stream, staging.address(), from, bytes)
-                .unwrap();
-        }
+    fn download<T: Plain>(&self, from: Slice<'_, T>) -> Vec<T> {
+        let place = Place::<T>::new(0, from.len());
+        let staging = PinnedBuffer::new(&self.gpu, place.range().end).unwrap();
+        self.queue().copy(staging.slice(place), from).unwrap();
         self.gpu.synchronize(self.stream).unwrap();
         // SAFETY: the stream is done.
-        unsafe { staging.bytes()[..bytes].to_vec() }
-    }
-
-    fn words(&self, from: Address, count: usize) -> Vec<u32> {
-        let bytes = self.download(from, count * 4);
-        let words = bytes.as_chunks().0.iter();
-        words.map(|word| u32::from_le_bytes(*word)).collect()
+        let bytes = unsafe { staging.bytes() };
+        (0..from.len())
+            .map(|index| place.read(bytes, index))
+            .collect()
     }
 
     /// Parses requests in places of `request_bytes`; what the device leaves to the host is `None`.
@@ -136,29 +123,20 @@ impl<'s> Device<'s> {
             let fits = request.len().min(place);
             row[..fits].copy_from_slice(&request[..fits]);
         }
-        let lengths: Vec<u8> = (requests.iter())
-            .flat_map(|request| (request.len() as u32).to_le_bytes())
+        let lengths: Vec<u32> = (requests.iter())
+            .map(|request| request.len() as u32)
             .collect();
         let (rows, lengths) = (self.upload(&rows), self.upload(&lengths));
-        let parser = Parser::new(
-            &self.gpu,
-            self.tables.clone(),
-            count as u32,
-            request_bytes,
-            transposed,
-        )
-        .unwrap();
-        let mut raw = parser.rows(rows.address(), lengths.address(), count as u32);
-        // SAFETY: all buffers live until the stream is done, and hold what they are said to.
-        unsafe {
-            if transposed {
-                raw = parser.transpose(self.stream, &raw).unwrap();
-            }
-            parser.classify(self.stream, &raw).unwrap();
-            parser.sort(self.stream, count as u32).unwrap();
+        let parser = Parser::new(&self.gpu, self.tables.clone(), count, place, transposed).unwrap();
+        let lengths = lengths.slice(Place::new(0, count));
+        let mut raw = parser.rows(rows.first(count * place), lengths);
+        let queue = self.queue();
+        if transposed {
+            raw = parser.transpose(&queue, &raw).unwrap();
         }
-        let order = self.words(parser.order(), count);
-        let starts = self.words(parser.page_start(), self.service.pages.len() + 2);
+        let sorted = parser.sort(&queue, &raw).unwrap();
+        let order = self.download(parser.order());
+        let starts = self.download(parser.page_start());
         assert_eq!(starts.first(), Some(&0));
         assert_eq!(starts.last(), Some(&(count as u32)));
         let mut seen = order.clone();
@@ -173,28 +151,34 @@ impl<'s> Device<'s> {
             let cut = own.len() / 3;
             for (first, lanes_max) in [(0, cut), (cut, own.len() - cut + 2)] {
                 let expected = &own[first..own.len().min(first + lanes_max)];
-                self.params(&parser, &raw, page, first, lanes_max, expected, &mut parsed);
+                self.params(
+                    &sorted,
+                    page,
+                    first..first + lanes_max,
+                    place,
+                    expected,
+                    &mut parsed,
+                );
             }
         }
         parsed
     }
 
     /// Fills a page's lanes, and takes them apart.
-    #[allow(clippy::too_many_arguments)]
     fn params(
         &self,
-        parser: &Parser,
-        raw: &Requests,
+        sorted: &Sorted<'_>,
         page: usize,
-        first: usize,
-        lanes_max: usize,
+        lanes: Range<usize>,
+        request_bytes: usize,
         expected: &[u32],
         parsed: &mut [Option<Parsed>],
     ) {
+        let lanes_max = lanes.len();
         let program = &self.service.pages[page];
         let needs = &self.tables.pages()[page];
         let text_base = program.texts.len().next_multiple_of(16);
-        let text_stride = needs.text_stride(raw.capacity).min(self.text_max);
+        let text_stride = needs.text_stride(request_bytes as u32).min(self.text_max);
         let (slots, slot_count) = column_slots(program);
         // Each slot has columns of 8 bytes a value.
         let mut columns = Vec::new();
@@ -212,46 +196,44 @@ impl<'s> Device<'s> {
             }
         }
         assert_eq!(columns.len(), slot_count as usize);
-        let addresses: Vec<u8> = (columns.iter())
-            .flat_map(|column| column.address().0.to_le_bytes())
-            .collect();
+        let addresses: Vec<_> = columns.iter().map(DeviceBuffer::address).collect();
         let addresses = self.upload(&addresses);
+        // SAFETY: the table is of all slots' columns, which have a value or a list's items for each
+        // lane, and live until the stream is done.
+        let table = unsafe { Columns::new(addresses.slice(Place::new(0, columns.len()))) };
         let buffer = |bytes| DeviceBuffer::new(&self.gpu, bytes).unwrap();
         let arena = buffer(text_base + lanes_max * text_stride as usize);
         let sessions = buffer(lanes_max * size_of::<SessionKey>());
         let (states, tickets, lane_count) = (buffer(lanes_max), buffer(lanes_max * 4), buffer(4));
         let lanes = Lanes {
-            page: page as u32,
-            first: first as u32,
-            lanes_max: lanes_max as u32,
-            columns: addresses.address(),
-            arena: arena.address(),
+            page,
+            first: lanes.start as u32,
+            columns: table,
+            arena: arena.first(arena.len()),
             text_base: text_base as u32,
             text_stride,
-            sessions: sessions.address(),
-            states: states.address(),
-            tickets: tickets.address(),
-            lane_count: lane_count.address(),
+            sessions: sessions.slice(Place::new(0, lanes_max)),
+            states: states.first(lanes_max),
+            tickets: tickets.slice(Place::new(0, lanes_max)),
+            lane_count: lane_count.slice(Place::new(0, 1)),
         };
-        // SAFETY: all buffers live until the stream is done, and hold what they are said to.
-        unsafe { parser.params(self.stream, raw, &lanes).unwrap() };
+        sorted.params(&self.queue(), &lanes).unwrap();
         if lanes_max == 0 {
             return;
         }
-        assert_eq!(self.words(lanes.lane_count, 1), [expected.len() as u32]);
-        assert_eq!(self.words(lanes.tickets, expected.len()), expected);
-        let states = self.download(lanes.states, lanes_max);
+        assert_eq!(self.download(lanes.lane_count), [expected.len() as u32]);
+        assert_eq!(
+            self.download(lanes.tickets.part(0..expected.len())),
+            expected
+        );
+        let states = self.download(lanes.states);
         let (here, nobody) = states.split_at(expected.len());
         assert!(nobody.iter().all(|state| *state == LANE_FINISHED));
-        let arena = self.download(lanes.arena, arena.len());
+        let arena = self.download(lanes.arena);
         let columns: Vec<Vec<u64>> = (columns.iter())
-            .map(|column| {
-                let bytes = self.download(column.address(), column.len());
-                let values = bytes.as_chunks().0.iter();
-                values.map(|value| u64::from_le_bytes(*value)).collect()
-            })
+            .map(|column| self.download(column.slice(Place::new(0, column.len() / 8))))
             .collect();
-        let sessions = self.words(lanes.sessions, lanes_max * size_of::<SessionKey>() / 4);
+        let sessions = self.download(lanes.sessions);
         let value = |kind: Type, value: u64| match kind {
             Type::Int => Value::Int(value as i64),
             _ => {
@@ -262,6 +244,7 @@ impl<'s> Device<'s> {
                 Value::Text(arena[view.offset as usize..][..view.length as usize].to_vec())
             }
         };
+        let has_session = program.session_fields.is_some();
         for (lane, state) in here.iter().enumerate() {
             if *state == LANE_HOST {
                 continue;
@@ -288,18 +271,14 @@ impl<'s> Device<'s> {
                     }
                 })
                 .collect();
-            let has_session = program.session_fields.is_some();
-            let session = match sessions[lane * 6..][..6] {
-                [slot, 1, low, low_top, high, high_top] if has_session => {
-                    let text = format!("{slot:08x}{high_top:08x}{high:08x}{low_top:08x}{low:08x}");
-                    Some(text.into_bytes())
-                }
-                [_, present, ..] => {
-                    assert!(!has_session || present == 0);
-                    None
-                }
-                _ => unreachable!("six words"),
-            };
+            let SessionKey {
+                slot,
+                present,
+                secret: [low, high],
+            } = sessions[lane];
+            assert!(!has_session || present <= 1);
+            let session = (has_session && present == 1)
+                .then(|| format!("{slot:08x}{high:016x}{low:016x}").into_bytes());
             parsed[expected[lane] as usize] = Some(Parsed {
                 page,
                 params,

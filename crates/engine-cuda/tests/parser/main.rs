@@ -47,7 +47,7 @@ fn banking() -> Arc<Service> {
 /// A service with pages of this text.
 fn service(pages: &[(&str, &str)]) -> Arc<Service> {
     let mut sources = Sources::default();
-    let toml = "[static]\nmount = \"/things/files/\"\nindex = { \"/old\" = \"/new\" }\n[session]\ncookie = \"sid\"\n[limits]\nheaders = 12\n";
+    let toml = "[static]\nmount = \"/things/files/\"\nindex = { \"/old\" = \"/new\" }\n[session]\ncookie = \"sid\"\n[limits]\nheaders_max = 12\n";
     sources
         .files
         .insert("service.toml".to_owned(), toml.to_owned());
@@ -69,7 +69,7 @@ struct Host {
 
 impl Host {
     fn new(service: &Arc<Service>) -> Host {
-        let statics = Statics::new(&service.config.static_mount, []);
+        let statics = Statics::new(&service.config.statics.mount, []);
         Host {
             service: service.clone(),
             parser: ReferenceParser::new(service.clone(), statics).unwrap(),

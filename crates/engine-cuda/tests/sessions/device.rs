@@ -6,7 +6,7 @@ use rhythm_engine::cohort::LaneError;
 use rhythm_engine::session::{Full, Millis, SessionId};
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LaneResult, SessionKey};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{SharedGpu, Stream};
+use rhythm_engine_cuda::gpu::{Queue, SharedGpu, Stream};
 use rhythm_engine_cuda::sessions::DeviceSessions;
 
 pub(crate) const ORDERS: [LaneOrder; 3] = [
@@ -45,6 +45,12 @@ impl<'a> Device<'a> {
         }
     }
 
+    /// The stream, to be given work on arrays of the cohort's.
+    fn queue<'m>(&'m self) -> Queue<'m> {
+        // SAFETY: on the emulation work is done when it has been put in; nothing else has to stay.
+        unsafe { Queue::new(&**self.gpu, self.stream) }
+    }
+
     fn key(id: &Option<SessionId>) -> SessionKey {
         id.map_or(SessionKey::NONE, SessionKey::from)
     }
@@ -55,14 +61,10 @@ impl<'a> Device<'a> {
         let keys = Typed::new(self.gpu, &keys);
         let present = Typed::new(self.gpu, &vec![-1i64; ids.len()]);
         let users = Typed::new(self.gpu, &vec![-1i64; ids.len()]);
-        // SAFETY: the arrays have an item for each id and live until the stream has done it.
-        unsafe {
-            let lanes = ids.len() as u32;
-            let (present, users) = (present.address(), users.address());
-            self.sessions
-                .lookup(self.stream, keys.address(), lanes, now, present, users)
-                .unwrap();
-        }
+        let (found, owners) = (present.slice(), users.slice());
+        (self.sessions)
+            .lookup(&self.queue(), keys.slice(), now, found, owners)
+            .unwrap();
         self.gpu.synchronize(self.stream).unwrap();
         let found = present.items().iter().zip(users.items());
         found
@@ -102,10 +104,10 @@ impl<'a> Device<'a> {
             .enumerate()
             .map(|(lane, wish)| result(lane, wish))
             .collect();
-        let randoms: Vec<u64> = lanes
+        let randoms: Vec<[u64; 2]> = lanes
             .iter()
             .map(|wish| wish.map_or(0, |wish| wish.1))
-            .flat_map(|bits| [bits as u64, (bits >> 64) as u64])
+            .map(|bits| [bits as u64, (bits >> 64) as u64])
             .collect();
         let results = Typed::new(self.gpu, &before);
         let randoms = Typed::new(self.gpu, &randoms);
@@ -115,15 +117,10 @@ impl<'a> Device<'a> {
             secret: [77; 2],
         };
         let created = Typed::new(self.gpu, &vec![untouched; lanes.len()]);
-        // SAFETY: the arrays have an item for each lane, two random words, and live until the
-        // stream has done it.
-        unsafe {
-            let count = lanes.len() as u32;
-            let (randoms, created) = (randoms.address(), created.address());
-            self.sessions
-                .create(self.stream, results.address(), count, now, randoms, created)
-                .unwrap();
-        }
+        let (bits, keys) = (randoms.slice(), created.slice());
+        (self.sessions)
+            .create(&self.queue(), results.slice(), now, bits, keys)
+            .unwrap();
         self.gpu.synchronize(self.stream).unwrap();
         let lane = |lane: usize| {
             let (wish, mut result) = (lanes[lane], results.items()[lane]);
@@ -179,19 +176,14 @@ impl<'a> Device<'a> {
     pub(crate) fn destroy_where(&self, results: &[LaneResult], keys: &[SessionKey]) {
         let results = Typed::new(self.gpu, results);
         let keys = Typed::new(self.gpu, keys);
-        // SAFETY: the arrays have an item for each lane and live until the stream has done it.
-        unsafe {
-            let lanes = keys.items().len() as u32;
-            self.sessions
-                .destroy(self.stream, results.address(), lanes, keys.address())
-                .unwrap();
-        }
+        (self.sessions)
+            .destroy(&self.queue(), results.slice(), keys.slice())
+            .unwrap();
         self.gpu.synchronize(self.stream).unwrap();
     }
 
     pub(crate) fn sweep(&self, now: Millis, budget: u32) {
-        // SAFETY: the sessions are alive.
-        unsafe { self.sessions.sweep(self.stream, now, budget).unwrap() };
+        self.sessions.sweep(&self.queue(), now, budget).unwrap();
         self.gpu.synchronize(self.stream).unwrap();
     }
 

@@ -1,26 +1,9 @@
 //! Arrays that a test and kernels share.
 #![allow(unsafe_code)]
 
-use rhythm_engine_cuda::gpu::{Address, PinnedBuffer, SharedGpu};
+use rhythm_engine_cuda::gpu::{PinnedBuffer, Place, SharedGpu, Slice};
+use rhythm_engine_cuda::plain::Plain;
 use std::marker::PhantomData;
-
-/// What may be made of any bytes, and has no bytes that say nothing.
-///
-/// # Safety
-/// So it must be.
-pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: they are integers, or structs of integers without padding.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for u64 {}
-// SAFETY: as above.
-unsafe impl Plain for i64 {}
-// SAFETY: as above.
-unsafe impl Plain for rhythm_engine::cohort::View {}
-// SAFETY: as above.
-unsafe impl Plain for rhythm_engine_cuda::abi::LaneResult {}
-// SAFETY: as above.
-unsafe impl Plain for rhythm_engine_cuda::abi::SessionKey {}
 
 /// An array in pinned memory, which kernels use where it is.
 pub(crate) struct Typed<T> {
@@ -43,8 +26,8 @@ impl<T: Plain> Typed<T> {
         typed
     }
 
-    pub(crate) fn address(&self) -> Address {
-        self.buffer.address()
+    pub(crate) fn slice(&self) -> Slice<'_, T> {
+        self.buffer.slice(Place::new(0, self.length))
     }
 
     /// The items. Tests launch on the emulation, which has done it when the launch returns.

@@ -3,7 +3,7 @@
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::functions::{self, Made};
 use rhythm_engine::program::{Arithmetic, Comparison, Escape, TextFunction};
-use rhythm_engine_cuda::case::CaseTables;
+use rhythm_engine_cuda::case;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder, run};
 use rhythm_engine_cuda::gpu::{Grid, PinnedBuffer, SharedGpu};
 
@@ -310,7 +310,7 @@ impl Batch {
     /// Launches them under each order and compares. Gives how many the host would have to compute.
     pub(crate) fn check(&self) -> usize {
         assert!(!self.items.is_empty());
-        let tables = CaseTables::bytes();
+        let tables = case::tables();
         // Bounded memory, and a last warp that is not full.
         self.items
             .chunks(30_001)

@@ -1,5 +1,7 @@
 //! Bounds that hold for every executor.
 
+use crate::settings::Limits;
+
 /// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
@@ -12,13 +14,20 @@ pub struct LaneLimits {
     pub turns: usize,
 }
 
+impl LaneLimits {
+    /// What a service's settings say.
+    pub fn of(limits: &Limits) -> LaneLimits {
+        LaneLimits {
+            body_bytes: limits.response_bytes_max as usize,
+            text_bytes: limits.stage_text_bytes_max as usize,
+            turns: limits.stage_turns_max as usize,
+        }
+    }
+}
+
 impl Default for LaneLimits {
     fn default() -> Self {
-        LaneLimits {
-            body_bytes: 8 << 20,
-            text_bytes: 1 << 20,
-            turns: 1 << 17,
-        }
+        LaneLimits::of(&Limits::default())
     }
 }
 

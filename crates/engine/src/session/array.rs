@@ -54,6 +54,9 @@ pub struct SessionArray {
 }
 
 impl SessionArray {
+    /// The bytes that each session takes, whether or not it is in use.
+    pub const SESSION_BYTES: usize = size_of::<Slot>();
+
     /// An array for `capacity` sessions, each of which expires when it has not been used for
     /// `idle_timeout`.
     pub fn new(capacity: u32, idle_timeout: Millis) -> SessionArray {

@@ -1,11 +1,11 @@
-//! Reads the configuration of a service: `service.toml`.
+//! Reads the settings of a service, `service.toml`, by their definitions.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, TomlText, text_of};
+use super::keys::{Keys, TomlText};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{BackendConfig, BackendKind, CohortPolicy, Limits, ServiceConfig};
-use rhythm_protocol::http::head::is_token;
+use crate::settings::{BackendConfig, BackendKind, Origin, ServiceConfig};
+use std::time::Duration;
 use toml::de::DeValue;
 
 /// What `service.toml` holds beside the configuration.
@@ -32,85 +32,35 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
     let Some(table) = toml.parse(report) else {
         return service;
     };
-    let known = [
-        "service", "static", "session", "cohort", "limits", "backend",
-    ];
+    let defaults = ServiceConfig::default();
+    let sections = defaults.sections();
+    let known: Vec<&str> = (sections.iter().map(|section| section.name()))
+        .chain(["backend"])
+        .collect();
     let root = Keys::new(toml, &table, 0, &known, report);
     let config = &mut service.config;
-
-    if let Some(keys) = section(&root, "service", &["name"], report) {
-        set(
-            &mut config.name,
-            keys.text("name", report).map(|text| text.value),
-        );
-    }
-    if let Some(keys) = section(&root, "static", &["mount", "index"], report) {
-        if let Some(mount) = keys.text("mount", report) {
-            if !mount.value.starts_with('/') {
-                report.error(
-                    mount.place,
-                    "`mount` must begin with `/`",
-                    "such as \"/static/\"",
-                );
-            }
-            config.static_mount = mount.value;
-            if !config.static_mount.ends_with('/') {
-                config.static_mount.push('/');
+    for section in sections {
+        let Some((table, offset)) = root.table(section.name(), report) else {
+            continue;
+        };
+        // How a missing session is answered is no value, but an answer to be compiled.
+        let others: &[&str] = match section.name() {
+            "session" => &["missing"],
+            _ => &[],
+        };
+        let keys = Keys::of_settings(toml, table, offset, section.definitions(), others, report);
+        for definition in section.definitions() {
+            if let Some(value) = keys.setting(definition, report) {
+                config.set(section.name(), definition, value, Origin::File);
             }
         }
-        if let Some((index, _)) = keys.table("index", report) {
-            for (from, to) in Keys::entries(&toml, index) {
-                match text_of(&toml, to) {
-                    Some(to) if from.value.starts_with('/') => {
-                        config.redirects.insert(from.value, to.value);
-                    }
-                    _ => {
-                        let message = "`index` maps paths that begin with `/` to others";
-                        report.error(from.place, message, "index = { \"/\" = \"/home\" }");
-                    }
-                }
-            }
-        }
-    }
-    let known = ["cookie", "capacity", "idle_timeout", "missing"];
-    if let Some(keys) = section(&root, "session", &known, report) {
-        let session = &mut config.session;
-        if let Some(cookie) = keys.text("cookie", report) {
-            if !is_token(cookie.value.as_bytes()) {
-                let hint = "letters, digits, `_` and `-` (RFC 6265, section 4.1.1)";
-                report.error(cookie.place, "this is no cookie name", hint);
-            }
-            session.cookie = cookie.value;
-        }
-        set_u32(
-            &mut session.capacity,
-            keys.int("capacity", 1..=1 << 28, report),
-        );
-        set(
-            &mut session.idle_timeout_ns,
-            keys.duration("idle_timeout", report),
-        );
-        if let Some((missing, offset)) = keys.table("missing", report) {
+        if section.name() == "session"
+            && let Some((missing, offset)) = keys.table("missing", report)
+        {
             let keys = Keys::new(toml, missing, offset, &["page", "status", "with"], report);
             service.missing = read_answer(&keys, "page", report);
         }
     }
-    if let Some(keys) = section(&root, "cohort", &["policy", "size", "delay"], report) {
-        let policies = [
-            ("work-conserving", CohortPolicy::WorkConserving),
-            ("fixed", CohortPolicy::Fixed),
-        ];
-        set(
-            &mut config.cohort.policy,
-            keys.choice("policy", &policies, report),
-        );
-        set_u32(
-            &mut config.cohort.size,
-            keys.int("size", 1..=65_536, report),
-        );
-        set(&mut config.cohort.delay_ns, keys.duration("delay", report));
-    }
-    read_limits(&root, &mut config.limits, report);
     if let Some((backends, _)) = root.table("backend", report) {
         for (name, value) in Keys::entries(&toml, backends) {
             let DeValue::Table(table) = value.get_ref() else {
@@ -129,54 +79,6 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
         }
     }
     service
-}
-
-fn read_limits(root: &Keys<'_, '_>, limits: &mut Limits, report: &mut Report) {
-    let known = [
-        "max_connections",
-        "head_bytes",
-        "headers",
-        "body_bytes",
-        "header_timeout",
-        "body_timeout",
-        "idle_timeout",
-        "requests_per_connection",
-        "response_bytes",
-    ];
-    let Some(keys) = section(root, "limits", &known, report) else {
-        return;
-    };
-    set_u32(
-        &mut limits.max_connections,
-        keys.int("max_connections", 1..=1 << 24, report),
-    );
-    set_u32(
-        &mut limits.head_bytes,
-        keys.int("head_bytes", 512..=1 << 20, report),
-    );
-    set_u32(&mut limits.headers, keys.int("headers", 8..=10_000, report));
-    set_u32(
-        &mut limits.body_bytes,
-        keys.int("body_bytes", 0..=1 << 30, report),
-    );
-    set(
-        &mut limits.header_timeout_ns,
-        keys.duration("header_timeout", report),
-    );
-    set(
-        &mut limits.body_timeout_ns,
-        keys.duration("body_timeout", report),
-    );
-    set(
-        &mut limits.idle_timeout_ns,
-        keys.duration("idle_timeout", report),
-    );
-    let requests = keys.int("requests_per_connection", 0..=u32::MAX.into(), report);
-    set_u32(&mut limits.requests_per_connection, requests);
-    set_u32(
-        &mut limits.response_bytes,
-        keys.int("response_bytes", 1024..=1 << 30, report),
-    );
 }
 
 fn read_backend(
@@ -203,28 +105,18 @@ fn read_backend(
         kind: kind.unwrap_or(BackendKind::BeSim),
         url: url.map(|url| url.value),
         users: 100_000,
-        timeout_ns: 2_000_000_000,
+        timeout: Duration::from_secs(2),
         retries: 1,
         connections: 16,
     };
     set_u32(&mut backend.users, keys.int("users", 1..=1 << 30, report));
-    set(&mut backend.timeout_ns, keys.duration("timeout", report));
+    set(&mut backend.timeout, keys.duration("timeout", report));
     set_u32(&mut backend.retries, keys.int("retries", 0..=10, report));
     set_u32(
         &mut backend.connections,
         keys.int("connections", 1..=1024, report),
     );
     backend
-}
-
-fn section<'t, 'a>(
-    root: &Keys<'t, 'a>,
-    name: &str,
-    known: &[&str],
-    report: &mut Report,
-) -> Option<Keys<'t, 'a>> {
-    let (table, offset) = root.table(name, report)?;
-    Some(Keys::new(root.toml, table, offset, known, report))
 }
 
 fn set<T>(to: &mut T, value: Option<T>) {

@@ -4,7 +4,10 @@
 //! is reported where it stands.
 
 use crate::diagnostic::{Place, Report, did_you_mean};
+use crate::settings::{Definition, Kind, Mistake, Value, duration};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -90,14 +93,43 @@ impl<'t, 'a> Keys<'t, 'a> {
         known: &[&str],
         report: &mut Report,
     ) -> Keys<'t, 'a> {
-        let keys = Keys {
-            toml,
-            table,
-            place: toml.place(offset),
+        Keys::named(toml, table, offset, known, |_| None, report)
+    }
+
+    /// A table of settings, and of other keys. Keys that settings had once are reported with those
+    /// that they have now.
+    pub(crate) fn of_settings(
+        toml: TomlText<'a>,
+        table: &'t DeTable<'a>,
+        offset: usize,
+        settings: &'static [Definition],
+        others: &[&str],
+        report: &mut Report,
+    ) -> Keys<'t, 'a> {
+        let known: Vec<&str> = (settings.iter().map(|setting| setting.key))
+            .chain(others.iter().copied())
+            .collect();
+        let renamed = |key: &str| {
+            let is = |setting: &&Definition| setting.rule.was == Some(key);
+            Some(settings.iter().find(is)?.key)
         };
+        Keys::named(toml, table, offset, &known, renamed, report)
+    }
+
+    fn named(
+        toml: TomlText<'a>,
+        table: &'t DeTable<'a>,
+        offset: usize,
+        known: &[&str],
+        renamed: impl Fn(&str) -> Option<&'static str>,
+        report: &mut Report,
+    ) -> Keys<'t, 'a> {
         for (key, _) in table {
             if !known.contains(&key.get_ref().as_ref()) {
-                let hint = did_you_mean(key.get_ref(), known.iter().copied());
+                let hint = match renamed(key.get_ref()) {
+                    Some(name) => format!("it is called `{name}` now"),
+                    None => did_you_mean(key.get_ref(), known.iter().copied()),
+                };
                 report.error(
                     toml.place(key.span().start),
                     format!("unknown key `{}`", key.get_ref()),
@@ -105,7 +137,54 @@ impl<'t, 'a> Keys<'t, 'a> {
                 );
             }
         }
-        keys
+        Keys {
+            toml,
+            table,
+            place: toml.place(offset),
+        }
+    }
+
+    /// The value of a setting, where the table has a right one.
+    pub(crate) fn setting(&self, definition: &Definition, report: &mut Report) -> Option<Value> {
+        let value = self.get(definition.key)?;
+        let mut place = self.toml.place(value.span().start);
+        let read = match (value.get_ref(), definition.rule.kind) {
+            (DeValue::Integer(integer), _) => {
+                let integer = i64::from_str_radix(integer.as_str(), integer.radix());
+                // What has more than 64 bits is out of all bounds.
+                definition.read_integer(integer.unwrap_or(i64::MAX))
+            }
+            (DeValue::String(text), _) => {
+                place = Text::new(&self.toml, text, value.span()).place;
+                definition.read_text(text)
+            }
+            (DeValue::Boolean(on), Kind::Switch) => Ok(Value::Switch(*on)),
+            (DeValue::Table(table), Kind::Map(check)) => {
+                return Some(Value::Map(self.map(table, check, report)));
+            }
+            _ => Err(definition.mistyped()),
+        };
+        let report_it = |mistake: Mistake| report.error(place, mistake.message, mistake.hint);
+        read.map_err(report_it).ok()
+    }
+
+    /// The right ones of the texts that an author named.
+    fn map(
+        &self,
+        table: &'t DeTable<'a>,
+        check: fn(&str, Option<&str>) -> Result<(), Mistake>,
+        report: &mut Report,
+    ) -> BTreeMap<String, String> {
+        let mut map = BTreeMap::new();
+        for (name, value) in Keys::entries(&self.toml, table) {
+            let text = text_of(&self.toml, value).map(|text| text.value);
+            if let Err(mistake) = check(&name.value, text.as_deref()) {
+                report.error(name.place, mistake.message, mistake.hint);
+            } else if let Some(text) = text {
+                map.insert(name.value, text);
+            }
+        }
+        map
     }
 
     /// Reads a table whose keys are names given by the author, in the order of the file.
@@ -223,18 +302,15 @@ impl<'t, 'a> Keys<'t, 'a> {
         }
     }
 
-    /// A duration such as `"2ms"`, in nanoseconds.
-    pub(crate) fn duration(&self, key: &str, report: &mut Report) -> Option<u64> {
+    /// A duration such as `"2ms"`.
+    pub(crate) fn duration(&self, key: &str, report: &mut Report) -> Option<Duration> {
         let text = self.text(key, report)?;
-        let nanoseconds = nanoseconds(&text.value);
-        if nanoseconds.is_none() {
-            report.error(
-                text.place,
-                format!("`{key}` must be a duration"),
-                "a number and ns, us, ms, s, m or h, such as \"2ms\" or \"30m\"",
-            );
+        let read = duration::parse(&text.value);
+        if read.is_err() {
+            let message = format!("`{key}` must be a duration");
+            report.error(text.place, message, duration::FORM);
         }
-        nanoseconds
+        read.ok()
     }
 
     /// A table.
@@ -255,36 +331,5 @@ pub(crate) fn text_of<'a>(toml: &TomlText<'a>, value: &Spanned<DeValue<'a>>) -> 
     match value.get_ref() {
         DeValue::String(text) => Some(Text::new(toml, text, value.span())),
         _ => None,
-    }
-}
-
-/// Reads a duration: digits and a unit.
-fn nanoseconds(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok()?;
-    let unit: u64 = match text[digits..].trim_start() {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    };
-    number.checked_mul(unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_durations() {
-        assert_eq!(nanoseconds("2ms"), Some(2_000_000));
-        assert_eq!(nanoseconds("30 m"), Some(1_800_000_000_000));
-        assert_eq!(nanoseconds("0s"), Some(0));
-        for bad in ["", "2", "ms", "-2ms", "2.5s", "99999999999h", "2 weeks"] {
-            assert_eq!(nanoseconds(bad), None, "{bad}");
-        }
     }
 }

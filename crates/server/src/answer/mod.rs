@@ -1,3 +1,4 @@
 //! Answers: heads, bodies and errors.
 
+pub(crate) mod responder;
 pub(crate) mod response;

@@ -3,7 +3,7 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
-use crate::flight::request::{NO_TICKET, Request, Requests};
+use crate::flight::request::{Request, Requests};
 use crate::host::statics::Wanted;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
@@ -24,8 +24,8 @@ use rhythm_protocol::http::response::{
 /// simulation.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
 
-/// What answering lanes takes.
-pub(crate) struct Responder<'a> {
+/// What answering the lanes of a cohort takes.
+pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
     pub(crate) requests: &'a mut Requests,
     pub(crate) sessions: &'a SessionArray,
@@ -34,19 +34,18 @@ pub(crate) struct Responder<'a> {
     pub(crate) site: &'a Site,
     pub(crate) page: usize,
     pub(crate) metrics: &'a PageMetrics,
-    /// The time of the event at hand.
-    pub(crate) now: Time,
     /// When the cohort was launched.
     pub(crate) launched: Time,
+    pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
     pub(crate) log: Option<&'a mut LogSink>,
 }
 
-impl Responder<'_> {
+impl LaneAnswers<'_> {
     /// Answers all lanes that are finished or failed and not answered yet. Whether any lane is
     /// left.
-    pub(crate) fn answer_lanes(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
+    pub(crate) fn answer(&mut self, port: &mut dyn Port, cohort: &mut Cohort) -> bool {
         let mut headers = 0;
         let mut left = false;
         for lane in 0..cohort.len() {
@@ -55,8 +54,8 @@ impl Responder<'_> {
                 left = true;
                 continue;
             }
-            let ticket = std::mem::replace(&mut cohort.tickets[lane], NO_TICKET);
-            let Some(request) = self.requests.take(ticket) else {
+            // Answered after a stage before, or moved to another cohort.
+            let Some(request) = self.requests.take(lane) else {
                 continue;
             };
             // Headers are in order of lanes.
@@ -69,18 +68,20 @@ impl Responder<'_> {
             }
             let answered = match state {
                 LaneState::Failed(error) => self.failed(port, &request, error),
-                _ => self.finished(port, cohort, lane, headers, &request),
+                LaneState::Finished => self.finished(port, cohort, lane, headers, &request),
+                LaneState::Active => unreachable!("it was left"),
             };
-            let now = self.now;
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
             self.answered += 1;
             self.metrics.answered(answered.status);
-            if let (Some(log), Some(line)) = (&mut self.log, &request.line) {
+            if let Some(log) = &mut self.log
+                && let Some(line) = self.requests.line(&request)
+            {
                 log.entry(
                     line,
                     answered,
-                    now.since(request.arrived),
+                    self.now.since(request.arrived),
                     self.date.seconds(),
                 );
             }
@@ -120,7 +121,7 @@ impl Responder<'_> {
             output.status
         };
         if output.session == SessionChange::Destroy
-            && let Some(session) = &request.session
+            && let Some(session) = self.requests.session(lane)
         {
             self.sessions.destroy(session);
         }
@@ -156,11 +157,7 @@ impl Responder<'_> {
                 shape,
                 slot: request.slot,
                 now: self.now,
-                conditions: request
-                    .kept
-                    .as_ref()
-                    .map(|kept| kept.get())
-                    .unwrap_or_default(),
+                conditions: self.requests.conditions(request),
                 method: if shape.head_only {
                     Method::Head
                 } else {
@@ -178,8 +175,8 @@ impl Responder<'_> {
             return statics.answer(file, wanted, self.date, self.clients, port, added);
         }
         let has_body = !has_no_content(status) && !shape.head_only;
-        let (clients, date, site) = (&mut *self.clients, self.date, self.site);
-        clients.answer(port, request.slot, shape, self.now, |out| {
+        let (clients, date, site, now) = (&mut *self.clients, self.date, self.site, self.now);
+        clients.answer(port, request.slot, shape, now, |out| {
             let mut head = ResponseWriter::new(out, status);
             added(&mut head);
             head.connection(!shape.close, shape.http10).date(date);

@@ -1,4 +1,20 @@
-//! Flight: cohorts through their stages, on devices and to backends, and the requests they carry.
+//! Flight: cohorts from their first lane to their last answer.
+//!
+//! ```text
+//!    former     which is launched when                       former.rs
+//!      v  full / timeout / idle / drain
+//!    device     stages on the executor                       device.rs
+//!      v  ^
+//!    backends   requests of a stage, answers, stragglers     backends.rs, stragglers.rs
+//! ```
+//!
+//! What they work on is in cohorts.rs: the contexts, and what is known of each cohort besides its
+//! columns. No part calls another: the pipeline takes what one gives and hands it on.
 
-pub(crate) mod process;
+pub(crate) mod backends;
+pub(crate) mod cohorts;
+pub(crate) mod device;
+pub(crate) mod former;
+pub(crate) mod pending;
 pub(crate) mod request;
+mod stragglers;

@@ -1,23 +1,20 @@
-//! Requests under way: one entry a lane, found by the ticket that the lane carries through its
-//! cohorts.
+//! Requests under way: one entry for each lane of a cohort.
 //!
-//! A ticket is answered exactly once: answering takes the entry away, and a ticket that is shown
-//! again, or whose place was given to another request since, finds nothing.
+//! A request is answered exactly once: answering takes its entry away. What outlives the request's
+//! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
+//! a request costs no allocation.
 
 use crate::observe::access_log::LogEntry;
+use rhythm_engine::cohort::{Arena, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
-
-/// What a lane carries: index and generation of an entry.
-pub(crate) type Ticket = u64;
-
-/// The ticket of a lane that moved to another cohort, and of no request.
-pub(crate) const NO_TICKET: Ticket = u64::MAX;
+use rhythm_protocol::http::request::RequestHead;
+use std::net::IpAddr;
 
 /// A request between its parsing and its answer.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     /// Where the answer goes.
     pub(crate) slot: AnswerSlot,
@@ -25,21 +22,101 @@ pub(crate) struct Request {
     pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
-    /// The session its cookie names, known or not.
-    pub(crate) session: Option<SessionId>,
-    /// Its conditions and range, where its page can answer with a file.
-    pub(crate) kept: Option<Box<KeptConditions>>,
-    /// What the access log says of it, if there is a log.
-    pub(crate) line: Option<Box<LogEntry>>,
+    /// What is kept of its bytes.
+    kept: Kept,
 }
 
-/// A request's conditions, kept beyond its bytes.
-#[derive(Debug)]
-pub(crate) struct KeptConditions([Option<Box<[u8]>>; 6]);
+/// What of a request's bytes lies in the arena.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    /// The client's address and what the access log says of the request, if there is a log.
+    line: Option<(IpAddr, View)>,
+    /// Index of its conditions, if it has any and they matter.
+    conditions: Option<u32>,
+}
 
-impl KeptConditions {
-    /// Keeps them, if there are any.
-    pub(crate) fn new(conditions: &Conditions<'_>) -> Option<Box<KeptConditions>> {
+/// The values of [`Conditions`], in the order of its fields.
+type KeptConditions = [Option<View>; 6];
+
+/// The requests of a cohort, by lane.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// `None`: the lane is answered, or has moved to another cohort.
+    lanes: Vec<Option<Request>>,
+    /// What each lane's cookie names, known or not; `None` too where its page does not look.
+    sessions: Vec<Option<SessionId>>,
+    /// How many are not answered.
+    left: usize,
+    /// What is kept of their bytes.
+    arena: Arena,
+    conditions: Vec<KeptConditions>,
+}
+
+/// Bytes of an arena that are kept for the next cohort. What a burst needed beyond is given back.
+const ARENA_KEPT: usize = 256 << 10;
+
+impl Requests {
+    /// Begins with a new cohort.
+    pub(crate) fn clear(&mut self) {
+        debug_assert_eq!(self.left, 0, "a context was freed with requests in it");
+        self.lanes.clear();
+        self.sessions.clear();
+        self.conditions.clear();
+        self.arena.reset(&[]);
+        self.arena.bytes_mut().shrink_to(ARENA_KEPT);
+    }
+
+    /// How many are not answered.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// How many lanes there are, answered or not.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What each lane's cookie names.
+    pub(crate) fn sessions(&self) -> &[Option<SessionId>] {
+        &self.sessions
+    }
+
+    /// Takes in the request of the next lane.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        arrived: Time,
+        session: Option<SessionId>,
+    ) {
+        let request = Request {
+            slot,
+            shape,
+            arrived,
+            kept: Kept::default(),
+        };
+        self.lanes.push(Some(request));
+        self.sessions.push(session);
+        self.left += 1;
+    }
+
+    /// The last lane's, to keep more of it.
+    fn last(&mut self) -> &mut Kept {
+        let last = self.lanes.last_mut().and_then(Option::as_mut);
+        &mut last.expect("the request that was just taken in").kept
+    }
+
+    /// Keeps what the access log will say of the last lane's request.
+    pub(crate) fn keep_line(&mut self, peer: IpAddr, head: &RequestHead, bytes: &[u8]) {
+        let view = self
+            .arena
+            .push_with(|out| LogEntry::write(head, bytes, out));
+        self.last().line = Some((peer, view));
+    }
+
+    /// Keeps the conditions of the last lane's request, if it has any.
+    pub(crate) fn keep_conditions(&mut self, conditions: &Conditions<'_>) {
         let values = [
             conditions.if_match,
             conditions.if_unmodified_since,
@@ -48,12 +125,42 @@ impl KeptConditions {
             conditions.if_range,
             conditions.range,
         ];
-        let any = values.iter().any(Option::is_some);
-        any.then(|| Box::new(KeptConditions(values.map(|value| value.map(Box::from)))))
+        if values.iter().any(Option::is_some) {
+            let kept = values.map(|value| value.map(|bytes| self.arena.push(bytes)));
+            let index = self.conditions.len() as u32;
+            self.conditions.push(kept);
+            self.last().conditions = Some(index);
+        }
     }
 
-    /// The conditions.
-    pub(crate) fn get(&self) -> Conditions<'_> {
+    /// Takes a lane's request out, to answer it. `None`: it is answered, or has moved.
+    #[inline]
+    pub(crate) fn take(&mut self, lane: usize) -> Option<Request> {
+        let request = self.lanes[lane].take();
+        self.left -= usize::from(request.is_some());
+        request
+    }
+
+    /// What a lane's cookie names.
+    pub(crate) fn session(&self, lane: usize) -> Option<&SessionId> {
+        self.sessions[lane].as_ref()
+    }
+
+    /// What the access log says of a request, if there is a log.
+    pub(crate) fn line(&self, request: &Request) -> Option<LogEntry<'_>> {
+        let (peer, view) = request.kept.line?;
+        Some(LogEntry {
+            peer,
+            request: self.arena.get(view),
+        })
+    }
+
+    /// The conditions of a request.
+    pub(crate) fn conditions(&self, request: &Request) -> Conditions<'_> {
+        let Some(index) = request.kept.conditions else {
+            return Conditions::default();
+        };
+        let kept = self.conditions[index as usize];
         let [
             if_match,
             if_unmodified_since,
@@ -61,7 +168,7 @@ impl KeptConditions {
             if_modified_since,
             if_range,
             range,
-        ] = self.0.each_ref().map(|value| value.as_deref());
+        ] = kept.map(|value| value.map(|view| self.arena.get(view)));
         Conditions {
             if_match,
             if_unmodified_since,
@@ -71,49 +178,18 @@ impl KeptConditions {
             range,
         }
     }
-}
 
-#[derive(Debug, Default)]
-struct Entry {
-    generation: u32,
-    request: Option<Request>,
-}
-
-/// The requests under way in a pipeline. Its size is bounded by the lanes of the cohort pool.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    entries: Vec<Entry>,
-    free: Vec<u32>,
-}
-
-impl Requests {
-    /// Takes a request in and gives its ticket.
-    pub(crate) fn insert(&mut self, request: Request) -> Ticket {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::default());
-            (self.entries.len() - 1) as u32
-        });
-        let entry = &mut self.entries[index as usize];
-        entry.request = Some(request);
-        u64::from(entry.generation) << 32 | u64::from(index)
-    }
-
-    /// Takes a request out, to answer it.
-    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Request> {
-        let (index, generation) = (ticket as u32, (ticket >> 32) as u32);
-        let entry = self.entries.get_mut(index as usize)?;
-        if entry.generation != generation {
-            return None;
+    /// Moves the requests of some lanes, in their order, behind those of another cohort.
+    pub(crate) fn move_lanes(&mut self, lanes: &[usize], into: &mut Requests) {
+        for &lane in lanes {
+            let request = self.take(lane).expect("a lane that waits is not answered");
+            let session = self.sessions[lane];
+            into.push(request.slot, request.shape, request.arrived, session);
+            if let Some((peer, view)) = request.kept.line {
+                let view = into.arena.push(self.arena.get(view));
+                into.last().line = Some((peer, view));
+            }
+            into.keep_conditions(&self.conditions(&request));
         }
-        let request = entry.request.take()?;
-        // One generation is never given, so that no ticket is NO_TICKET.
-        entry.generation = (entry.generation + 1) % u32::MAX;
-        self.free.push(index);
-        Some(request)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A thread of its own drives it, so that it answers whatever the workers do.
 
+use crate::host::config;
 use crate::observe::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::site::current::Current;
@@ -47,13 +48,6 @@ pub(crate) fn start(
         },
         ..WorkerOptions::default()
     };
-    let clients = ClientLimits {
-        header_timeout: TIMEOUT,
-        body_timeout: TIMEOUT,
-        idle_timeout: TIMEOUT,
-        send_timeout: TIMEOUT,
-        ..ClientLimits::default()
-    };
     let requests = RequestLimits {
         body_max: BODY_MAX,
         ..RequestLimits::default()
@@ -66,7 +60,7 @@ pub(crate) fn start(
         };
         Ok(HostServer::new(
             admin,
-            clients,
+            ClientLimits::within(TIMEOUT),
             requests,
             clock::monotonic(),
         ))
@@ -93,44 +87,12 @@ impl Admin {
                 ),
                 Err(_) => (500, TEXT, String::new()),
             },
-            b"/config" => (200, "application/json", self.config()),
+            b"/config" => {
+                let config = config::json(&self.current, &self.options);
+                (200, "application/json", config)
+            }
             _ => (404, TEXT, "/healthz, /metrics or /config\n".to_owned()),
         }
-    }
-
-    /// The effective configuration.
-    fn config(&self) -> String {
-        let options = &self.options;
-        let formation = options.pipeline.formation;
-        let site = self.current.site();
-        let pages: Vec<&str> = site
-            .service()
-            .pages
-            .iter()
-            .map(|page| page.name.as_str())
-            .collect();
-        let config = serde_json::json!({
-            "listen": options.listen.to_string(),
-            "admin": options.admin.map(|address| address.to_string()),
-            "workers": options.workers,
-            "pin": options.pin,
-            "connections_max": options.connections_max,
-            "sessions_max": options.sessions_max,
-            "session_idle_seconds": options.session_idle.as_secs_f64(),
-            "drain_seconds": options.drain.as_secs_f64(),
-            "cohort": {
-                "policy": format!("{:?}", formation.policy),
-                "size": formation.lanes_max,
-                "delay_seconds": formation.delay.as_secs_f64(),
-                "contexts": options.pipeline.contexts,
-            },
-            "clients": options.pipeline.clients,
-            "site": site.settings(),
-            "pages": pages,
-        });
-        let mut text = serde_json::to_string_pretty(&config).unwrap_or_default();
-        text.push('\n');
-        text
     }
 }
 

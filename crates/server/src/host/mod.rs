@@ -1,4 +1,6 @@
 //! The host path: what is answered without a cohort.
 
 pub(crate) mod admin;
+mod config;
+pub(crate) mod reply;
 pub(crate) mod statics;

@@ -67,6 +67,11 @@ impl Statics {
         self.entries.len()
     }
 
+    /// The bytes of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.bytes.len()).sum()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,150 +1,80 @@
-//! Dispatch: what is not data-parallel is answered at once, on the host path (paper, section 3.2,
-//! *Dispatch*): static files, redirects and errors. Lanes of cohorts go the other way, in
-//! [`crate::flight::process`].
+//! Dispatch: which way a request goes (paper, section 3.2, *Dispatch*): to a cohort of its page, or
+//! the host path, where what is not data-parallel is answered at once: static files, redirects and
+//! errors.
 
-use crate::host::statics::Wanted;
-use crate::intake::params::BadParameter;
-use crate::observe::access_log::LogEntry;
-use crate::pipeline::Pipeline;
-use rhythm_http::{Answered, write_error};
-use rhythm_net::{ConnectionId, Port};
+use crate::host::reply::Reply;
+use crate::intake::parser::form_fits;
+use crate::site::Site;
+use crate::site::routes::{Found, PatternId, Target};
 use rhythm_protocol::http::request::{Method, RequestHead};
-use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use rhythm_protocol::http::uri;
-use std::time::Duration;
 
-/// An answer of the host path.
+/// Where a request goes.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// A static file, by its index.
-    File(u32),
-    /// A redirect, by its index.
-    Redirect(u32),
-    /// `OPTIONS`: these are the methods.
-    Options(String),
-    /// 405: these are the methods.
-    OtherMethod(String),
-    /// 400 because of a parameter.
-    BadParameter(BadParameter),
-    /// An error by its status.
-    Error(u16),
+pub(crate) enum Way {
+    /// To a cohort of this page; for a route with parameters, which it is.
+    Lane(u32, Option<PatternId>),
+    /// The host path, with this for an answer.
+    Host(Reply),
 }
 
-impl Pipeline {
-    /// What answers a path that is no route: a static file by another spelling, or nothing.
-    #[cold]
-    pub(crate) fn find_mounted(&mut self, head: &RequestHead, bytes: &[u8]) -> Reply {
-        let path = head.path(bytes);
-        if path == b"*" && head.method() == Method::Options {
-            return Reply::Options("GET, HEAD, OPTIONS, POST".to_owned());
+/// Decides about a request for which `found` was found.
+#[inline]
+pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
+    Way::Host(match found {
+        Found::Target(Target::Page(page), pattern) => {
+            if !site.pages[page as usize].has_form || form_fits(head, bytes) {
+                return Way::Lane(page, pattern);
+            }
+            Reply::Error(415)
         }
-        let statics = &self.epoch.site.statics;
-        let Some(below) = path.strip_prefix(statics.mount().as_bytes()) else {
-            return Reply::Error(404);
-        };
-        let mut relative = Vec::new();
-        let found = uri::file_path(below, &mut relative)
-            .ok()
-            .and_then(|()| statics.find(&relative));
-        match (found, head.method()) {
-            (Some(file), Method::Get | Method::Head) => Reply::File(file),
-            (Some(_), Method::Options) => Reply::Options("GET, HEAD, OPTIONS".to_owned()),
-            (Some(_), _) => Reply::OtherMethod("GET, HEAD, OPTIONS".to_owned()),
-            (None, _) => Reply::Error(404),
+        Found::Target(Target::File(file), _) => Reply::File(file),
+        Found::Target(Target::Redirect(redirect), _) => Reply::Redirect(redirect),
+        Found::OtherMethod(allow) if head.method() == Method::Options => {
+            Reply::Options(allow.into())
         }
-    }
+        Found::OtherMethod(allow) => Reply::OtherMethod(allow.into()),
+        Found::Nothing => find_mounted(site, head, bytes),
+    })
+}
 
-    /// Answers a request on the host path.
-    pub(crate) fn reply(
-        &mut self,
-        port: &mut dyn Port,
-        id: ConnectionId,
-        head: &RequestHead,
-        bytes: &[u8],
-        reply: Reply,
-    ) {
-        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
-            return;
-        };
-        let (date, clients, now) = (&self.date, &mut self.clients, self.now);
-        let allow = |methods: String| {
-            move |head: &mut ResponseWriter<'_>| {
-                head.allow([methods.as_str()]);
-            }
-        };
-        let answered = match reply {
-            Reply::File(file) => {
-                let wanted = Wanted::of(head, bytes, shape, slot, now);
-                let statics = &self.epoch.site.statics;
-                statics.answer(file, wanted, date, clients, port, |_| {})
-            }
-            Reply::Redirect(redirect) => {
-                let location = &self.epoch.site.redirects[redirect as usize].location;
-                clients.answer(port, slot, shape, now, |out| {
-                    write_error(out, 303, shape, date, "", |head| {
-                        if let Some(name) = HeaderName::new("Location") {
-                            head.header(name, location.as_bytes());
-                        }
-                    });
-                });
-                Answered::bare(303)
-            }
-            Reply::Options(methods) => {
-                clients.answer(port, slot, shape, now, |out| {
-                    let mut head = ResponseWriter::new(out, 204);
-                    allow(methods)(&mut head);
-                    head.connection(!shape.close, shape.http10).date(date).end();
-                });
-                Answered::bare(204)
-            }
-            Reply::OtherMethod(methods) => {
-                clients.answer(port, slot, shape, now, |out| {
-                    write_error(out, 405, shape, date, "", allow(methods));
-                });
-                Answered::bare(405)
-            }
-            Reply::BadParameter(bad) => {
-                let detail = match bad.name.as_str() {
-                    "" => format!("A parameter {}.", bad.problem),
-                    name => format!("The parameter {name} {}.", bad.problem),
-                };
-                clients.answer(port, slot, shape, now, |out| {
-                    write_error(out, 400, shape, date, &detail, |_| {});
-                });
-                Answered::bare(400)
-            }
-            Reply::Error(status) => {
-                clients.answer(port, slot, shape, now, |out| {
-                    write_error(out, status, shape, date, "", |_| {});
-                });
-                Answered::bare(status)
-            }
-        };
-        self.metrics.host_answered(answered.status);
-        if let Some(log) = &mut self.log {
-            let entry = LogEntry::new(peer.ip(), head, bytes);
-            log.entry(&entry, answered, Duration::ZERO, self.date.seconds());
+/// Why content that the client only announced is not wanted, if it is not.
+pub(crate) fn early_refusal(
+    site: &Site,
+    found: Found<'_>,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Option<u16> {
+    match found {
+        Found::Target(Target::Page(page), _) => {
+            let form = site.pages[page as usize].has_form;
+            (form && !form_fits(head, bytes)).then_some(415)
         }
+        Found::Target(..) => None,
+        Found::OtherMethod(_) => Some(405),
+        Found::Nothing => Some(404),
     }
+}
 
-    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
-    /// connection: where the next one begins is not known.
-    pub(crate) fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16) {
-        let Some((slot, shape, peer)) = self.clients.accept_last(port, id) else {
-            return;
-        };
-        let date = &self.date;
-        (self.clients).answer(port, slot, shape, self.now, |out| {
-            write_error(out, status, shape, date, "", |_| {});
-        });
-        self.metrics.host_answered(status);
-        if let Some(log) = &mut self.log {
-            let entry = LogEntry {
-                peer: peer.ip(),
-                request: "-".to_owned(),
-            };
-            let answered = Answered::bare(status);
-            log.entry(&entry, answered, Duration::ZERO, self.date.seconds());
-        }
+/// What answers a path that is no route: a static file by another spelling, or nothing.
+#[cold]
+fn find_mounted(site: &Site, head: &RequestHead, bytes: &[u8]) -> Reply {
+    let path = head.path(bytes);
+    if path == b"*" && head.method() == Method::Options {
+        return Reply::Options("GET, HEAD, OPTIONS, POST".to_owned());
+    }
+    let statics = &site.statics;
+    let Some(below) = path.strip_prefix(statics.mount().as_bytes()) else {
+        return Reply::Error(404);
+    };
+    let mut relative = Vec::new();
+    let found = uri::file_path(below, &mut relative)
+        .ok()
+        .and_then(|()| statics.find(&relative));
+    match (found, head.method()) {
+        (Some(file), Method::Get | Method::Head) => Reply::File(file),
+        (Some(_), Method::Options) => Reply::Options("GET, HEAD, OPTIONS".to_owned()),
+        (Some(_), _) => Reply::OtherMethod("GET, HEAD, OPTIONS".to_owned()),
+        (None, _) => Reply::Error(404),
     }
 }

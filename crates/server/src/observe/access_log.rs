@@ -3,6 +3,7 @@
 //! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A
 //! writer that cannot keep up costs lines, which are counted, but never time.
 
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_http::Answered;
 use rhythm_protocol::http::request::RequestHead;
 use std::io::Write;
@@ -13,45 +14,37 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// The common log format of NCSA httpd.
-    #[default]
-    Common,
-    /// One JSON object a line.
-    Json,
-}
-
 /// A buffer is handed over when it holds this many bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Buffers on their way to the writer at most.
 const BUFFERS_MAX: usize = 256;
 
-/// What is kept of a request for its line.
-#[derive(Debug)]
-pub(crate) struct LogEntry {
+/// What a line tells of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogEntry<'a> {
     /// The client's address.
     pub(crate) peer: IpAddr,
-    /// Method and target as they came, and the version.
-    pub(crate) request: String,
+    /// Method and target as they came, and the version. All of it is ASCII: the parser of heads
+    /// lets nothing else through.
+    pub(crate) request: &'a [u8],
 }
 
-impl LogEntry {
-    /// Of a request whose head is complete.
-    pub(crate) fn new(peer: IpAddr, head: &RequestHead, bytes: &[u8]) -> LogEntry {
+impl LogEntry<'_> {
+    /// Appends the text of [`LogEntry::request`] for a request whose head is complete.
+    pub(crate) fn write(head: &RequestHead, bytes: &[u8], to: &mut Vec<u8>) {
+        to.extend_from_slice(head.method().name().as_bytes());
+        to.push(b' ');
+        to.extend_from_slice(head.target().of(bytes));
         let version = if head.is_http10() { "1.0" } else { "1.1" };
-        let target = String::from_utf8_lossy(head.target().of(bytes));
-        let request = format!("{} {target} HTTP/{version}", head.method().name());
-        LogEntry { peer, request }
+        to.extend_from_slice(b" HTTP/");
+        to.extend_from_slice(version.as_bytes());
     }
 }
 
 /// What a line is made from.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
-    entry: &'a LogEntry,
+    entry: LogEntry<'a>,
     answered: Answered,
     /// From the request's last byte to its answer.
     took: Duration,
@@ -62,7 +55,7 @@ struct Line<'a> {
 /// A worker's end of the log.
 #[derive(Debug)]
 pub struct LogSink {
-    format: LogFormat,
+    format: AccessLogFormat,
     buffer: Vec<u8>,
     lines: u64,
     channel: SyncSender<Vec<u8>>,
@@ -75,7 +68,7 @@ pub(crate) struct LogWriter {
     channel: SyncSender<Vec<u8>>,
     dropped: Arc<AtomicU64>,
     thread: JoinHandle<()>,
-    format: LogFormat,
+    format: AccessLogFormat,
 }
 
 impl LogWriter {
@@ -84,7 +77,7 @@ impl LogWriter {
     /// # Errors
     /// Where no thread can be started.
     pub(crate) fn start(
-        format: LogFormat,
+        format: AccessLogFormat,
         to: Box<dyn Write + Send>,
     ) -> std::io::Result<LogWriter> {
         let (channel, buffers) = sync_channel(BUFFERS_MAX);
@@ -138,7 +131,13 @@ fn write_all(buffers: Receiver<Vec<u8>>, mut to: Box<dyn Write + Send>) {
 
 impl LogSink {
     /// Adds a line.
-    pub(crate) fn entry(&mut self, entry: &LogEntry, answered: Answered, took: Duration, at: u64) {
+    pub(crate) fn entry(
+        &mut self,
+        entry: LogEntry<'_>,
+        answered: Answered,
+        took: Duration,
+        at: u64,
+    ) {
         let line = Line {
             entry,
             answered,
@@ -146,8 +145,8 @@ impl LogSink {
             at,
         };
         match self.format {
-            LogFormat::Common => write_common(&line, &mut self.buffer),
-            LogFormat::Json => write_json(&line, &mut self.buffer),
+            AccessLogFormat::Common => write_common(&line, &mut self.buffer),
+            AccessLogFormat::Json => write_json(&line, &mut self.buffer),
         }
         self.lines += 1;
         if self.buffer.len() >= BUFFER_BYTES {
@@ -190,7 +189,7 @@ fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
         line.entry.peer,
         MONTHS[month as usize - 1],
     );
-    for &byte in line.entry.request.as_bytes() {
+    for &byte in line.entry.request {
         // What could be mistaken for the end of the field, or for a line of its own, is written as
         // Apache does.
         match byte {
@@ -222,7 +221,7 @@ fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
         &Json {
             time: line.at,
             peer: line.entry.peer,
-            request: &line.entry.request,
+            request: &String::from_utf8_lossy(line.entry.request),
             status: line.answered.status,
             bytes: line.answered.body_length,
             seconds: line.took.as_secs_f64(),
@@ -254,15 +253,17 @@ fn civil(seconds: u64) -> (i64, u32, u32, u32, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_protocol::http::head::Progress;
+    use rhythm_protocol::http::request::{HeadLimits, parse_head};
 
-    fn entry(request: &str) -> LogEntry {
+    fn entry(request: &str) -> LogEntry<'_> {
         LogEntry {
             peer: [192, 0, 2, 1].into(),
-            request: request.into(),
+            request: request.as_bytes(),
         }
     }
 
-    fn line(entry: &LogEntry) -> Line<'_> {
+    fn line(entry: LogEntry<'_>) -> Line<'_> {
         let answered = Answered {
             status: 200,
             body_length: 5,
@@ -276,10 +277,28 @@ mod tests {
     }
 
     #[test]
+    fn tells_the_request_line() {
+        for (bytes, line) in [
+            (
+                &b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\n\r\n"[..],
+                "GET /a?b=%20 HTTP/1.1",
+            ),
+            (b"HEAD / HTTP/1.0\r\n\r\n", "HEAD / HTTP/1.0"),
+        ] {
+            let mut head = RequestHead::new();
+            let parsed = parse_head(&mut head, bytes, &HeadLimits::default());
+            assert!(matches!(parsed, Ok(Progress::Complete { .. })), "{line}");
+            let mut text = Vec::new();
+            LogEntry::write(&head, bytes, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), line);
+        }
+    }
+
+    #[test]
     fn writes_both_formats() {
         let mut out = Vec::new();
-        write_common(&line(&entry("GET /a\"b\n HTTP/1.1")), &mut out);
-        write_json(&line(&entry("GET / HTTP/1.1")), &mut out);
+        write_common(&line(entry("GET /a\"b\n HTTP/1.1")), &mut out);
+        write_json(&line(entry("GET / HTTP/1.1")), &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "192.0.2.1 - - [29/Feb/2024:00:00:01 +0000] \"GET /a\\\"b\\x0a HTTP/1.1\" 200 5\n\
@@ -293,7 +312,7 @@ mod tests {
         let (channel, stuck) = sync_channel(1);
         let dropped = Arc::new(AtomicU64::new(0));
         let mut sink = LogSink {
-            format: LogFormat::Common,
+            format: AccessLogFormat::Common,
             buffer: Vec::new(),
             lines: 0,
             channel,
@@ -305,7 +324,7 @@ mod tests {
                     status: 200,
                     body_length: 5,
                 };
-                sink.entry(&entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
+                sink.entry(entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
             }
             sink.flush();
         }

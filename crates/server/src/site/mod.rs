@@ -4,105 +4,19 @@
 //! ahead for each page.
 
 pub(crate) mod current;
+pub(crate) mod epoch;
 pub(crate) mod routes;
+mod settings;
+
+pub use settings::{BackendSettings, SiteSettings};
 
 use crate::host::statics::Statics;
 use crate::site::routes::{Routes, Target};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
-use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What the service does not say itself.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct SiteSettings {
-    /// Name of the session cookie.
-    pub cookie: String,
-    /// Whether the cookie is for encrypted connections only (`Secure`).
-    pub cookie_secure: bool,
-    /// Paths answered 303 with another path, such as `/` to the first page.
-    pub redirects: Vec<(String, String)>,
-    /// The backends, by their index in the service's calls.
-    pub backends: Vec<BackendSettings>,
-    /// Most bytes of a request's head; beyond is 431.
-    pub head_max: usize,
-    /// Most bytes of a request's target; beyond is 414.
-    pub target_max: usize,
-    /// Most header lines of a request; beyond is 431.
-    pub headers_max: usize,
-    /// Most bytes of a request's body; beyond is 413.
-    pub body_max: usize,
-}
-
-impl Default for SiteSettings {
-    fn default() -> SiteSettings {
-        let head = HeadLimits::default();
-        SiteSettings {
-            cookie: "rhythm_session".to_owned(),
-            cookie_secure: false,
-            redirects: Vec::new(),
-            backends: Vec::new(),
-            head_max: head.head_max,
-            target_max: head.target_max,
-            headers_max: head.headers_max,
-            body_max: 64 * 1024,
-        }
-    }
-}
-
-impl SiteSettings {
-    /// What a service's configuration says.
-    pub fn of(service: &Service) -> SiteSettings {
-        let ServiceConfig {
-            session,
-            limits,
-            redirects,
-            ..
-        } = &service.config;
-        let backend = |backend: &BackendConfig| BackendSettings {
-            identity: format!("{backend:?}"),
-            ..BackendSettings::new(&backend.name, Duration::from_nanos(backend.timeout_ns))
-        };
-        SiteSettings {
-            cookie: session.cookie.clone(),
-            redirects: redirects.clone().into_iter().collect(),
-            backends: service.backends.iter().map(backend).collect(),
-            head_max: limits.head_bytes as usize,
-            headers_max: limits.headers as usize,
-            body_max: limits.body_bytes as usize,
-            ..SiteSettings::default()
-        }
-    }
-}
-
-/// How long the pipeline waits for a backend.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct BackendSettings {
-    /// Its name.
-    pub name: String,
-    /// What tells it from another backend of that name, such as its address: where this is the same
-    /// after a reload, so are the connections.
-    pub identity: String,
-    /// After this a request to it has failed, and its page is answered 504.
-    pub timeout: Duration,
-    /// After this the lanes of a cohort that have their answers go on without the others.
-    pub straggler_delay: Duration,
-}
-
-impl BackendSettings {
-    /// A backend with this timeout; lanes go on without stragglers after an eighth of it.
-    pub fn new(name: impl Into<String>, timeout: Duration) -> BackendSettings {
-        BackendSettings {
-            name: name.into(),
-            identity: String::new(),
-            timeout,
-            straggler_delay: timeout / 8,
-        }
-    }
-}
 
 /// What is computed ahead for a page.
 #[derive(Debug)]

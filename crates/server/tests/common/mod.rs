@@ -24,7 +24,7 @@ cookie = "sid"
 mount = "/static/"
 index = { "/" = "/hello" }
 [limits]
-body_bytes = 2000
+body_bytes_max = 2000
 [backend.echo]
 kind = "besim"
 timeout = "300ms"
@@ -110,7 +110,7 @@ pub fn statics() -> Vec<StaticFile> {
 
 pub fn site_of(service: Service) -> Arc<Site> {
     let settings = SiteSettings::of(&service);
-    let statics = Statics::new(&service.config.static_mount, statics());
+    let statics = Statics::new(&service.config.statics.mount, statics());
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 
@@ -195,9 +195,19 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     }
 }
 
+/// What a service's settings say, but with one worker, at any port, and without an admin listener.
+pub fn options_of(service: &Service) -> ServerOptions {
+    ServerOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        admin: None,
+        workers: 1,
+        ..ServerOptions::of(service)
+    }
+}
+
 pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
     let service = service_of(PAGES, SERVICE);
-    let mut options = ServerOptions::of(&service, ([127, 0, 0, 1], 0).into());
+    let mut options = options_of(&service);
     change(&mut options);
     let site = site_of(service);
     let again = site.clone();

@@ -7,8 +7,9 @@ use crate::manners::{Explains, Manners};
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_server::ClientLimits;
 use rhythm_server::backend::RemoteOptions;
+use rhythm_server::{ClientLimits, UNSENT_MAX};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// All that a run depends on.
@@ -115,9 +116,9 @@ impl Config {
             body_timeout: seconds(dice, &[3, 30]),
             idle_timeout: seconds(dice, &[5, 60]),
             send_timeout: seconds(dice, &[4, 30]),
-            requests_max: some(dice, 6, &[1, 7]) as u32,
+            requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
-            ..ClientLimits::default()
+            unsent_max: UNSENT_MAX,
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {

@@ -1,7 +1,7 @@
 //! A device's primary context, and the threads that it is current on.
 
-use super::library::{Cuda, cuda};
-use super::{GpuError, version_text};
+use super::library::{Cuda, cuda, version_text};
+use crate::gpu::interface::GpuError;
 use cudarc::driver::sys::{CUcontext, CUctx_flags, CUdevice, CUdevice_attribute as Attribute};
 use serde::Serialize;
 use std::cell::Cell;

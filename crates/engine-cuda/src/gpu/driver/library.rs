@@ -6,7 +6,7 @@
 //! one that is missing is an answer. A result is a plain number here, because a newer driver may
 //! give one that no enumeration of ours has.
 
-use super::GpuError;
+use crate::gpu::interface::GpuError;
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
     CUfunction_attribute, CUjit_option, CUmodule, CUstream,
@@ -243,4 +243,9 @@ fn cure(code: Code) -> &'static str {
         999 => "see the kernel's log, and whether nvidia-smi works",
         _ => "",
     }
+}
+
+/// A CUDA version, 1000 times its major and 10 times its minor, as people write it.
+pub(super) fn version_text(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }

@@ -7,8 +7,9 @@
 use super::context::Context;
 use super::library::Code;
 use super::nvrtc::{CompileError, compile};
-use super::{GpuError, Kernel};
-use crate::gpu::{MODULES, images};
+use crate::gpu::images;
+use crate::gpu::interface::GpuError;
+use crate::gpu::kernel::{Kernel, MODULES};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
 use std::ffi::{CString, c_uint, c_void};
 

@@ -8,7 +8,7 @@ use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::Host;
-use rhythm_engine_cuda::gpu::bandwidth::{self, Bandwidth};
+use rhythm_engine_cuda::bandwidth::{self, Bandwidth};
 use rhythm_engine_cuda::gpu::power::PowerMeter;
 use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
 use rhythm_engine_cuda::layout::Layout;

@@ -2,7 +2,7 @@
 
 use rhythm_bench::emulate::{PaperRow, TABLE_3, mix14};
 use rhythm_bench::load::Page;
-use rhythm_engine_cuda::gpu::bandwidth::Bandwidth;
+use rhythm_engine_cuda::bandwidth::Bandwidth;
 use rhythm_engine_cuda::gpu::driver::DeviceDescription;
 use serde::Serialize;
 use std::fmt;

@@ -1,97 +1,67 @@
 //! How fast the device's memory is: a copy, and stores alone. What rendering is measured against.
 #![allow(unsafe_code)]
 
-use super::{
-    Address, Arguments, DeviceBuffer, Gpu, GpuError, Grid, Kernel, SharedGpu, Stream, launch,
-};
+use crate::abi::bandwidth::{CopyBytes, WriteBytes};
+use crate::gpu::{DeviceBuffer, Gpu, GpuError, Grid, Queue, SharedGpu, Slice};
 use serde::Serialize;
 
 const THREADS: u32 = 512;
 /// Enough to fill every multiprocessor (2048 threads each on sm_90).
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
 
-/// The struct of `copy_bytes`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct CopyBytes {
-    to: Address,
-    from: Address,
-    bytes: u64,
-}
-
-// SAFETY: it is the struct of `kernels/bandwidth.cu`.
-unsafe impl Arguments for CopyBytes {
-    const KERNEL: Kernel = Kernel::CopyBytes;
-}
-
-/// The struct of `write_bytes`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct WriteBytes {
-    to: Address,
-    bytes: u64,
-    value: u32,
-}
-
-// SAFETY: it is the struct of `kernels/bandwidth.cu`.
-unsafe impl Arguments for WriteBytes {
-    const KERNEL: Kernel = Kernel::WriteBytes;
-}
-
 fn grid(gpu: &dyn Gpu) -> Grid {
-    Grid {
-        blocks: gpu.multiprocessors() * BLOCKS_PER_MULTIPROCESSOR,
-        threads: THREADS,
-        shared_bytes: 0,
-    }
+    let blocks = gpu.multiprocessors() * BLOCKS_PER_MULTIPROCESSOR;
+    Grid::blocks(blocks as usize, THREADS)
 }
 
-/// Copies one buffer to the other by a kernel, in a stream, as much as both hold. Gives the bytes
-/// moved: read and written.
+/// Copies bytes by a kernel, in a stream. Gives the bytes moved: read and written.
 ///
 /// # Errors
 /// The GPU failed.
 ///
-/// # Safety
-/// Both buffers live, and nobody else uses `to` or writes to `from`, until the stream has done it.
-pub unsafe fn copy_bytes(
+/// # Panics
+/// They are not as many, or not a multiple of 16.
+pub fn copy_bytes<'m>(
     gpu: &dyn Gpu,
-    stream: Stream,
-    to: &DeviceBuffer,
-    from: &DeviceBuffer,
+    queue: &Queue<'m>,
+    to: Slice<'m, u8>,
+    from: Slice<'m, u8>,
 ) -> Result<u64, GpuError> {
-    let bytes = to.len().min(from.len()) as u64;
+    assert!(to.len() == from.len() && to.len().is_multiple_of(16));
+    let bytes = to.len() as u64;
     let arguments = CopyBytes {
         to: to.address(),
         from: from.address(),
         bytes,
     };
-    // SAFETY: `bytes` are in both buffers, a multiple of 16; the rest is the caller's promise.
-    unsafe { launch(gpu, stream, grid(gpu), &arguments)? };
+    // SAFETY: both are borrowed for 'm and have so many bytes, a multiple of 16.
+    unsafe { queue.launch(grid(gpu), &arguments)? };
     Ok(2 * bytes)
 }
 
-/// Fills a buffer with copies of `value` by a kernel, in a stream. Gives the bytes written.
+/// Fills memory with copies of `value` by a kernel, in a stream. Gives the bytes written.
 ///
 /// # Errors
 /// The GPU failed.
 ///
-/// # Safety
-/// The buffer lives, and nobody else uses it, until the stream has done it.
-pub unsafe fn write_bytes(
+/// # Panics
+/// They are not a multiple of 16.
+pub fn write_bytes<'m>(
     gpu: &dyn Gpu,
-    stream: Stream,
-    to: &DeviceBuffer,
+    queue: &Queue<'m>,
+    to: Slice<'m, u8>,
     value: u32,
 ) -> Result<u64, GpuError> {
+    assert!(to.len().is_multiple_of(16));
     let bytes = to.len() as u64;
     let arguments = WriteBytes {
         to: to.address(),
         bytes,
         value,
+        unused: 0,
     };
-    // SAFETY: `bytes` are in the buffer, a multiple of 16; the rest is the caller's promise.
-    unsafe { launch(gpu, stream, grid(gpu), &arguments)? };
+    // SAFETY: it is borrowed for 'm and has so many bytes, a multiple of 16.
+    unsafe { queue.launch(grid(gpu), &arguments)? };
     Ok(bytes)
 }
 
@@ -124,11 +94,11 @@ pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
         for _ in 0..=TIMES {
             gpu.record(stream, marks[0])?;
             // SAFETY: the buffers are only ours, and the stream is waited for before they go.
-            let moved = unsafe {
-                match copies {
-                    true => copy_bytes(&**gpu, stream, &to, &from),
-                    false => write_bytes(&**gpu, stream, &to, 0x2020_2020),
-                }
+            let queue = unsafe { Queue::new(&**gpu, stream) };
+            let (to, from) = (to.first(to.len()), from.first(from.len()));
+            let moved = match copies {
+                true => copy_bytes(&**gpu, &queue, to, from),
+                false => write_bytes(&**gpu, &queue, to, 0x2020_2020),
             };
             let recorded = gpu.record(stream, marks[1]);
             gpu.synchronize(stream)?;

@@ -1,0 +1,158 @@
+//! How much memory each lane of a cohort gets.
+
+use crate::abi::LaneResult;
+use crate::abi::layout::UNIT;
+use crate::layout::Layout;
+use crate::program::Stage;
+
+/// Shares of the lanes' regions: how many of each a lane gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Bytes of a run, a multiple of 16.
+    pub(crate) run: u32,
+    /// Segments.
+    pub(crate) segments: u32,
+    /// Bytes of texts made, a multiple of 16.
+    pub(crate) text: u32,
+    /// Requests to a backend.
+    pub(crate) requests: u32,
+    /// Headers.
+    pub(crate) headers: u32,
+}
+
+/// How much room each lane gets in a launch. What is too small is found out on the device, made
+/// larger and remembered, so that the next cohort of the page has it from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Of the lanes' regions.
+    pub(crate) shares: Shares,
+    /// Rows of an answer.
+    pub(crate) items: u32,
+    /// Rows of a tile of columns.
+    pub(crate) rows: u32,
+    /// Bytes delivered of bodies, a lane.
+    pub(crate) body: u32,
+    /// Bytes delivered of texts, a lane.
+    pub(crate) texts: u32,
+}
+
+impl Room {
+    /// A first guess, from what the programs of these stages say.
+    pub(crate) fn guess<'a>(stages: impl Iterator<Item = &'a Stage>, layout: Layout) -> Room {
+        let mut shares = Shares {
+            run: 1024,
+            segments: 4,
+            text: 16,
+            requests: 0,
+            headers: 0,
+        };
+        for stage in stages {
+            shares.segments = shares.segments.max(stage.segments);
+            shares.requests = shares.requests.max(stage.requests);
+            shares.headers = shares.headers.max(stage.headers);
+            if stage.makes_texts {
+                shares.text = 256;
+            }
+        }
+        Room {
+            shares,
+            items: 16,
+            rows: 1024,
+            body: if layout == Layout::Runs {
+                4 << 10
+            } else {
+                16 << 10
+            },
+            texts: 64,
+        }
+    }
+
+    /// Grows what was too small for a lane.
+    pub(crate) fn grow(&mut self, result: &LaneResult) {
+        // In steps of powers of two, so that a page settles after a few cohorts.
+        let fit = |room: &mut u32, needed: u32| {
+            if needed > *room {
+                *room = needed.next_power_of_two();
+            }
+        };
+        let shares = &mut self.shares;
+        fit(&mut shares.run, result.run_length.max(UNIT as u32));
+        fit(&mut shares.segments, result.segment_count);
+        fit(&mut shares.requests, result.request_count);
+        fit(&mut shares.headers, result.header_count);
+        // A lane stops at the first text without room, so what it used says little of what it
+        // needs.
+        if result.text_used > shares.text {
+            shares.text = result
+                .text_used
+                .next_power_of_two()
+                .max(shares.text * 4)
+                .max(64);
+        }
+    }
+
+    /// What is remembered after a job: the larger of each, within bounds, or one odd request would
+    /// make all that come after it pay for room that they do not need.
+    pub(crate) fn remember(&mut self, job: &Room) {
+        let keep = |room: &mut u32, needed: u32, most: u32| *room = (*room).max(needed.min(most));
+        let (shares, needed) = (&mut self.shares, &job.shares);
+        keep(&mut shares.run, needed.run, 64 << 10);
+        keep(&mut shares.segments, needed.segments, 1 << 10);
+        keep(&mut shares.text, needed.text, 16 << 10);
+        keep(&mut shares.requests, needed.requests, 256);
+        keep(&mut shares.headers, needed.headers, 64);
+        keep(&mut self.items, job.items, 256);
+        keep(&mut self.rows, job.rows, 16 << 10);
+        keep(&mut self.body, job.body, 256 << 10);
+        keep(&mut self.texts, job.texts, 16 << 10);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_grows_within_bounds() {
+        let first = Room::guess(std::iter::empty(), Layout::Row);
+        let more = Room {
+            shares: Shares {
+                run: 2048,
+                segments: 40,
+                ..first.shares
+            },
+            rows: 4096,
+            ..first
+        };
+        let mut room = first;
+        room.remember(&more);
+        assert_eq!(room, more);
+        // Less leaves it as it is.
+        room.remember(&first);
+        assert_eq!(room, more);
+        let most = u32::MAX;
+        room.remember(&Room {
+            shares: Shares {
+                run: most,
+                segments: most,
+                text: most,
+                requests: most,
+                headers: most,
+            },
+            items: most,
+            rows: most,
+            body: most,
+            texts: most,
+        });
+        let shares = room.shares;
+        assert!(room.items <= 256 && room.rows <= 16 << 10 && room.body <= 256 << 10);
+        assert!(shares.run <= 64 << 10 && shares.text <= 16 << 10 && room.texts <= 16 << 10);
+        assert!(shares.segments <= 1 << 10 && shares.requests <= 256 && shares.headers <= 64);
+        // The kernels store whole units.
+        assert!(
+            [shares.run, shares.text]
+                .iter()
+                .all(|share| share % 16 == 0)
+        );
+    }
+}

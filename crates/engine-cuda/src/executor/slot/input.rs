@@ -1,0 +1,243 @@
+//! What a launch is given: the cohort's columns and texts, which of its lanes, and the answers that
+//! the host got for them, packed for one copy.
+#![allow(unsafe_code)]
+
+use super::plan::Plan;
+use crate::abi::NO_TEXT;
+use crate::abi::layout::UNIT;
+use crate::cohort::regions::Columns;
+use crate::cohort::stages::HostAnswers;
+use crate::executor::job::Job;
+use crate::gpu::{
+    Address, DeviceBuffer, GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice,
+};
+use crate::program::Page;
+use crate::upload::Bundle;
+use rhythm_engine::cohort::{BackendRequest, Column, Span, View};
+
+/// Where a slot's column is; all values of columns have 8 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ColumnPlace {
+    /// Among what was copied in.
+    Input(Place<u64>),
+    /// A pool of items that the device decodes.
+    Items(Place<u64>),
+}
+
+/// Where what was packed is.
+#[derive(Clone, Copy, Debug, Default)]
+struct InputPlaces {
+    /// All columns.
+    columns: Place<u8>,
+    table: Place<Address>,
+    lane_list: Place<u32>,
+    asked: Place<Span>,
+    answers: Place<View>,
+    rows_needed: Place<[u32; 2]>,
+    items: Place<u8>,
+    arena_bytes: usize,
+}
+
+/// The input of a slot's launches, in the host's memory and in the device's.
+#[derive(Debug)]
+pub(super) struct Input {
+    bundle: Bundle,
+    pinned: PinnedBuffer,
+    device: DeviceBuffer,
+    arena_pinned: PinnedBuffer,
+    arena: DeviceBuffer,
+    items: DeviceBuffer,
+    places: InputPlaces,
+    /// By slot.
+    columns: Vec<ColumnPlace>,
+}
+
+impl Input {
+    /// Memory for cohorts of so many lanes of a usual page, with so many bytes of answers a lane.
+    pub(super) fn new(gpu: &SharedGpu, lanes: usize, answers: usize) -> Result<Input, GpuError> {
+        Ok(Input {
+            bundle: Bundle::default(),
+            pinned: PinnedBuffer::new(gpu, lanes * 512)?,
+            device: DeviceBuffer::new(gpu, lanes * 512)?,
+            arena_pinned: PinnedBuffer::new(gpu, lanes * 1024)?,
+            arena: DeviceBuffer::new(gpu, lanes * (2048 + answers))?,
+            items: DeviceBuffer::new(gpu, lanes * 1024)?,
+            places: InputPlaces::default(),
+            columns: Vec::new(),
+        })
+    }
+
+    /// Packs what the device needs of the job's cohort. Nothing of the slot's is under way.
+    pub(super) fn pack(&mut self, job: &Job, page: &Page, plan: &Plan) -> Result<(), GpuError> {
+        let cohort = &job.work.cohort;
+        self.bundle.clear();
+        let items = self.pack_columns(job, page);
+        let columns = Place::new(0, self.bundle.bytes().len());
+        let lanes = &job.pending[..plan.lanes];
+        let lane_list = self.bundle.push(lanes);
+        let asked = self.bundle.push(&asked_by(&cohort.requests, lanes));
+        let answers = self.bundle.push(&answers_of(&cohort.requests));
+        let rows_needed = self.bundle.reserve(1);
+        let table = self.pack_table(items)?;
+        self.places = InputPlaces {
+            columns,
+            table,
+            lane_list,
+            asked,
+            answers,
+            rows_needed,
+            items: Place::new(0, items),
+            arena_bytes: plan.text_base,
+        };
+        let (bytes, arena) = (self.bundle.bytes(), cohort.arena.bytes());
+        self.pinned.grow(bytes.len().max(UNIT))?;
+        self.arena_pinned.grow(plan.text_base.max(UNIT))?;
+        self.arena.grow(plan.arena_bytes)?;
+        // SAFETY: the slot has no launch under way, so nobody uses the buffers.
+        unsafe {
+            self.pinned.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            self.arena_pinned.bytes_mut()[..arena.len()].copy_from_slice(arena);
+        }
+        Ok(())
+    }
+
+    /// Packs the columns; gives the bytes of the pools of those lists that the launch decodes.
+    fn pack_columns(&mut self, job: &Job, page: &Page) -> usize {
+        let cohort = &job.work.cohort;
+        debug_assert_eq!(job.work.program().fields.len(), page.slots.len());
+        let decoded = |slot: u32| {
+            let calls = job.first.max(1)..=job.last;
+            (calls.into_iter()).any(|stage| page.decodings[stage - 1].spans == Some(slot))
+        };
+        let mut pools = Places::default();
+        let (places, bundle) = (&mut self.columns, &mut self.bundle);
+        places.clear();
+        for (field, &slot) in cohort.fields.iter().zip(&page.slots) {
+            places.push(ColumnPlace::Input(pack_column(bundle, field)));
+            let Column::List(list) = field else {
+                continue;
+            };
+            for column in &list.columns {
+                places.push(if decoded(slot) {
+                    let items = cohort.len() * job.room.items as usize;
+                    ColumnPlace::Items(pools.take(items))
+                } else {
+                    ColumnPlace::Input(pack_column(bundle, column))
+                });
+            }
+        }
+        pools.bytes()
+    }
+
+    /// Packs the table of the columns' addresses, last: what is grown for it must not move again.
+    fn pack_table(&mut self, items: usize) -> Result<Place<Address>, GpuError> {
+        let table = Place::<Address>::new(self.bundle.bytes().len(), self.columns.len());
+        self.device.grow(table.range().end.next_multiple_of(UNIT))?;
+        self.items.grow(items)?;
+        let addresses: Vec<Address> = (self.columns.iter())
+            .map(|place| match *place {
+                ColumnPlace::Input(place) => self.device.slice(place).address(),
+                ColumnPlace::Items(place) => self.items.slice(place).address(),
+            })
+            .collect();
+        Ok(self.bundle.push(&addresses))
+    }
+
+    /// Puts the copies to the device into a queue.
+    pub(super) fn copy<'m>(&'m self, queue: &Queue<'m>) -> Result<(), GpuError> {
+        let bytes = self.bundle.bytes().len();
+        queue.copy(self.device.first(bytes), self.pinned.first(bytes))?;
+        let bytes = self.places.arena_bytes;
+        queue.copy(self.arena.first(bytes), self.arena_pinned.first(bytes))
+    }
+
+    /// Which lanes of the cohort.
+    pub(super) fn lane_list(&self) -> Slice<'_, u32> {
+        self.device.slice(self.places.lane_list)
+    }
+
+    /// The columns.
+    pub(super) fn columns(&self) -> Columns<'_> {
+        // SAFETY: the table has the addresses of slices of this input's own buffers, a column of
+        // the cohort or a pool for its lanes for each slot of the page; `pack` wrote it when they
+        // had grown, and `copy` is put into the stream before any work that reads it.
+        unsafe { Columns::new(self.device.slice(self.places.table)) }
+    }
+
+    /// The columns as they were packed, and those that the device has decoded since; and the pools
+    /// of decoded items.
+    pub(super) fn decoded(&self) -> [Slice<'_, u8>; 2] {
+        let places = &self.places;
+        [
+            self.device.slice(places.columns),
+            self.items.slice(places.items),
+        ]
+    }
+
+    /// Where each slot's column is in these.
+    pub(super) fn column_places(&self) -> &[ColumnPlace] {
+        &self.columns
+    }
+
+    /// The answers that the host got.
+    pub(super) fn answers(&self) -> HostAnswers<'_> {
+        HostAnswers {
+            asked: self.device.slice(self.places.asked),
+            answers: self.device.slice(self.places.answers),
+        }
+    }
+
+    /// What the device counts, zeros before.
+    pub(super) fn rows_needed(&self) -> Slice<'_, [u32; 2]> {
+        self.device.slice(self.places.rows_needed)
+    }
+
+    /// The arena.
+    pub(super) fn arena(&self) -> Slice<'_, u8> {
+        self.arena.first(self.arena.len())
+    }
+}
+
+/// Packs a scalar field's values, or a list's spans.
+fn pack_column(bundle: &mut Bundle, column: &Column) -> Place<u64> {
+    match column {
+        Column::Text(views) => bundle.push(views).cast(),
+        Column::Int(values) => bundle.push(values).cast(),
+        Column::List(list) => bundle.push(&list.spans).cast(),
+    }
+}
+
+/// The requests of each of these lanes. Requests are in order of lanes, and so is the list.
+fn asked_by(requests: &[BackendRequest], lanes: &[u32]) -> Vec<Span> {
+    let mut at = 0;
+    let spans = lanes.iter().map(|&lane| {
+        let before = |request: &BackendRequest| request.lane < lane;
+        let own = |request: &BackendRequest| request.lane == lane;
+        at += requests[at..]
+            .iter()
+            .take_while(|request| before(request))
+            .count();
+        let length = requests[at..]
+            .iter()
+            .take_while(|request| own(request))
+            .count();
+        at += length;
+        Span {
+            start: (at - length) as u32,
+            length: length as u32,
+        }
+    });
+    spans.collect()
+}
+
+/// The answer to each request, where there is one.
+fn answers_of(requests: &[BackendRequest]) -> Vec<View> {
+    let none = View {
+        offset: 0,
+        length: NO_TEXT,
+    };
+    let answers = requests
+        .iter()
+        .map(|request| request.answer.unwrap_or(none));
+    answers.collect()
+}

@@ -1,0 +1,107 @@
+//! How many lanes a launch takes, and how its memory is divided, before any of it is made.
+
+use crate::abi::layout::{LaneOffsets, UNIT};
+use crate::abi::stage::HeaderValue;
+use crate::besim::ANSWER_BYTES;
+use crate::cohort::bodies::Tiles;
+use crate::cohort::regions::RegionPlaces;
+use crate::executor::job::Job;
+use crate::gpu::{GpuError, Place, Places};
+use crate::layout::Layout;
+use rhythm_engine::cohort::{Segment, View};
+
+/// What a launch needs.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) lanes: usize,
+    pub(super) layout: Layout,
+    /// In the arena: where the texts and the answers go that are made on the device.
+    pub(super) text_base: usize,
+    pub(super) answer_base: usize,
+    pub(super) arena_bytes: usize,
+    /// In the buffer of regions.
+    pub(super) regions: RegionPlaces,
+    pub(super) offsets: Place<LaneOffsets>,
+    pub(super) tile_rows: Place<u32>,
+    pub(super) region_bytes: usize,
+    /// Of tiles; 0 where bodies are not made in columns.
+    pub(super) tile_bytes: usize,
+    /// Whether columns come back: those decoded, where a stage on the host's side of the next call
+    /// needs them.
+    pub(super) decoded_back: bool,
+}
+
+impl Plan {
+    /// For as many of the job's pending lanes as `launch_bytes` have room for. `registers` is the
+    /// most that one of its stages has.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`]: there is no room for a single one.
+    pub(super) fn new(
+        job: &Job,
+        layout: Layout,
+        launch_bytes: usize,
+        registers: u32,
+    ) -> Result<Plan, GpuError> {
+        let shares = job.room.shares;
+        // Answers made on the device; those of the host are in the arena already.
+        let answers = if job.first < job.last {
+            shares.requests as usize
+        } else {
+            0
+        };
+        let answer_bytes = answers * ANSWER_BYTES as usize;
+        let text_base = job.work.cohort.arena.bytes().len().next_multiple_of(UNIT);
+        let lane_bytes = lane_bytes(job, layout) + answer_bytes;
+        // Views have 32 bits.
+        let arena_left = (u32::MAX as usize).saturating_sub(text_base + (1 << 16));
+        let lanes = (job.pending.len())
+            .min((launch_bytes / lane_bytes).max(1))
+            .min(arena_left / (shares.text as usize + answer_bytes).max(1));
+        if lanes == 0 {
+            // Its texts leave no room in 32 bits.
+            return Err(GpuError::OutOfMemory(lane_bytes));
+        }
+        let mut places = Places::default();
+        let regions = RegionPlaces::new(&mut places, lanes, &shares, registers);
+        let offsets = places.take(lanes + 1);
+        let tile_rows = places.take(Tiles::count(lanes));
+        let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
+        Ok(Plan {
+            lanes,
+            layout,
+            text_base,
+            answer_base,
+            arena_bytes: (answer_base + lanes * answer_bytes).max(UNIT),
+            regions,
+            offsets,
+            tile_rows,
+            region_bytes: places.bytes(),
+            tile_bytes: if layout.is_column() {
+                Tiles::bytes(lanes, job.room.rows)
+            } else {
+                0
+            },
+            decoded_back: job.first > 0 && !job.is_last(),
+        })
+    }
+}
+
+/// Memory that a lane takes, but for answers made on the device.
+fn lane_bytes(job: &Job, layout: Layout) -> usize {
+    let room = &job.room;
+    let shares = &room.shares;
+    let tile = if layout.is_column() {
+        room.rows as usize * UNIT
+    } else {
+        0
+    };
+    shares.run as usize
+        + shares.segments as usize * size_of::<Segment>()
+        + shares.text as usize
+        + shares.requests as usize * 2 * size_of::<View>()
+        + shares.headers as usize * size_of::<HeaderValue>()
+        + tile
+        + room.body as usize
+        + room.texts as usize
+}

@@ -1,0 +1,158 @@
+//! The backend on the host, across PCIe: the paper's Titan A (section 5.3.2). Requests come one
+//! behind the other, and answers go back likewise.
+#![allow(unsafe_code)]
+
+use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
+use crate::abi::{LaneResult, NO_TEXT, Outcome};
+use crate::besim::ANSWER_BYTES;
+use crate::cohort::delivery::Delivery;
+use crate::cohort::stages::DeviceCohort;
+use crate::gpu::{Gpu, GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice, Stream};
+use crate::plain::bytes_of;
+use rhythm_besim::Bank;
+use rhythm_engine::cohort::View;
+
+/// Where things are in the pinned memory: what comes, then what goes.
+#[derive(Debug)]
+struct Mail {
+    results: Place<LaneResult>,
+    requests: Place<DeliveredText>,
+    /// Of lanes that have their answer already, such as a redirection.
+    headers: Place<DeliveredText>,
+    texts: Place<u8>,
+    views: Place<View>,
+    answers: Place<u8>,
+}
+
+impl Mail {
+    fn new(places: &mut Places, cohort: &DeviceCohort<'_>) -> Mail {
+        let (lanes, shares) = (cohort.lanes(), &cohort.regions.shares);
+        let requests = lanes * shares.requests as usize;
+        Mail {
+            results: places.take(lanes),
+            requests: places.take(requests),
+            headers: places.take(lanes * shares.headers as usize),
+            texts: places.take(lanes * (shares.text as usize).max(UNIT)),
+            views: places.take(requests),
+            answers: places.take(requests * ANSWER_BYTES as usize),
+        }
+    }
+}
+
+/// The backend, with the memory through which a context talks to it.
+#[derive(Debug)]
+pub(super) struct HostBackend {
+    pinned: PinnedBuffer,
+}
+
+impl HostBackend {
+    pub(super) fn new(gpu: &SharedGpu) -> Result<HostBackend, GpuError> {
+        let pinned = PinnedBuffer::new(gpu, 0)?;
+        Ok(HostBackend { pinned })
+    }
+
+    /// Answers the requests that a stage asked: waits for them, and puts the answers' copies into
+    /// the stream.
+    ///
+    /// # Safety
+    /// As of [`Queue::new`], of what the cohort borrows. Nothing put into the stream before uses
+    /// this backend's memory, or there is a wait after it.
+    pub(super) unsafe fn answer(
+        &mut self,
+        gpu: &dyn Gpu,
+        stream: Stream,
+        cohort: &DeviceCohort<'_>,
+        offsets: Slice<'_, LaneOffsets>,
+        bank: &Bank,
+    ) -> Result<(), GpuError> {
+        let mut places = Places::default();
+        let mail = Mail::new(&mut places, cohort);
+        if places.bytes() > self.pinned.len() {
+            // The answers before may still be on their way.
+            gpu.synchronize(stream)?;
+            self.pinned.grow(places.bytes())?;
+        }
+        let to = Delivery {
+            offsets,
+            results: self.pinned.slice(mail.results),
+            requests: self.pinned.slice(mail.requests),
+            headers: self.pinned.slice(mail.headers),
+            texts: self.pinned.slice(mail.texts),
+        };
+        // SAFETY: of the cohort's memory the caller's promise; ours is used again when the stream
+        // has been waited for.
+        cohort.deliver(&unsafe { Queue::new(gpu, stream) }, &to, true)?;
+        gpu.synchronize(stream)?;
+        // SAFETY: the stream has been waited for, and nothing else uses the memory.
+        let used = mail.answer(unsafe { self.pinned.bytes_mut() }, cohort, bank)?;
+        // SAFETY: as above; the next call waits for the stream before it touches the memory.
+        let queue = unsafe { Queue::new(gpu, stream) };
+        queue.copy(cohort.regions.answers, self.pinned.slice(mail.views))?;
+        let arena = cohort
+            .arena
+            .part(cohort.answer_base..cohort.answer_base + used);
+        queue.copy(arena, self.pinned.slice(mail.answers).part(0..used))
+    }
+}
+
+impl Mail {
+    /// Answers what came, lane by lane, each answer at a multiple of 16; gives their bytes.
+    fn answer(
+        &self,
+        memory: &mut [u8],
+        cohort: &DeviceCohort<'_>,
+        bank: &Bank,
+    ) -> Result<usize, GpuError> {
+        let (come, go) = memory.split_at_mut(self.views.start());
+        let gone = self.views.start();
+        let results: Vec<LaneResult> = (0..self.results.len())
+            .map(|lane| self.results.read(come, lane))
+            .collect();
+        let has_texts = |result: &&LaneResult| {
+            matches!(
+                Outcome::of(result.outcome),
+                Outcome::Active | Outcome::Finished
+            )
+        };
+        let texts = results.iter().filter(has_texts);
+        let text_bytes: u64 = texts.map(|result| u64::from(result.texts_length)).sum();
+        if text_bytes > self.texts.len() as u64 {
+            // Then the kernel has brought none.
+            let why = "the requests to the backend are longer than the texts that the page makes";
+            return Err(GpuError::Failed(why.to_owned()));
+        }
+        let stride = cohort.regions.shares.requests as usize;
+        let mut views = vec![NONE; self.views.len()];
+        let (mut next, mut used, mut body) = (0, 0, Vec::new());
+        for (lane, result) in results.iter().enumerate() {
+            let asked = match Outcome::of(result.outcome) {
+                Outcome::Active => (result.request_count as usize).min(stride),
+                _ => 0,
+            };
+            for view in &mut views[lane * stride..][..asked] {
+                let text = self.requests.read(come, next).text;
+                next += 1;
+                let texts = &come[self.texts.range()];
+                body.clear();
+                bank.answer(
+                    &texts[text.offset as usize..][..text.length as usize],
+                    &mut body,
+                );
+                *view = View {
+                    offset: (cohort.answer_base + used) as u32,
+                    length: body.len() as u32,
+                };
+                go[self.answers.start() - gone + used..][..body.len()].copy_from_slice(&body);
+                used += body.len().next_multiple_of(UNIT);
+            }
+        }
+        go[..size_of_val(&*views)].copy_from_slice(bytes_of(&views));
+        Ok(used)
+    }
+}
+
+/// No answer.
+const NONE: View = View {
+    offset: 0,
+    length: NO_TEXT,
+};

@@ -1,0 +1,389 @@
+//! The pipeline: contexts and parsers, the room that a page needs, and cohorts run on them.
+#![allow(unsafe_code)]
+
+use super::answer::Answer;
+use super::context::{Context, Instance, Shared, lock, parse};
+use super::heads::Heads;
+use super::memory::PagePlan;
+use super::options::{ResidentError, ResidentOptions};
+use super::trace::Trace;
+use crate::abi::Outcome;
+use crate::besim::BesimTables;
+use crate::case;
+use crate::cohort::room::Room;
+use crate::gpu::{GpuError, Mark, SharedGpu, Stream};
+use crate::layout::Layout;
+use crate::parser::{Parser, ParserTables};
+use crate::service::DeviceService;
+use crate::sessions::DeviceSessions;
+use crate::upload::upload;
+use rhythm_besim::Bank;
+use rhythm_engine::program::Service;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Rounds in which a page's cohorts are given more room before it is given up.
+const ROUNDS_MAX: usize = 16;
+
+/// Headers that the device writes itself.
+const OWN_HEADERS: [&str; 6] = [
+    "content-type",
+    "cache-control",
+    "content-length",
+    "connection",
+    "date",
+    "transfer-encoding",
+];
+
+/// The pipeline. See the module.
+#[derive(Debug)]
+pub struct Resident {
+    shared: Shared,
+    parsers: Vec<Mutex<Instance>>,
+    /// Bytes of a request's place in the traces that the parsers are for.
+    request_bytes: usize,
+    contexts: Vec<Context>,
+    stream: Stream,
+    marks: [Mark; 2],
+}
+
+impl Resident {
+    /// A pipeline for a service. `random` gives the bits of session ids, which nobody must be able
+    /// to foretell where the answers are for anyone but a benchmark.
+    ///
+    /// # Errors
+    /// The device has no room, or failed.
+    pub fn new(
+        gpu: &SharedGpu,
+        service: &Arc<Service>,
+        options: ResidentOptions,
+        mut random: impl FnMut() -> u64,
+    ) -> Result<Resident, ResidentError> {
+        let stream = gpu.stream()?;
+        let bank = Bank::new(options.users);
+        let contexts = (0..options.in_flight.max(1)).map(|_| Context::new(gpu));
+        Ok(Resident {
+            shared: Shared {
+                device: DeviceService::new(gpu, stream, service)?,
+                tables: Arc::new(ParserTables::new(gpu, stream, service)?),
+                heads: Heads::new(gpu, stream, service, options.now)?,
+                sessions: sessions(gpu, &options)?,
+                besim: BesimTables::new(gpu, bank)?,
+                bank,
+                case_tables: upload(gpu, stream, case::tables())?,
+                randoms: (0..options.cohort).map(|_| [random(), random()]).collect(),
+                gpu: gpu.clone(),
+                service: service.clone(),
+                options,
+            },
+            parsers: Vec::new(),
+            request_bytes: 0,
+            contexts: contexts.collect::<Result<_, _>>()?,
+            stream,
+            marks: [gpu.mark()?, gpu.mark()?],
+        })
+    }
+
+    /// Copies requests to the device, each in a place of the size of the largest.
+    ///
+    /// # Errors
+    /// The device has no room, or failed.
+    pub fn load(&self, requests: &[Vec<u8>]) -> Result<Trace, ResidentError> {
+        Ok(Trace::new(&self.shared.gpu, self.stream, requests)?)
+    }
+
+    /// Forgets all sessions.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn forget_sessions(&mut self) -> Result<(), ResidentError> {
+        self.wait()?;
+        self.shared.sessions = sessions(&self.shared.gpu, &self.shared.options)?;
+        Ok(())
+    }
+
+    /// Gets ready for a page: runs its requests, a cohort after the other, until each lane of each
+    /// has the room it needs. What it answered last is the trace's last cohort.
+    ///
+    /// # Errors
+    /// The device has no room, or failed; or the page's answers cannot be made on the device.
+    pub fn prepare(&mut self, page: usize, trace: &Trace) -> Result<(), ResidentError> {
+        let Shared {
+            service,
+            device,
+            tables,
+            heads,
+            options,
+            ..
+        } = &self.shared;
+        let (options, program) = (*options, &service.pages[page]);
+        let name = program.name.clone();
+        let refuse = |why| ResidentError::Page { page: name, why };
+        let is_own = |name: &String| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+        if program.header_names.iter().any(is_own) {
+            return Err(refuse("it replaces headers that the device writes itself"));
+        }
+        let mut plan = PagePlan {
+            index: page,
+            head: heads.stride(page, 64),
+            pitch: 4096,
+            param_text: tables.pages()[page].text_stride(trace.request_bytes() as u32),
+            room: Room::guess(device.pages[page].page.stages.iter(), options.layout),
+        };
+        for _ in 0..ROUNDS_MAX {
+            // One context finds out what is needed; the others get their memory once.
+            self.ready(&plan, trace, 0..1)?;
+            let mut has_grown = false;
+            for lot in 0..trace.lots(options.cohort) {
+                self.cohort(0, trace, lot * options.cohort)?;
+                self.wait()?;
+                has_grown |= self.grow(&mut plan)?;
+            }
+            if !has_grown {
+                return self.ready(&plan, trace, 1..self.contexts.len());
+            }
+        }
+        Err(refuse("its lanes need more and more room"))
+    }
+
+    /// Makes parsers and some contexts fit a page and a trace.
+    fn ready(
+        &mut self,
+        plan: &PagePlan,
+        trace: &Trace,
+        which: Range<usize>,
+    ) -> Result<(), ResidentError> {
+        self.wait()?;
+        let Shared { gpu, options, .. } = &self.shared;
+        if self.request_bytes != trace.request_bytes() {
+            self.parsers.clear();
+            for _ in 0..options.parsers.max(1) {
+                let tables = self.shared.tables.clone();
+                let (bytes, transposes) = (trace.request_bytes(), options.transposes);
+                let parser = Parser::new(gpu, tables, options.cohort, bytes, transposes)?;
+                let stream = gpu.stream()?;
+                self.parsers.push(Mutex::new(Instance { stream, parser }));
+            }
+            self.request_bytes = trace.request_bytes();
+        }
+        for context in &mut self.contexts[which] {
+            context.prepare(&self.shared, plan)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the cohort just run needs more room; the plan has it then.
+    fn grow(&mut self, plan: &mut PagePlan) -> Result<bool, ResidentError> {
+        let before = (plan.room, plan.pitch);
+        let (results, [items, rows]) = self.contexts[0].results(&self.shared.device)?;
+        let fit = |room: &mut u32, needed: u32| {
+            if needed > *room {
+                *room = needed.next_multiple_of(64);
+            }
+        };
+        fit(&mut plan.room.items, items);
+        fit(&mut plan.room.rows, rows);
+        for result in results {
+            match Outcome::of(result.outcome) {
+                Outcome::Room => plan.room.grow(&result),
+                Outcome::Finished => {
+                    let body = match self.shared.options.layout {
+                        Layout::Runs => result.run_length,
+                        _ => result.body_length,
+                    };
+                    let answer = plan.head + body as usize;
+                    plan.pitch = plan.pitch.max(answer.next_multiple_of(256));
+                }
+                _ => {}
+            }
+        }
+        Ok((plan.room, plan.pitch) != before)
+    }
+
+    /// Launches a cohort of requests, from the `first` of the trace on, in a context.
+    fn cohort(&mut self, context: usize, trace: &Trace, first: usize) -> Result<(), GpuError> {
+        let parser = &self.parsers[context % self.parsers.len()];
+        let context = &mut self.contexts[context];
+        // SAFETY: contexts, parsers and what is shared are changed after a wait alone. The trace is
+        // borrowed by the methods that call this, all of which wait before they end.
+        let done = unsafe { context.launch(&self.shared, parser, trace, first) };
+        if done.is_err() {
+            // What has been launched uses the trace, which the caller may drop.
+            let _ = self.wait();
+        }
+        done
+    }
+
+    /// Runs cohorts of the page prepared for, as many at a time as are in flight, going round the
+    /// trace; gives the time from the first launch until all are done.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn run(&mut self, trace: &Trace, cohorts: usize) -> Result<Duration, ResidentError> {
+        self.wait()?;
+        let (shared, parsers) = (&self.shared, &self.parsers);
+        let size = shared.options.cohort;
+        let in_flight = self.contexts.len();
+        let launch = |context: &mut Context, index: usize, cohort: usize| {
+            let first = cohort % trace.lots(size) * size;
+            // SAFETY: contexts, parsers, trace and what is shared are borrowed until all streams
+            // have been waited for, below.
+            unsafe { context.launch(shared, &parsers[index % parsers.len()], trace, first) }
+        };
+        let start = Instant::now();
+        let done = if shared.options.layout == Layout::A {
+            // Each waits for its cohort's requests to come to the host: a thread each.
+            std::thread::scope(|scope| {
+                let launch = &launch;
+                let contexts = self.contexts.iter_mut().enumerate();
+                let threads: Vec<_> = contexts
+                    .map(|(index, context)| {
+                        let mut own = (index..cohorts).step_by(in_flight);
+                        scope.spawn(move || {
+                            own.try_for_each(|cohort| launch(context, index, cohort))
+                        })
+                    })
+                    .collect();
+                let lost = "a thread of the backend has panicked";
+                let lost = |_| Err(GpuError::Failed(lost.to_owned()));
+                let mut threads = threads.into_iter();
+                threads.try_for_each(|thread| thread.join().unwrap_or_else(lost))
+            })
+        } else {
+            (0..cohorts).try_for_each(|cohort| {
+                let index = cohort % in_flight;
+                launch(&mut self.contexts[index], index, cohort)
+            })
+        };
+        let waited = self.wait();
+        let took = start.elapsed();
+        done?;
+        waited?;
+        Ok(took)
+    }
+
+    /// Runs one cohort of requests, from the `first` of the trace on, for its answers.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn ask(&mut self, trace: &Trace, first: usize) -> Result<Vec<Answer>, ResidentError> {
+        self.cohort(0, trace, first)?;
+        self.answers(0)
+    }
+
+    /// The device's time for one cohort alone, from its requests to its answers, in milliseconds,
+    /// so many times.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn latency_ms(&mut self, trace: &Trace, times: usize) -> Result<Vec<f32>, ResidentError> {
+        let [begin, end] = self.marks;
+        let size = self.shared.options.cohort;
+        let mut all = Vec::with_capacity(times);
+        for time in 0..times {
+            self.wait()?;
+            let parser = lock(&self.parsers[0]).stream;
+            let gpu = self.shared.gpu.clone();
+            gpu.record(parser, begin)?;
+            self.cohort(0, trace, time % trace.lots(size) * size)?;
+            gpu.record(self.contexts[0].stream, end)?;
+            gpu.synchronize(self.contexts[0].stream)?;
+            all.push(gpu.elapsed_ms(begin, end)?);
+        }
+        Ok(all)
+    }
+
+    /// Parses alone: lots of a cohort's size of a mixed trace, by all parser instances, up to
+    /// requests sorted by page and the parameters of the page prepared for; gives the time.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn parse(&mut self, trace: &Trace, lots: usize) -> Result<Duration, ResidentError> {
+        self.wait()?;
+        let size = self.shared.options.cohort;
+        let start = Instant::now();
+        let launched = (0..lots).try_for_each(|lot| {
+            let instance = lock(&self.parsers[lot % self.parsers.len()]);
+            let Some(memory) = &self.contexts[lot % self.contexts.len()].memory else {
+                return Ok(());
+            };
+            let first = lot % trace.lots(size) * size;
+            // SAFETY: trace, parser and context outlive the streams, which are waited for below;
+            // contexts are as many as parsers or more, or lots that share one write the same
+            // places, which nobody reads.
+            unsafe { parse(&self.shared, &instance, trace, first, memory) }
+        });
+        let waited = self.wait();
+        let took = start.elapsed();
+        launched?;
+        waited?;
+        Ok(took)
+    }
+
+    /// The answers of the last cohort of a context, as they would be sent.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn answers(&mut self, context: usize) -> Result<Vec<Answer>, ResidentError> {
+        self.wait()?;
+        let Shared {
+            options,
+            device,
+            service,
+            ..
+        } = &self.shared;
+        Ok(self.contexts[context].answers(options.layout, device, &service.fragments)?)
+    }
+
+    /// Bytes that the device writes for an answer of the page prepared for, with padding (layouts A
+    /// to C) and heads, on average over the last cohort of the first context; and those that are
+    /// the answer's own.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn answer_bytes(&mut self) -> Result<[f64; 2], ResidentError> {
+        self.wait()?;
+        let Shared {
+            options, device, ..
+        } = &self.shared;
+        Ok(self.contexts[0].answer_bytes(options.layout, device)?)
+    }
+
+    /// Lanes of the last cohort of the first context that have their answer. Where they are fewer
+    /// than its requests, the others failed or were left to the host, and a rate would count what
+    /// was not done.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn finished(&mut self) -> Result<usize, ResidentError> {
+        self.wait()?;
+        Ok(self.contexts[0].finished(&self.shared.device)?)
+    }
+
+    /// Waits until nothing is in flight.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn wait(&self) -> Result<(), ResidentError> {
+        for parser in &self.parsers {
+            self.shared.gpu.synchronize(lock(parser).stream)?;
+        }
+        for context in &self.contexts {
+            self.shared.gpu.synchronize(context.stream)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        // The memory must not go under running kernels; a device that failed runs none.
+        let _ = self.wait();
+    }
+}
+
+/// An empty session array.
+fn sessions(gpu: &SharedGpu, options: &ResidentOptions) -> Result<DeviceSessions, GpuError> {
+    DeviceSessions::new(gpu, options.sessions, options.idle_timeout_ms)
+}

@@ -1,0 +1,271 @@
+//! Definitions of settings: all that is known of one, said once.
+//!
+//! From a definition come how a file's value and a flag's are read and checked, the flag with its
+//! help, what the documentation says, and whether a reload is enough for a change.
+
+use super::duration;
+use super::value::{NONE, Value};
+use crate::diagnostic::did_you_mean;
+
+/// A setting. [`section!`](crate::section) makes these.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// Its key in its table of `service.toml`.
+    pub key: &'static str,
+    /// What it does; the first sentence is what help shows.
+    pub about: &'static str,
+    /// Its value where nobody says another.
+    pub default: fn() -> Value,
+    /// What it may be.
+    pub rule: Rule,
+}
+
+/// What a setting may be, and how it is set. Made by [`count`] and its like; the methods refine it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its type, unit and bounds.
+    pub kind: Kind,
+    /// What no value, or 0 for a number, means, where it may have none.
+    pub none: Option<&'static str>,
+    /// The flag of `rhythm serve` that overrides it, without dashes.
+    pub flag: Option<&'static str>,
+    /// Whether a change takes effect with the next start only, not with a reload.
+    pub needs_restart: bool,
+    /// The key it had in former versions.
+    pub was: Option<&'static str>,
+}
+
+/// Type, unit and bounds of a setting.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A number of something, from and to.
+    Count(u32, u32),
+    /// A number of bytes, from and to.
+    Bytes(u32, u32),
+    /// A time.
+    Duration,
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Switch,
+    /// An IP address and a port.
+    Address,
+    /// A file's path.
+    File,
+    /// A text, and what completes or refuses it.
+    Text(fn(String) -> Result<String, Mistake>),
+    /// Texts by their names, and what refuses a name with its text, or with what is none.
+    Map(fn(&str, Option<&str>) -> Result<(), Mistake>),
+}
+
+/// A value that a setting cannot have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+}
+
+impl Mistake {
+    /// A mistake.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Mistake {
+        Mistake {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+const fn rule(kind: Kind) -> Rule {
+    Rule {
+        kind,
+        none: None,
+        flag: None,
+        needs_restart: false,
+        was: None,
+    }
+}
+
+/// A number of something within bounds.
+pub const fn count(least: u32, most: u32) -> Rule {
+    rule(Kind::Count(least, most))
+}
+
+/// A number of bytes within bounds.
+pub const fn bytes(least: u32, most: u32) -> Rule {
+    rule(Kind::Bytes(least, most))
+}
+
+/// A time.
+pub const fn time() -> Rule {
+    rule(Kind::Duration)
+}
+
+/// One of some words.
+pub const fn choice(words: &'static [&'static str]) -> Rule {
+    rule(Kind::Choice(words))
+}
+
+/// On or off.
+pub const fn switch() -> Rule {
+    rule(Kind::Switch)
+}
+
+/// An address to listen at.
+pub const fn address() -> Rule {
+    rule(Kind::Address)
+}
+
+/// A file's path.
+pub const fn file() -> Rule {
+    rule(Kind::File)
+}
+
+/// A text that `read` completes or refuses.
+pub const fn text(read: fn(String) -> Result<String, Mistake>) -> Rule {
+    rule(Kind::Text(read))
+}
+
+/// Texts by their names, of which `check` refuses some.
+pub const fn map(check: fn(&str, Option<&str>) -> Result<(), Mistake>) -> Rule {
+    rule(Kind::Map(check))
+}
+
+impl Rule {
+    /// It may have no value, or be 0, which means this.
+    pub const fn or_none(mut self, meaning: &'static str) -> Rule {
+        self.none = Some(meaning);
+        self
+    }
+
+    /// A flag overrides it.
+    pub const fn flag(mut self, name: &'static str) -> Rule {
+        self.flag = Some(name);
+        self
+    }
+
+    /// A change needs a restart.
+    pub const fn restart(mut self) -> Rule {
+        self.needs_restart = true;
+        self
+    }
+
+    /// It had this key.
+    pub const fn was(mut self, key: &'static str) -> Rule {
+        self.was = Some(key);
+        self
+    }
+}
+
+impl Definition {
+    /// Reads an integer of a file.
+    ///
+    /// # Errors
+    /// When the setting is no number, or not this one.
+    pub fn read_integer(&self, integer: i64) -> Result<Value, Mistake> {
+        let (Kind::Count(least, most) | Kind::Bytes(least, most)) = self.rule.kind else {
+            return Err(self.mistyped());
+        };
+        let number = u32::try_from(integer).ok();
+        match number.filter(|number| {
+            (least..=most).contains(number) || *number == 0 && self.rule.none.is_some()
+        }) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(self.must_be(&format!("from {least} to {most}"))),
+        }
+    }
+
+    /// Reads a string of a file.
+    ///
+    /// # Errors
+    /// When the setting is no text, or not this one.
+    pub fn read_text(&self, text: &str) -> Result<Value, Mistake> {
+        if text == NONE && self.may_be_none() {
+            return Ok(Value::None);
+        }
+        match self.rule.kind {
+            Kind::Duration => match duration::parse(text) {
+                Ok(duration) => Ok(Value::Duration(duration)),
+                Err(_) => Err(Mistake {
+                    hint: duration::FORM.to_owned(),
+                    ..self.must_be("a duration")
+                }),
+            },
+            Kind::Choice(words) => match words.iter().find(|word| **word == text) {
+                Some(word) => Ok(Value::Text((*word).to_owned())),
+                None => Err(Mistake::new(
+                    format!("`{}` cannot be `{text}`", self.key),
+                    did_you_mean(text, words.iter().copied()),
+                )),
+            },
+            Kind::Address => text.parse().map(Value::Address).map_err(|_| Mistake {
+                hint: "such as \"127.0.0.1:8080\" or \"[::]:80\"".to_owned(),
+                ..self.must_be("an IP address and a port")
+            }),
+            Kind::File if text.is_empty() => Err(self.must_be("a file's path")),
+            Kind::File => Ok(Value::Text(text.to_owned())),
+            Kind::Text(read) => read(text.to_owned()).map(Value::Text),
+            Kind::Count(..) | Kind::Bytes(..) | Kind::Switch | Kind::Map(_) => Err(self.mistyped()),
+        }
+    }
+
+    /// Reads what a flag says.
+    ///
+    /// # Errors
+    /// When it is nothing the setting can be.
+    pub fn read_flag(&self, text: &str) -> Result<Value, Mistake> {
+        match self.rule.kind {
+            Kind::Count(..) | Kind::Bytes(..) => {
+                let integer = text.parse().map_err(|_| self.mistyped())?;
+                self.read_integer(integer)
+            }
+            Kind::Switch => match text.parse() {
+                Ok(on) => Ok(Value::Switch(on)),
+                Err(_) => Err(self.mistyped()),
+            },
+            _ => self.read_text(text),
+        }
+    }
+
+    /// Whether it may have no value. A number without one is 0.
+    pub fn may_be_none(&self) -> bool {
+        let is_number = matches!(self.rule.kind, Kind::Count(..) | Kind::Bytes(..));
+        self.rule.none.is_some() && !is_number
+    }
+
+    /// The mistake of a value of another type.
+    pub(crate) fn mistyped(&self) -> Mistake {
+        self.must_be(match self.rule.kind {
+            Kind::Count(..) | Kind::Bytes(..) => "an integer",
+            Kind::Switch => "true or false",
+            Kind::Map(_) => "a table",
+            _ => "a string",
+        })
+    }
+
+    fn must_be(&self, what: &str) -> Mistake {
+        Mistake::new(format!("`{}` must be {what}", self.key), "")
+    }
+
+    /// Its unit or type, as help names a flag's value.
+    pub fn placeholder(&self) -> &'static str {
+        match self.rule.kind {
+            Kind::Count(..) => "N",
+            Kind::Bytes(..) => "BYTES",
+            Kind::Duration => "DURATION",
+            Kind::Choice(_) => "CHOICE",
+            Kind::Switch => "BOOL",
+            Kind::Address => "ADDR",
+            Kind::File => "FILE",
+            Kind::Text(_) | Kind::Map(_) => "TEXT",
+        }
+    }
+
+    /// The first sentence of what it does, without its full stop.
+    pub fn summary(&self) -> &'static str {
+        let about = self.about.trim();
+        let first = about.split_once(". ").map_or(about, |(first, _)| first);
+        first.trim_end_matches('.')
+    }
+}

@@ -1,0 +1,72 @@
+//! Settings as the documentation's tables, in Markdown.
+
+use super::definition::{Definition, Kind};
+use super::section::Section;
+use std::fmt::Write;
+
+/// A heading, what a section is about, and its settings.
+pub fn section(section: &dyn Section) -> String {
+    let about = section.about().trim();
+    let table = table(section.definitions());
+    format!("### [{}]\n\n{about}\n\n{table}", section.name())
+}
+
+/// A line for each setting.
+pub fn table(definitions: &[Definition]) -> String {
+    let mut text = String::from("| key | value | default | flag | what it does |\n");
+    text.push_str("|---|---|---|---|---|\n");
+    for definition in definitions {
+        let flag = match definition.rule.flag {
+            Some(flag) => format!("`--{flag}`"),
+            None => String::new(),
+        };
+        let restart = if definition.rule.needs_restart {
+            ""
+        } else {
+            " (reload)"
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| {}{restart} | {} | `{}` | {flag} | {} |",
+            definition.key,
+            values(definition),
+            (definition.default)().to_toml(),
+            definition.about.trim(),
+        );
+    }
+    text
+}
+
+/// What a setting may be, in words.
+fn values(definition: &Definition) -> String {
+    let values = match definition.rule.kind {
+        Kind::Count(least, most) => range(least, most, ""),
+        Kind::Bytes(least, most) => range(least, most, " bytes"),
+        Kind::Duration => "duration".to_owned(),
+        Kind::Choice(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+            words.join(", ")
+        }
+        Kind::Switch => "`true`, `false`".to_owned(),
+        Kind::Address => "address and port".to_owned(),
+        Kind::File => "path".to_owned(),
+        Kind::Text(_) => "text".to_owned(),
+        Kind::Map(_) => "table of texts".to_owned(),
+    };
+    match definition.rule.none {
+        Some(meaning) if definition.may_be_none() => {
+            format!("{values}; `\"none\"`: {meaning}")
+        }
+        Some(meaning) => format!("{values}; 0: {meaning}"),
+        None => values,
+    }
+}
+
+fn range(least: u32, most: u32, unit: &str) -> String {
+    if most == u32::MAX {
+        format!("from {least}{unit}")
+    } else {
+        format!("{least} to {most}{unit}")
+    }
+}

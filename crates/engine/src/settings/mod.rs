@@ -1,0 +1,39 @@
+//! Settings: what can be set, and what is.
+//!
+//! A setting is defined once, in `tables`: its table and key in `service.toml`, its type with unit
+//! and bounds, its default, what it does, its flag, and whether a reload takes a change. From the
+//! definition come the reading of `service.toml` (with file, line, column and a hint for each
+//! mistake), the flags of `rhythm serve`, what `/config` tells, and the tables of docs/settings.md.
+//! So none of these can say something else than another.
+//!
+//! - `definition`: what is known of a setting, and how its value is read;
+//! - `value`: values before they have their types, and the types;
+//! - `section`: [`section!`](crate::section), which declares a table of settings as a struct;
+//! - `tables`: the tables of `service.toml`;
+//! - `service`: all of them, and where each value comes from;
+//! - `backend`: the backends';
+//! - `document`: the documentation's tables; [`duration`]: durations as people write them.
+//!
+//! Limits end in `_max`, a number of bytes has `bytes` in its name, and what is a time has its unit
+//! in its value.
+
+mod backend;
+mod definition;
+pub mod document;
+pub mod duration;
+mod section;
+mod service;
+mod tables;
+mod value;
+
+pub use backend::{BackendConfig, BackendKind};
+pub use definition::{
+    Definition, Kind, Mistake, Rule, address, bytes, choice, count, file, map, switch, text, time,
+};
+pub use section::Section;
+pub use service::{Origin, ServiceConfig};
+pub use tables::{
+    AccessLogFormat, CohortPolicy, CohortSettings, Limits, LogFormat, ServerSettings,
+    ServiceSettings, SessionSettings, StaticSettings,
+};
+pub use value::{NONE, Typed, Value};

@@ -1,0 +1,188 @@
+//! The tables of `service.toml`: each setting is defined here, and nowhere else.
+
+use super::definition::{Mistake, address, bytes, choice, count, file, map, switch, text, time};
+use crate::{choice, section};
+use rhythm_protocol::http::head::is_token;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+section! {
+    /// The service.
+    pub struct ServiceSettings = "service" {
+        /// The service's name, for logs and metrics.
+        name: String = "service".to_owned(); text(Ok),
+    }
+}
+
+section! {
+    /// Where and how it is served.
+    pub struct ServerSettings = "server" {
+        /// Where clients connect.
+        listen: SocketAddr = local(8080); address().flag("listen").restart(),
+        /// Where health, metrics and the settings in effect are told (/healthz, /metrics, /config).
+        admin: Option<SocketAddr> = Some(local(8079));
+            address().or_none("no admin listener").flag("admin").restart(),
+        /// Threads, each with its own event loop.
+        workers: Option<NonZeroU32> = None;
+            count(1, 1024).or_none("one a core").flag("workers").restart(),
+        /// Keep each worker on a core of its own.
+        pin: bool = false; switch().flag("pin").restart(),
+        /// The longest that a shutdown waits for what is under way.
+        drain_timeout: Duration = Duration::from_secs(10); time().flag("drain-timeout").restart(),
+        /// Write an access log to this file; "-" is standard output.
+        access_log: Option<PathBuf> = None;
+            file().or_none("no access log").flag("access-log").restart(),
+        /// The access log's format.
+        access_log_format: AccessLogFormat = AccessLogFormat::Common;
+            choice(AccessLogFormat::WORDS).flag("access-log-format").restart(),
+        /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace).
+        log_format: LogFormat = LogFormat::Text;
+            choice(LogFormat::WORDS).flag("log-format").restart(),
+    }
+}
+
+section! {
+    /// Files served as they are, and redirects.
+    pub struct StaticSettings = "static" {
+        /// The path under which files of static/ are served.
+        mount: String = "/static/".to_owned(); text(mount_path),
+        /// Paths that redirect to others, such as `/` to a page.
+        index: BTreeMap<String, String> = BTreeMap::new(); map(index_path),
+    }
+}
+
+section! {
+    /// Sessions and their cookie.
+    pub struct SessionSettings = "session" {
+        /// The cookie's name.
+        cookie: String = "rhythm_session".to_owned(); text(cookie_name),
+        /// Mark the cookie Secure: behind a proxy that speaks TLS.
+        cookie_secure: bool = false; switch().flag("secure-cookie"),
+        /// Sessions at once, of 32 bytes each. A sign-in beyond them answers 503.
+        capacity: u32 = 262_144; count(1, 1 << 28).restart(),
+        /// A session unused for so long is over.
+        idle_timeout: Duration = Duration::from_secs(30 * 60); time().restart(),
+    }
+}
+
+section! {
+    /// How requests form cohorts.
+    pub struct CohortSettings = "cohort" {
+        /// When a cohort is launched: as soon as the device is free and no more input waits, or
+        /// only when full or after the delay.
+        policy: CohortPolicy = CohortPolicy::WorkConserving;
+            choice(CohortPolicy::WORDS).flag("cohort-policy").restart(),
+        /// Most requests of a cohort.
+        size: u32 = 1024; count(1, 65_536).flag("cohort-size").restart(),
+        /// Longest time a request waits for others, such as 2ms.
+        delay: Duration = Duration::from_millis(2); time().flag("cohort-delay").restart(),
+        /// Cohorts of a worker at a time, those in formation included.
+        contexts: Option<NonZeroU32> = None;
+            count(1, 65_536).or_none("two a page, and at least 16").restart(),
+    }
+}
+
+section! {
+    /// Limits on clients, requests and answers.
+    pub struct Limits = "limits" {
+        /// Connections of clients at once, shared out evenly to the workers. More are refused.
+        connections_max: u32 = 20_000; count(1, 1 << 24).restart().was("max_connections"),
+        /// Bytes of request line and headers together. More answer 431.
+        head_bytes_max: u32 = 16_384; bytes(512, 1 << 20).was("head_bytes"),
+        /// Bytes of a request's target, which is its path and query. More answer 414.
+        target_bytes_max: u32 = 8 * 1024; bytes(64, 1 << 20),
+        /// Header fields of a request. More answer 431.
+        headers_max: u32 = 100; count(8, 10_000).was("headers"),
+        /// Bytes of a request's body. More answer 413.
+        body_bytes_max: u32 = 65_536; bytes(0, 1 << 30).was("body_bytes"),
+        /// Time to send the whole head.
+        header_timeout: Duration = Duration::from_secs(10); time().restart(),
+        /// Time to send the whole body.
+        body_timeout: Duration = Duration::from_secs(30); time().restart(),
+        /// Time between two requests of a connection.
+        idle_timeout: Duration = Duration::from_secs(60); time().restart(),
+        /// Time for a client to take an answer, beside what its bytes take at 4096 a second.
+        send_timeout: Duration = Duration::from_secs(30); time().restart(),
+        /// Requests of one connection under way at a time. More are not read until one is answered.
+        pipelined_max: u32 = 64; count(1, 65_536).restart(),
+        /// Requests after which a connection is closed.
+        requests_per_connection_max: Option<NonZeroU32> = None;
+            count(1, u32::MAX).or_none("any number").restart().was("requests_per_connection"),
+        /// Bytes of an answer's body. A page that gives more answers 500.
+        response_bytes_max: u32 = 8 << 20; bytes(1024, 1 << 30).restart().was("response_bytes"),
+        /// Bytes of text that a page may make for a request in one stage: concatenations,
+        /// conversions, functions, requests to backends. More answer 500.
+        stage_text_bytes_max: u32 = 1 << 20; bytes(1024, 1 << 30).restart(),
+        /// Turns of all loops that a page may take for a request in one stage, those that a
+        /// condition skips included. More answer 500.
+        stage_turns_max: u32 = 1 << 17; count(1, 1 << 30).restart(),
+    }
+}
+
+choice! {
+    /// When a cohort is launched.
+    pub enum CohortPolicy {
+        /// As soon as the device is free and no more input waits, at the latest when full or after
+        /// the delay.
+        WorkConserving = "work-conserving",
+        /// When full or after the delay.
+        Fixed = "fixed",
+    }
+}
+
+choice! {
+    /// How lines of the access log look.
+    pub enum AccessLogFormat {
+        /// The common log format.
+        Common = "common",
+        /// A JSON object a line.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// How lines of the log look.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// A JSON object a line, for machines.
+        Json = "json",
+    }
+}
+
+/// This machine alone.
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// A path that begins and ends with `/`.
+fn mount_path(mut path: String) -> Result<String, Mistake> {
+    if !path.starts_with('/') {
+        let message = "`mount` must begin with `/`";
+        return Err(Mistake::new(message, "such as \"/static/\""));
+    }
+    if !path.ends_with('/') {
+        path.push('/');
+    }
+    Ok(path)
+}
+
+fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
+    if !from.starts_with('/') || to.is_none() {
+        let message = "`index` maps paths that begin with `/` to others";
+        return Err(Mistake::new(message, "index = { \"/\" = \"/home\" }"));
+    }
+    Ok(())
+}
+
+/// A token (RFC 6265, section 4.1.1).
+fn cookie_name(name: String) -> Result<String, Mistake> {
+    if !is_token(name.as_bytes()) {
+        let hint = "letters, digits, `_` and `-` (RFC 6265, section 4.1.1)";
+        return Err(Mistake::new("this is no cookie name", hint));
+    }
+    Ok(name)
+}

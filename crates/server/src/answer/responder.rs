@@ -1,0 +1,157 @@
+//! The responder: what answering takes, and what is counted and logged of every answer.
+//!
+//! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
+//! the connections' order, through [`Clients`].
+
+use crate::answer::response::{LaneAnswers, Random, milliseconds};
+use crate::flight::cohorts::{Cohorts, Flight};
+use crate::observe::access_log::{LogEntry, LogSink};
+use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use rhythm_cohort::ContextId;
+use rhythm_engine::cohort::Cohort;
+use rhythm_engine::session::SessionArray;
+use rhythm_http::{Answered, Clients};
+use rhythm_net::{Port, Time};
+use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::RequestHead;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the module's text.
+pub(crate) struct Responder {
+    pub(crate) sessions: Arc<SessionArray>,
+    pub(crate) random: Random,
+    pub(crate) date: DateCache,
+    metrics: Arc<WorkerMetrics>,
+    log: Option<LogSink>,
+    /// Lanes answered in this turn: their page, when they were launched, how many.
+    served: Vec<(Arc<PageMetrics>, Time, u64)>,
+    // Memory kept from call to call.
+    line: Vec<u8>,
+    users: Vec<Option<i64>>,
+}
+
+impl Responder {
+    /// One that has answered nothing.
+    pub(crate) fn new(
+        sessions: Arc<SessionArray>,
+        random: Random,
+        metrics: Arc<WorkerMetrics>,
+        log: Option<LogSink>,
+    ) -> Responder {
+        Responder {
+            sessions,
+            random,
+            date: DateCache::new(0),
+            metrics,
+            log,
+            served: Vec::new(),
+            line: Vec::new(),
+            users: Vec::new(),
+        }
+    }
+
+    /// Looks up all sessions of a cohort that is being launched, in one batch.
+    pub(crate) fn look_up_sessions(
+        &mut self,
+        cohort: &mut Cohort,
+        flight: &Flight,
+        page: u32,
+        now: Time,
+    ) {
+        let Some(fields) = flight.epoch().program(page).session_fields else {
+            return;
+        };
+        let ids = flight.requests.sessions();
+        self.users.clear();
+        self.users.resize(ids.len(), None);
+        self.sessions
+            .lookup_batch(ids, milliseconds(now), &mut self.users);
+        for (lane, user) in self.users.iter().enumerate() {
+            if let Some(user) = user {
+                cohort.fields[usize::from(fields.present)].set_int(lane, 1);
+                cohort.fields[usize::from(fields.user)].set_int(lane, *user);
+            }
+        }
+    }
+
+    /// Answers the lanes of a cohort that are finished or failed. Whether any is left.
+    pub(crate) fn answer_lanes(
+        &mut self,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        cohorts: &mut Cohorts,
+        id: ContextId,
+        now: Time,
+    ) -> bool {
+        let page = cohorts.pool.key(id).page;
+        let (cohort, flight) = cohorts.pair_mut(id);
+        let epoch = flight.epoch().clone();
+        let metrics = epoch.metrics(page);
+        let mut answers = LaneAnswers {
+            clients,
+            requests: &mut flight.requests,
+            sessions: &self.sessions,
+            random: &mut self.random,
+            date: &self.date,
+            site: &epoch.site,
+            page: page as usize,
+            metrics,
+            launched: flight.launched,
+            now,
+            answered: 0,
+            log: self.log.as_mut(),
+        };
+        let left = answers.answer(port, cohort);
+        if answers.answered > 0 {
+            let served = (metrics.clone(), flight.launched, answers.answered);
+            self.served.push(served);
+        }
+        left
+    }
+
+    /// Counts and logs an answer of the host path.
+    pub(crate) fn host_answered(
+        &mut self,
+        peer: IpAddr,
+        request: Option<(&RequestHead, &[u8])>,
+        answered: Answered,
+    ) {
+        self.metrics.host_answered(answered.status);
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        self.line.clear();
+        match request {
+            Some((head, bytes)) => LogEntry::write(head, bytes, &mut self.line),
+            // It could not be understood.
+            None => self.line.push(b'-'),
+        }
+        let entry = LogEntry {
+            peer,
+            request: &self.line,
+        };
+        log.entry(entry, answered, Duration::ZERO, self.date.seconds());
+    }
+
+    /// Whether there is an access log.
+    pub(crate) fn logs(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// A turn of the driver has ended: the answers given in it have taken until then.
+    pub(crate) fn turn_ended(&mut self, now: Time) {
+        for (metrics, launched, lanes) in self.served.drain(..) {
+            let took = now.since(launched).as_nanos() as u64;
+            metrics.service_time.record(took, lanes);
+        }
+    }
+
+    /// Hands over the lines of the log that are written.
+    pub(crate) fn flush_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Backends: who they are, what they are asked, and what they have answered.
+//!
+//! ```text
+//!    a stage is done --ask--> waiting --collect--> all are answered --> next stage
+//!                      |        | overdue: failed; stragglers: moved     ^
+//!                      +--------+----------------------------------------+
+//!                    answered at once
+//! ```
+//!
+//! Between two stages a cohort hands all its backend requests over in one batch. It goes on when
+//! all are answered; or when some are, the straggler delay is over and the device is free: then the
+//! lanes without their answers move to another context of the same page and stage. Past its
+//! deadline a request has failed, and its lane with it. So every lane is answered within bounded
+//! time.
+
+use crate::backend::{Ask, Backend, Batch};
+use crate::flight::cohorts::{Cohorts, Phase, Wait};
+use crate::flight::pending::{Pending, PendingRequests};
+use crate::flight::stragglers;
+use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
+use crate::site::{BackendSettings, Site};
+use rhythm_cohort::ContextId;
+use rhythm_engine::cohort::LaneError;
+use rhythm_net::{ConnectionId, Port, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes a site's backend, by its index, for one pipeline.
+pub type BackendFactory = Box<dyn FnMut(&Site, usize) -> Box<dyn Backend>>;
+
+/// The least straggler delay: going on at once would not be waiting.
+const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
+
+/// A backend, and who it is.
+struct Slot {
+    settings: BackendSettings,
+    backend: Box<dyn Backend>,
+    metrics: Arc<BackendMetrics>,
+}
+
+/// What became of the requests that a stage left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// All are answered.
+    Answered,
+    /// The cohort waits.
+    Waiting,
+    /// The stage ended with no call: it was the last.
+    NoCall,
+}
+
+/// See the module's text.
+pub(crate) struct Backends {
+    slots: Vec<Slot>,
+    make: BackendFactory,
+    pending: PendingRequests,
+    // Memory kept from call to call.
+    batch: Vec<Ask>,
+}
+
+impl Backends {
+    /// None yet; `make` makes them.
+    pub(crate) fn new(make: BackendFactory) -> Backends {
+        Backends {
+            slots: Vec::new(),
+            make,
+            pending: PendingRequests::default(),
+            batch: Vec::new(),
+        }
+    }
+
+    /// The backends of a site, by their index here. Old ones are kept: their number is that of the
+    /// reloads that changed them.
+    pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<usize> {
+        let all = site.settings.backends.iter().enumerate();
+        all.map(|(index, settings)| {
+            let same = |slot: &Slot| {
+                (&slot.settings.name, &slot.settings.identity)
+                    == (&settings.name, &settings.identity)
+            };
+            self.slots.iter().position(same).unwrap_or_else(|| {
+                self.slots.push(Slot {
+                    settings: settings.clone(),
+                    backend: (self.make)(site, index),
+                    metrics: metrics.backend(&settings.name),
+                });
+                self.slots.len() - 1
+            })
+        })
+        .collect()
+    }
+
+    /// The backend that a connection belongs to.
+    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn Backend> {
+        let slot = self.slots.iter_mut().find(|slot| slot.backend.owns(id))?;
+        Some(&mut *slot.backend)
+    }
+
+    /// Hands the requests that a cohort's stage left over to their backend.
+    pub(crate) fn ask(
+        &mut self,
+        port: &mut dyn Port,
+        cohorts: &mut Cohorts,
+        id: ContextId,
+        now: Time,
+    ) -> Asked {
+        let key = cohorts.pool.key(id);
+        let (cohort, flight) = cohorts.pair_mut(id);
+        let epoch = flight.epoch().clone();
+        let Some(call) = epoch.call_before(key.page, key.stage) else {
+            return Asked::NoCall;
+        };
+        let backend = epoch.backends[call.backend];
+        let slot = &mut self.slots[backend];
+        slot.metrics.requests.add(cohort.requests.len() as u64);
+        if cohort.requests.is_empty()
+            || (slot.backend).answer_into(&mut cohort.requests, &mut cohort.arena)
+        {
+            return Asked::Answered;
+        }
+        let settings = &epoch.site.settings.backends[call.backend];
+        let deadline = now + settings.timeout;
+        flight.phase = Phase::Backend(Wait {
+            unanswered: cohort.requests.len(),
+            since: now,
+            deadline,
+            straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
+        });
+        debug_assert!(flight.asked.is_empty(), "it waits already");
+        self.batch.clear();
+        for (index, request) in cohort.requests.iter().enumerate() {
+            let key = self.pending.insert(Pending {
+                context: id,
+                request: index as u32,
+                backend: backend as u32,
+                asked: now,
+                deadline,
+            });
+            flight.asked.push(key);
+            self.batch.push(Ask {
+                key,
+                text: request.text,
+            });
+        }
+        let batch = Batch {
+            asks: &self.batch,
+            arena: &cohort.arena,
+            idempotent: call.idempotent,
+            deadline,
+        };
+        slot.backend.submit(port, batch, now);
+        Asked::Waiting
+    }
+
+    /// Takes what the backends have answered, and appends the cohorts that miss no more answers to
+    /// `complete`. Whether there was anything.
+    pub(crate) fn collect(
+        &mut self,
+        cohorts: &mut Cohorts,
+        complete: &mut Vec<ContextId>,
+        now: Time,
+    ) -> bool {
+        let mut any = false;
+        for slot in &mut self.slots {
+            let metrics = &slot.metrics;
+            slot.backend.poll(&mut |key, answer| {
+                any = true;
+                // One that nobody waits for any more is late, and of no use.
+                let Some(pending) = self.pending.take(key) else {
+                    return;
+                };
+                let took = now.since(pending.asked).as_nanos() as u64;
+                metrics.latency.record(took, 1);
+                let (cohort, flight) = cohorts.pair_mut(pending.context);
+                let request = pending.request as usize;
+                let lane = cohort.requests[request].lane as usize;
+                match answer {
+                    Ok(body) if cohort.arena.has_room(body.len()) => {
+                        cohort.requests[request].answer = Some(cohort.arena.push(body));
+                    }
+                    Ok(_) => cohort.fail(lane, LaneError::TooLarge),
+                    Err(error) => {
+                        metrics.failures.add(1);
+                        cohort.fail(lane, error);
+                    }
+                }
+                let wait = flight.wait_mut();
+                wait.unanswered -= 1;
+                if wait.unanswered == 0 {
+                    complete.push(pending.context);
+                }
+            });
+        }
+        any
+    }
+
+    /// What is due for a cohort that waits: gives up what is past its deadline, and where `idle`,
+    /// moves lanes that keep the others waiting to another context. Whether the cohort can go on.
+    pub(crate) fn look_after(
+        &mut self,
+        cohorts: &mut Cohorts,
+        id: ContextId,
+        idle: bool,
+        now: Time,
+    ) -> bool {
+        let wait = *cohorts.flight_mut(id).wait_mut();
+        if wait.deadline <= now {
+            self.give_up(cohorts, id, now);
+        }
+        let wait = cohorts.flight_mut(id).wait_mut();
+        if wait.unanswered == 0 {
+            return true;
+        }
+        if wait.since + wait.straggler_delay > now {
+            return false;
+        }
+        wait.since = now;
+        idle && stragglers::move_away(cohorts, &mut self.pending, id, now)
+    }
+
+    /// Fails the lanes whose requests are past their deadline.
+    fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
+        let (cohort, flight) = cohorts.pair_mut(id);
+        let mut next = Time::NEVER;
+        let mut given_up = 0;
+        for (request, key) in flight.asked.iter().enumerate() {
+            let Some(pending) = self.pending.get_mut(*key) else {
+                continue;
+            };
+            if pending.deadline > now {
+                next = next.min(pending.deadline);
+                continue;
+            }
+            let metrics = &self.slots[pending.backend as usize].metrics;
+            metrics.failures.add(1);
+            self.pending.take(*key);
+            let lane = cohort.requests[request].lane as usize;
+            cohort.fail(lane, LaneError::BackendTimeout);
+            given_up += 1;
+        }
+        let wait = flight.wait_mut();
+        wait.unanswered -= given_up;
+        wait.deadline = next;
+    }
+
+    /// A cohort's requests are answered, given up or moved: it waits for them no more.
+    pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId) {
+        let flight = cohorts.flight_mut(id);
+        debug_assert_eq!(flight.wait_mut().unanswered, 0);
+        flight.asked.clear();
+    }
+
+    /// How many requests are not answered.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Lets time pass for those that wanted it.
+    pub(crate) fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        for slot in &mut self.slots {
+            if slot.backend.wake_at().is_some_and(|at| at <= now) {
+                slot.backend.tick(port, now);
+            }
+        }
+    }
+
+    /// When [`Backends::tick`] is due.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        let all = self.slots.iter();
+        all.filter_map(|slot| slot.backend.wake_at()).min()
+    }
+
+    /// Sets the gauges.
+    pub(crate) fn set_gauges(&self) {
+        for slot in &self.slots {
+            let counts = slot.backend.counts();
+            slot.metrics.retries.set(counts.retries);
+            let open = u64::from(counts.circuit_open);
+            slot.metrics.circuit_open.set(open);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Cohorts: the pool's contexts, and beside each what is known of the cohort in it besides its
+//! columns, its *flight*.
+//!
+//! Formation fills contexts, devices and backends work on them, responses empty them; what they
+//! have in common is kept here.
+
+use crate::flight::request::Requests;
+use crate::site::epoch::Epoch;
+use rhythm_cohort::{ContextId, ContextState, Pool};
+use rhythm_engine::cohort::{Cohort, LaneError};
+use rhythm_net::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the lanes of a cohort have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CohortKey {
+    /// Which of the sites served one after the other.
+    pub(crate) epoch: u32,
+    /// Index of the page.
+    pub(crate) page: u32,
+    /// The stage to be run next.
+    pub(crate) stage: u32,
+}
+
+/// Where a cohort is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It takes lanes, or there is none.
+    #[default]
+    Forming,
+    /// To be given to the device as soon as that has a slot.
+    Ready,
+    /// A device has it.
+    Device,
+    /// It waits for a backend.
+    Backend(Wait),
+}
+
+/// How a cohort waits for its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// How many of its requests are not answered.
+    pub(crate) unanswered: usize,
+    /// When it began to wait, or last lost its stragglers.
+    pub(crate) since: Time,
+    /// The earliest deadline of its requests.
+    pub(crate) deadline: Time,
+    /// How long its lanes wait for each other.
+    pub(crate) straggler_delay: Duration,
+}
+
+impl Wait {
+    /// When something is to be done about it if no answer comes.
+    pub(crate) fn until(&self) -> Time {
+        self.deadline.min(self.since + self.straggler_delay)
+    }
+}
+
+/// What is known of a cohort besides its columns.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Where it is.
+    pub(crate) phase: Phase,
+    /// What it belongs to; `None` before the context's first use.
+    epoch: Option<Arc<Epoch>>,
+    /// Whom its lanes are for.
+    pub(crate) requests: Requests,
+    /// When its first stage was launched; while it forms, when it began to.
+    pub(crate) launched: Time,
+    /// The keys of its backend requests, in the order of the cohort's.
+    pub(crate) asked: Vec<u64>,
+}
+
+impl Flight {
+    /// Begins with a new cohort.
+    pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, phase: Phase, launched: Time) {
+        debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
+        let same = |known: &Arc<Epoch>| Arc::ptr_eq(known, epoch);
+        if !self.epoch.as_ref().is_some_and(same) {
+            self.epoch = Some(epoch.clone());
+        }
+        self.phase = phase;
+        self.requests.clear();
+        self.launched = launched;
+    }
+
+    /// What it belongs to. Panics where it never began.
+    pub(crate) fn epoch(&self) -> &Arc<Epoch> {
+        self.epoch.as_ref().expect("a flight belongs to an epoch")
+    }
+
+    /// How it waits for its backend. Panics where it does not.
+    pub(crate) fn wait_mut(&mut self) -> &mut Wait {
+        match &mut self.phase {
+            Phase::Backend(wait) => wait,
+            phase => unreachable!("a cohort waits for a backend and is {phase:?}"),
+        }
+    }
+}
+
+/// All cohorts of a pipeline. See the module's text.
+#[derive(Debug)]
+pub(crate) struct Cohorts {
+    pub(crate) pool: Pool<CohortKey, Cohort>,
+    /// Beside each context of the pool.
+    flights: Vec<Flight>,
+    /// A context was freed since this was last asked.
+    freed: bool,
+}
+
+/// The time as the pool counts it.
+pub(crate) fn since_origin(now: Time) -> Duration {
+    now.since(Time::ZERO)
+}
+
+impl Cohorts {
+    /// Free contexts, for cohorts of so many lanes.
+    pub(crate) fn new(contexts: usize, lanes_max: usize) -> Cohorts {
+        Cohorts {
+            pool: Pool::new(contexts, lanes_max),
+            flights: (0..contexts).map(|_| Flight::default()).collect(),
+            freed: false,
+        }
+    }
+
+    /// The context that takes lanes of a page, with its room for a request of so many bytes.
+    /// `None`: the request has to wait for a free one.
+    #[inline]
+    pub(crate) fn open(
+        &mut self,
+        epoch: &Arc<Epoch>,
+        page: u32,
+        bytes: usize,
+        now: Time,
+    ) -> Option<ContextId> {
+        let key = CohortKey {
+            epoch: epoch.number,
+            page,
+            stage: 0,
+        };
+        let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
+        let id = self.pool.open(key, since_origin(now), prepare)?;
+        let cohort = self.pool.cohort(id);
+        if cohort.is_empty() {
+            self.flights[id as usize].begin(epoch, Phase::Forming, now);
+        } else if !cohort.arena.has_room(bytes) {
+            // The cohort holds as much as it can; the next one takes the lane.
+            self.pool.close(id);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// The context that takes stragglers of a cohort, prepared for them: the one that takes such
+    /// already, or a free one.
+    pub(crate) fn open_for_stragglers(&mut self, from: ContextId, now: Time) -> Option<ContextId> {
+        let key = self.pool.key(from);
+        let flight = &mut self.flights[from as usize];
+        let (launched, epoch) = (flight.launched, flight.epoch().clone());
+        let wait = Wait {
+            unanswered: 0,
+            since: now,
+            deadline: Time::NEVER,
+            ..*flight.wait_mut()
+        };
+        let prepare = |cohort: &mut Cohort| {
+            cohort.reset(epoch.program(key.page));
+            cohort.stage = key.stage as usize;
+        };
+        let into = self.pool.open(key, since_origin(now), prepare)?;
+        if self.pool.cohort(into).is_empty() {
+            self.flights[into as usize].begin(&epoch, Phase::Backend(wait), launched);
+        }
+        Some(into)
+    }
+
+    /// After a lane was added: takes note of a cohort that is full.
+    #[inline]
+    pub(crate) fn filled(&mut self, id: ContextId) {
+        let lanes = self.pool.cohort(id).len();
+        debug_assert_eq!(lanes, self.flights[id as usize].requests.lanes());
+        self.pool.filled(id, lanes);
+    }
+
+    /// Takes the last lane back before its request was taken in.
+    pub(crate) fn take_back_lane(&mut self, id: ContextId) {
+        let cohort = self.pool.cohort_mut(id);
+        cohort.pop_lane();
+        if cohort.is_empty() {
+            self.pool.release(id);
+            self.freed = true;
+        }
+    }
+
+    /// A cohort and its flight. Panics while a device has it.
+    #[inline]
+    pub(crate) fn pair_mut(&mut self, id: ContextId) -> (&mut Cohort, &mut Flight) {
+        (self.pool.cohort_mut(id), &mut self.flights[id as usize])
+    }
+
+    /// Two cohorts and their flights. Panics if they are the same, or a device has one.
+    pub(crate) fn two_pairs_mut(
+        &mut self,
+        a: ContextId,
+        b: ContextId,
+    ) -> [(&mut Cohort, &mut Flight); 2] {
+        let [flight_a, flight_b] = (self.flights.get_disjoint_mut([a as usize, b as usize]))
+            .expect("two contexts of the pool");
+        let (cohort_a, cohort_b) = self.pool.two_cohorts_mut(a, b);
+        [(cohort_a, flight_a), (cohort_b, flight_b)]
+    }
+
+    /// A cohort's flight.
+    #[inline]
+    pub(crate) fn flight(&self, id: ContextId) -> &Flight {
+        &self.flights[id as usize]
+    }
+
+    /// A cohort's flight, to change.
+    #[inline]
+    pub(crate) fn flight_mut(&mut self, id: ContextId) -> &mut Flight {
+        &mut self.flights[id as usize]
+    }
+
+    /// Whether a cohort waits for a backend.
+    pub(crate) fn waits(&self, id: ContextId) -> bool {
+        matches!(self.flights[id as usize].phase, Phase::Backend(_))
+    }
+
+    /// How those wait that wait for a backend.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Wait> {
+        (self.flights.iter()).filter_map(|flight| match &flight.phase {
+            Phase::Backend(wait) => Some(wait),
+            _ => None,
+        })
+    }
+
+    /// Launches a cohort unless it is already: one that takes lanes, or stragglers.
+    pub(crate) fn launch(&mut self, id: ContextId) {
+        if self.pool.state(id) != ContextState::Busy {
+            self.pool.launch(id);
+        }
+    }
+
+    /// Fails the lanes that are left.
+    pub(crate) fn fail_all(&mut self, id: ContextId, error: LaneError) {
+        let cohort = self.pool.cohort_mut(id);
+        for lane in 0..cohort.len() {
+            cohort.fail(lane, error);
+        }
+    }
+
+    /// Frees a context all of whose lanes are answered or have moved.
+    pub(crate) fn free(&mut self, id: ContextId) {
+        let flight = &mut self.flights[id as usize];
+        assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
+        assert!(flight.asked.is_empty(), "a context is freed while it waits");
+        flight.phase = Phase::Forming;
+        self.pool.release(id);
+        self.freed = true;
+    }
+
+    /// Whether a context was freed since this was last asked.
+    pub(crate) fn take_freed(&mut self) -> bool {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// How many requests are not answered.
+    pub(crate) fn requests(&self) -> usize {
+        self.flights
+            .iter()
+            .map(|flight| flight.requests.left())
+            .sum()
+    }
+
+    /// What must hold between two events.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.pool.check()?;
+        for (id, flight) in (0..).zip(&self.flights) {
+            let state = self.pool.state(id);
+            let free = state == ContextState::Free;
+            if free && (flight.requests.left() > 0 || !flight.asked.is_empty()) {
+                return Err(format!(
+                    "context {id} is free, and its lanes are not answered"
+                ));
+            }
+            let fits = match flight.phase {
+                Phase::Forming => state != ContextState::Busy,
+                Phase::Ready | Phase::Device => state == ContextState::Busy,
+                Phase::Backend(wait) => !free && wait.unanswered <= flight.asked.len(),
+            };
+            if !fits {
+                return Err(format!("context {id} is {state:?} and {:?}", flight.phase));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Former: which cohort is launched when, and who waits for a context (paper, section 3.1).
+//!
+//! In: cohorts that take lanes, and the time. Out: cohorts to be launched, each with the reason.
+
+use crate::flight::cohorts::{Cohorts, since_origin};
+use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason};
+use rhythm_net::{ConnectionId, Time};
+use std::collections::VecDeque;
+
+/// What else decides about launches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook {
+    /// The epoch that requests belong to now: others take no more lanes.
+    pub(crate) epoch: u32,
+    /// No request comes after those that are here.
+    pub(crate) draining: bool,
+    /// No stage is under way on the device.
+    pub(crate) idle: bool,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Former {
+    formation: Formation,
+    /// Connections that wait for a free context, longest first.
+    waiters: VecDeque<ConnectionId>,
+}
+
+impl Former {
+    /// Nobody waits yet.
+    pub(crate) fn new(formation: Formation) -> Former {
+        Former {
+            formation,
+            waiters: VecDeque::new(),
+        }
+    }
+
+    /// A cohort to be launched now, full ones first, then the oldest.
+    pub(crate) fn next_launch(
+        &self,
+        cohorts: &Cohorts,
+        outlook: Outlook,
+        now: Time,
+    ) -> Option<(ContextId, LaunchReason)> {
+        let pool = &cohorts.pool;
+        // Cohorts of stragglers go on when they have their answers.
+        let new = |id: &ContextId| pool.key(*id).stage == 0;
+        if let Some(id) = pool.full().find(new) {
+            return Some((id, LaunchReason::Full));
+        }
+        pool.forming().filter(new).find_map(|id| {
+            let reason = self.formation.decide(Circumstances {
+                lanes: pool.cohort(id).len(),
+                waited: since_origin(now).saturating_sub(pool.since(id)),
+                idle: outlook.idle,
+                draining: outlook.draining || pool.key(id).epoch != outlook.epoch,
+            });
+            reason.map(|reason| (id, reason))
+        })
+    }
+
+    /// When the oldest cohort that forms is to be launched at the latest.
+    pub(crate) fn wake_at(&self, cohorts: &Cohorts) -> Option<Time> {
+        let pool = &cohorts.pool;
+        (pool.forming().filter(|&id| pool.key(id).stage == 0))
+            .map(|id| Time::ZERO + pool.since(id) + self.formation.delay)
+            .min()
+    }
+
+    /// A connection waits for a context.
+    pub(crate) fn wait(&mut self, id: ConnectionId) {
+        self.waiters.push_back(id);
+    }
+
+    /// How many connections wait, those included that are gone.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// The connection that has waited longest; it waits no more.
+    pub(crate) fn next_waiter(&mut self) -> Option<ConnectionId> {
+        self.waiters.pop_front()
+    }
+
+    /// The connection that began to wait last found no context again: it keeps its place before
+    /// the others.
+    pub(crate) fn first_again(&mut self) {
+        debug_assert!(!self.waiters.is_empty());
+        self.waiters.rotate_right(1);
+    }
+}

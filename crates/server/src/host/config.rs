@@ -1,0 +1,102 @@
+//! `/config`: the settings in effect, where each comes from, and the memory that they bound.
+//!
+//! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
+//! `file` or `flag`. docs/settings.md explains `memory`.
+
+use crate::options::ServerOptions;
+use crate::site::current::Current;
+use crate::site::{BackendSettings, Site};
+use rhythm_engine::cohort::Arena;
+use rhythm_engine::session::SessionArray;
+use rhythm_engine::settings::{ServiceConfig, Value};
+use serde_json::{Map, json};
+
+/// Writes it, for people and machines.
+pub(crate) fn json(current: &Current, options: &ServerOptions) -> String {
+    let config = current.config();
+    let site = current.site();
+    let (mut settings, mut from) = (Map::new(), Map::new());
+    for section in config.sections() {
+        let (mut values, mut origins) = (Map::new(), Map::new());
+        for definition in section.definitions() {
+            let key = definition.key;
+            values.insert(key.to_owned(), value(section.get(key)));
+            let origin = config.origin(section.name(), key);
+            origins.insert(key.to_owned(), origin.name().into());
+        }
+        settings.insert(section.name().to_owned(), values.into());
+        from.insert(section.name().to_owned(), origins.into());
+    }
+    let pages = (site.service().pages.iter()).map(|page| page.name.as_str());
+    let backends = (site.settings().backends.iter())
+        .map(|backend: &BackendSettings| (backend.name.clone(), json!(backend.identity)));
+    let all = json!({
+        "settings": settings,
+        "from": from,
+        "backends": backends.collect::<Map<_, _>>(),
+        "pages": pages.collect::<Vec<_>>(),
+        "memory": memory(&config, options, &site),
+    });
+    let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn value(value: Value) -> serde_json::Value {
+    match value {
+        Value::Number(number) => number.into(),
+        Value::Switch(on) => on.into(),
+        Value::Map(map) => json!(map),
+        Value::None => serde_json::Value::Null,
+        Value::Text(_) | Value::Duration(_) | Value::Address(_) => value.to_string().into(),
+    }
+}
+
+/// The most bytes that the settings allow, by what they are for, and how they come about.
+fn memory(config: &ServiceConfig, options: &ServerOptions, site: &Site) -> serde_json::Value {
+    let (limits, cohort) = (&config.limits, &config.cohort);
+    let contexts = product([options.workers, options.pipeline.contexts]);
+    let lanes = product([contexts, cohort.size as usize]);
+    let connections = options.connections_max;
+    let (head, body) = (
+        limits.head_bytes_max as usize,
+        limits.body_bytes_max as usize,
+    );
+    let response = limits.response_bytes_max as usize;
+    let parts = [
+        (
+            "sessions",
+            product([
+                config.session.capacity as usize,
+                SessionArray::SESSION_BYTES,
+            ]),
+        ),
+        ("static_files", site.statics.bytes()),
+        // A body in chunks is kept as it came and decoded.
+        (
+            "requests_incomplete",
+            product([connections, head.saturating_add(2 * body)]),
+        ),
+        ("cohort_texts", product([contexts, Arena::BYTES_MAX])),
+        ("cohort_answers", product([lanes, response])),
+        (
+            "answers_waiting",
+            product([connections, limits.pipelined_max as usize, response]),
+        ),
+    ];
+    let sum = (parts.iter()).fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
+    let bytes: Map<_, _> = (parts.into_iter().chain([("sum", sum)]))
+        .map(|(name, bytes)| (name.to_owned(), bytes.into()))
+        .collect();
+    json!({
+        "workers": options.workers,
+        "contexts": contexts,
+        "lanes": lanes,
+        "connections": connections,
+        "bytes_max": bytes,
+    })
+}
+
+fn product<const N: usize>(factors: [usize; N]) -> usize {
+    factors.into_iter().fold(1, usize::saturating_mul)
+}

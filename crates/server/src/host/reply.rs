@@ -1,0 +1,99 @@
+//! Answers of the host path that need nothing but the site: static files, redirects and errors.
+
+use crate::host::statics::Wanted;
+use crate::intake::params::BadParameter;
+use crate::site::Site;
+use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, write_error};
+use rhythm_net::{Port, Time};
+use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::RequestHead;
+use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+
+/// An answer of the host path.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// A static file, by its index.
+    File(u32),
+    /// A redirect, by its index.
+    Redirect(u32),
+    /// `OPTIONS`: these are the methods.
+    Options(String),
+    /// 405: these are the methods.
+    OtherMethod(String),
+    /// 400 because of a parameter.
+    BadParameter(BadParameter),
+    /// An error by its status.
+    Error(u16),
+}
+
+/// Where an answer of the host path goes, and what it takes.
+pub(crate) struct Host<'a> {
+    pub(crate) clients: &'a mut Clients,
+    pub(crate) site: &'a Site,
+    pub(crate) date: &'a DateCache,
+    pub(crate) slot: AnswerSlot,
+    pub(crate) shape: AnswerShape,
+    pub(crate) now: Time,
+}
+
+impl Host<'_> {
+    /// Answers a request.
+    pub(crate) fn reply(
+        &mut self,
+        port: &mut dyn Port,
+        head: &RequestHead,
+        bytes: &[u8],
+        reply: Reply,
+    ) -> Answered {
+        let (site, date, now) = (self.site, self.date, self.now);
+        let (slot, shape) = (self.slot, self.shape);
+        match reply {
+            Reply::File(file) => {
+                let wanted = Wanted::of(head, bytes, shape, slot, now);
+                (site.statics).answer(file, wanted, date, self.clients, port, |_| {})
+            }
+            Reply::Redirect(redirect) => {
+                let location = &site.redirects[redirect as usize].location;
+                self.error(port, 303, "", |head| {
+                    if let Some(name) = HeaderName::new("Location") {
+                        head.header(name, location.as_bytes());
+                    }
+                })
+            }
+            Reply::Options(methods) => {
+                self.clients.answer(port, slot, shape, now, |out| {
+                    let mut head = ResponseWriter::new(out, 204);
+                    head.allow([methods.as_str()]);
+                    head.connection(!shape.close, shape.http10).date(date).end();
+                });
+                Answered::bare(204)
+            }
+            Reply::OtherMethod(methods) => self.error(port, 405, "", |head| {
+                head.allow([methods.as_str()]);
+            }),
+            Reply::BadParameter(bad) => {
+                let detail = match bad.name.as_str() {
+                    "" => format!("A parameter {}.", bad.problem),
+                    name => format!("The parameter {name} {}.", bad.problem),
+                };
+                self.error(port, 400, &detail, |_| {})
+            }
+            Reply::Error(status) => self.error(port, status, "", |_| {}),
+        }
+    }
+
+    /// Answers with an error, or another small page that says no more than its status.
+    pub(crate) fn error(
+        &mut self,
+        port: &mut dyn Port,
+        status: u16,
+        detail: &str,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) -> Answered {
+        let (date, shape) = (self.date, self.shape);
+        (self.clients).answer(port, self.slot, shape, self.now, |out| {
+            write_error(out, status, shape, date, detail, fields);
+        });
+        Answered::bare(status)
+    }
+}

@@ -1,0 +1,65 @@
+//! An epoch: a site as one pipeline serves it, from one reload to the next.
+//!
+//! Cohorts under way keep the epoch they began in, so that a reload changes nothing for them.
+
+use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::site::{PageInfo, Site};
+use rhythm_engine::program::{Call, PageProgram};
+use std::sync::Arc;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    /// Which of the sites served one after the other; the first is 1.
+    pub(crate) number: u32,
+    /// What is served.
+    pub(crate) site: Arc<Site>,
+    /// Figures of its pages.
+    pub(crate) pages: Vec<Arc<PageMetrics>>,
+    /// For each backend of the service, its index among the pipeline's.
+    pub(crate) backends: Vec<usize>,
+}
+
+impl Epoch {
+    /// The epoch of a site whose backends are these of the pipeline's.
+    pub(crate) fn new(
+        number: u32,
+        site: Arc<Site>,
+        backends: Vec<usize>,
+        metrics: &WorkerMetrics,
+    ) -> Epoch {
+        debug_assert_eq!(backends.len(), site.settings.backends.len());
+        let pages = site.service.pages.iter();
+        Epoch {
+            number,
+            pages: pages.map(|page| metrics.page(&page.name)).collect(),
+            backends,
+            site,
+        }
+    }
+
+    /// A page's program.
+    #[inline]
+    pub(crate) fn program(&self, page: u32) -> &PageProgram {
+        &self.site.service.pages[page as usize]
+    }
+
+    /// What is known ahead of a page.
+    #[inline]
+    pub(crate) fn page(&self, page: u32) -> &PageInfo {
+        &self.site.pages[page as usize]
+    }
+
+    /// The figures of a page.
+    #[inline]
+    pub(crate) fn metrics(&self, page: u32) -> &Arc<PageMetrics> {
+        &self.pages[page as usize]
+    }
+
+    /// The call that the stage before `stage` of a page ended with, if it did.
+    pub(crate) fn call_before(&self, page: u32, stage: u32) -> Option<&Call> {
+        let program = self.program(page);
+        let done = program.stages.get((stage as usize).checked_sub(1)?)?;
+        Some(&program.calls[done.call?])
+    }
+}

@@ -1,0 +1,84 @@
+//! What of a service's settings is its site's: a reload takes changes of these.
+
+use rhythm_engine::program::Service;
+use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use std::time::Duration;
+
+/// How a site is served, beside what its pages say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteSettings {
+    /// Name of the session cookie.
+    pub cookie: String,
+    /// Whether the cookie is for encrypted connections only (`Secure`).
+    pub cookie_secure: bool,
+    /// Paths answered 303 with another path, such as `/` to the first page.
+    pub redirects: Vec<(String, String)>,
+    /// The backends, by their index in the service's calls.
+    pub backends: Vec<BackendSettings>,
+    /// Most bytes of a request's head; beyond is 431.
+    pub head_max: usize,
+    /// Most bytes of a request's target; beyond is 414.
+    pub target_max: usize,
+    /// Most header lines of a request; beyond is 431.
+    pub headers_max: usize,
+    /// Most bytes of a request's body; beyond is 413.
+    pub body_max: usize,
+}
+
+impl Default for SiteSettings {
+    fn default() -> SiteSettings {
+        SiteSettings::of(&Service::default())
+    }
+}
+
+impl SiteSettings {
+    /// What a service's settings say.
+    pub fn of(service: &Service) -> SiteSettings {
+        let ServiceConfig {
+            session,
+            limits,
+            statics,
+            ..
+        } = &service.config;
+        let backend = |backend: &BackendConfig| BackendSettings {
+            identity: format!("{backend:?}"),
+            ..BackendSettings::new(&backend.name, backend.timeout)
+        };
+        SiteSettings {
+            cookie: session.cookie.clone(),
+            cookie_secure: session.cookie_secure,
+            redirects: statics.index.clone().into_iter().collect(),
+            backends: service.backends.iter().map(backend).collect(),
+            head_max: limits.head_bytes_max as usize,
+            target_max: limits.target_bytes_max as usize,
+            headers_max: limits.headers_max as usize,
+            body_max: limits.body_bytes_max as usize,
+        }
+    }
+}
+
+/// How long the pipeline waits for a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendSettings {
+    /// Its name.
+    pub name: String,
+    /// What tells it from another backend of that name, such as its address: where this is the same
+    /// after a reload, so are the connections.
+    pub identity: String,
+    /// After this a request to it has failed, and its page is answered 504.
+    pub timeout: Duration,
+    /// After this the lanes of a cohort that have their answers go on without the others.
+    pub straggler_delay: Duration,
+}
+
+impl BackendSettings {
+    /// A backend with this timeout; lanes go on without stragglers after an eighth of it.
+    pub fn new(name: impl Into<String>, timeout: Duration) -> BackendSettings {
+        BackendSettings {
+            name: name.into(),
+            identity: String::new(),
+            timeout,
+            straggler_delay: timeout / 8,
+        }
+    }
+}
