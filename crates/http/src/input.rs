@@ -84,7 +84,7 @@ pub enum Next {
     /// A request whose content is yet to come, in whole or part. It is collected, unless it is to
     /// come in pieces, to a host.
     Head,
-    /// The client waits to be asked for that content: [`Clients::send_continue`], or a refusal.
+    /// The client waits to be asked for that content: `Clients::send_continue`, or a refusal.
     Expects,
     /// A piece of a request's content: to be [taken](Reading::taken), after which the connection
     /// may be stalled.
