@@ -55,7 +55,8 @@ mod emulation {
             sources("emulation/tests", "cu"),
         );
         println!(
-            "cargo:rustc-link-arg-tests=-Wl,--whole-archive,{out}/librhythm_emulation_tests.a,--no-whole-archive"
+            "cargo:rustc-link-arg-tests=-Wl,--whole-archive,{out}/librhythm_emulation_tests.a,\
+             --no-whole-archive"
         );
     }
 

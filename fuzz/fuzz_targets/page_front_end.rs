@@ -27,7 +27,8 @@ fuzz_target!(|data: &[u8]| {
         "pages/b.html",
         format!(
             "+++\nroute = \"GET /b\"\n[params]\na = {{ in = \"query\", type = \"text\" }}\n\
-             n = {{ in = \"query\", type = \"int\" }}\nl = {{ in = \"query\", list = 3, type = \"text\" }}\n+++\n{template}"
+             n = {{ in = \"query\", type = \"int\" }}\n\
+             l = {{ in = \"query\", list = 3, type = \"text\" }}\n+++\n{template}"
         ),
     );
     add("templates/t", other.to_owned());

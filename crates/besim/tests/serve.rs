@@ -13,8 +13,7 @@ impl Running {
     fn start(options: ServeOptions) -> Running {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::start(&ServeOptions { listen, ..options }).unwrap();
-        let running = Running(server.local_address(), server.stopper());
-        running
+        Running(server.local_address(), server.stopper())
     }
 
     /// What comes back for `bytes` until the server closes.

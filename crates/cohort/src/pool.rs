@@ -46,8 +46,8 @@ struct Context<K, C> {
     since: Duration,
 }
 
-/// The contexts, each for a cohort `C` of lanes that have the key `K` in common. All methods that take a [`ContextId`] panic on one that this pool did not give:
-/// the caller's mistake.
+/// The contexts, each for a cohort `C` of lanes that have the key `K` in common. All methods that
+/// take a [`ContextId`] panic on one that this pool did not give: the caller's mistake.
 #[derive(Debug)]
 pub struct Pool<K, C> {
     contexts: Vec<Context<K, C>>,
@@ -61,16 +61,17 @@ pub struct Pool<K, C> {
     full: Vec<ContextId>,
 }
 
-impl<K: Copy + Eq + std::fmt::Debug, C: Default> Pool<K, C> {
-    /// A pool of `contexts` contexts for cohorts of at most `lanes_max` lanes, both at least 1.
-    pub fn new(contexts: usize, lanes_max: usize) -> Self {
+impl<K: Copy + Eq + std::fmt::Debug, C> Pool<K, C> {
+    /// A pool of `contexts` contexts for cohorts of at most `lanes_max` lanes, both at least 1,
+    /// each made by `cohort`.
+    pub fn new(contexts: usize, lanes_max: usize, cohort: impl Fn() -> C) -> Self {
         let contexts = contexts.max(1);
         Pool {
             contexts: (0..contexts)
                 .map(|_| Context {
                     state: ContextState::Free,
                     key: None,
-                    cohort: Some(Box::default()),
+                    cohort: Some(Box::new(cohort())),
                     since: Duration::ZERO,
                 })
                 .collect(),
@@ -119,7 +120,8 @@ impl<K: Copy + Eq + std::fmt::Debug, C: Default> Pool<K, C> {
     }
 
     /// The context that takes lanes of a key: the one that does already, or a free one from now
-    /// on, whose cohort, as its last use left it, `prepare` makes ready. `None`: no context is free, so the lane has to wait.
+    /// on, whose cohort, as its last use left it, `prepare` makes ready. `None`: no context is
+    /// free, so the lane has to wait.
     #[inline]
     pub fn open(
         &mut self,
@@ -142,11 +144,6 @@ impl<K: Copy + Eq + std::fmt::Debug, C: Default> Pool<K, C> {
         context.since = now;
         self.forming.push((key, id));
         Some(id)
-    }
-
-    /// Whether [`Pool::open`] has a free context to give.
-    pub fn has_free(&self) -> bool {
-        !self.free.is_empty()
     }
 
     /// The cohort of a context. Panics while a device has it.
@@ -313,7 +310,7 @@ mod tests {
 
     #[test]
     fn goes_through_the_states_of_the_paper() {
-        let mut pool: Pool<u32, Vec<u8>> = Pool::new(1, 2);
+        let mut pool: Pool<u32, Vec<u8>> = Pool::new(1, 2, Vec::new);
         let id = pool
             .open(5, NOW, |lanes: &mut Vec<u8>| lanes.push(1))
             .unwrap();
@@ -340,7 +337,7 @@ mod tests {
         /// Whatever is done, contexts are neither lost nor doubled.
         #[test]
         fn keeps_its_books(steps in prop::collection::vec((0u8..4, 0u32..3), 0..200)) {
-            let mut pool: Pool<u32, Vec<u8>> = Pool::new(3, 2);
+            let mut pool: Pool<u32, Vec<u8>> = Pool::new(3, 2, Vec::new);
             let mut busy = Vec::new();
             for (step, key) in steps {
                 match step {

@@ -1,5 +1,5 @@
 // What the host and the kernels both know: the structs that cross, and the numbers of things.
-// src/abi.rs says the same in Rust; a test compares sizes and offsets.
+// src/abi/ says the same in Rust; a test compares sizes, offsets and numbers.
 #pragma once
 #include "device.cuh"
 

@@ -12,7 +12,7 @@ struct __align__(16) Instruction {
     u32 e;
 };
 
-// In the order of src/program.rs: what pages are made of, most of all, is first, then what else
+// As src/abi/stage.rs numbers them: what pages are made of, most of all, is first, then what else
 // writes bytes to the run, then what makes texts, then the rest.
 enum Code : u16 {
     CODE_FOLD,
@@ -73,7 +73,7 @@ enum Code : u16 {
     CODE_SESSION_DESTROY,
 };
 
-// Text functions, in the order of src/program.rs.
+// Text functions, as src/abi/stage.rs numbers them.
 enum TextFunction : u32 {
     TEXT_UPPER,
     TEXT_LOWER,

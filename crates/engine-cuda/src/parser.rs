@@ -259,7 +259,8 @@ impl Parser {
 }
 
 impl<'m> Sorted<'m> {
-    /// Fills in the lanes of a page's cohort from its requests; nothing where there is no such page.
+    /// Fills in the lanes of a page's cohort from its requests; nothing where there is no such
+    /// page.
     ///
     /// # Errors
     /// The launch failed.
@@ -297,7 +298,8 @@ impl<'m> Sorted<'m> {
         let counters = THREADS * page.counters * size_of::<u32>() as u32;
         let grid = Grid::over(lanes_max, THREADS).with_shared(counters);
         // SAFETY: all is borrowed for 'm, a value or a share for each lane; the columns are the
-        // page's. What the parser's buffers say of the requests, `Parser::sort` has put into the stream.
+        // page's. What the parser's buffers say of the requests, `Parser::sort` has put into the
+        // stream before.
         unsafe { queue.launch(grid, &arguments) }
     }
 }

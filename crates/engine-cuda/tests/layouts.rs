@@ -139,7 +139,7 @@ fn check(executor: &mut CudaExecutor, service: &Arc<Service>, lanes: &[Lane], wh
     let mut cohort = Box::new(Cohort::default());
     cohort.reset(&service.pages[0]);
     for (number, lane) in lanes.iter().enumerate() {
-        cohort.push_lane(number as u64);
+        cohort.push_lane();
         cohort.lanes[number] = lane.state;
         let text = cohort.arena.push(lane.text.as_bytes());
         cohort.fields[0].set_text(number, text);

@@ -220,7 +220,10 @@ mod tests {
         assert_eq!(found.len(), 1, "the same mistake is said once");
         assert_eq!(
             found[0].to_string(),
-            "pages/a.html:2:6: error: unknown name `x`\n  2 | \té{{ x }}\n    | \t    ^\n  hint: did you mean `y`?"
+            concat!(
+                "pages/a.html:2:6: error: unknown name `x`\n",
+                "  2 | \té{{ x }}\n    | \t    ^\n  hint: did you mean `y`?"
+            )
         );
     }
 

@@ -178,18 +178,6 @@ pub fn answer(
     })
 }
 
-/// Renders the template of a page file alone, as if none of its checks had failed.
-///
-/// # Errors
-/// What MiniJinja says.
-pub fn render(
-    sources: &Sources,
-    page_file: &str,
-    context: &BTreeMap<String, Value>,
-) -> Result<String, minijinja::Error> {
-    template(&environment(sources)?, sources, page_file, context)
-}
-
 fn not_compiled(path: &str) -> minijinja::Error {
     let message = format!("{path} does not compile");
     minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message)

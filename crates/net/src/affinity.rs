@@ -9,7 +9,7 @@ use std::io;
 /// # Errors
 ///
 /// What the system said, which it has no common reason to.
-pub fn allowed_cores() -> io::Result<Vec<usize>> {
+pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU)
         .filter(|core| set.is_set(*core))
@@ -21,7 +21,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
 /// # Errors
 ///
 /// `InvalidInput` if there is no such core, or this process may not use it.
-pub fn pin_current_thread(core: usize) -> io::Result<()> {
+pub(crate) fn pin_current_thread(core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }

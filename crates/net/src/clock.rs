@@ -13,7 +13,7 @@ pub fn monotonic() -> Time {
 }
 
 /// The calendar's clock now.
-pub fn wall() -> WallClock {
+pub(crate) fn wall() -> WallClock {
     wall_with_nanos().0
 }
 

@@ -14,50 +14,14 @@
 mod messages;
 
 use crate::listener::{ListenError, ListenOptions, bound, bound_group, local_address};
-use crate::port::Role;
+use crate::port::Datagram;
 use messages::Messages;
 use rustix::io::Errno;
 use rustix::net::SocketType;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub(crate) use messages::BATCH_MAX;
-
-/// One datagram, received or to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram<'a> {
-    /// Who sent it, or is to get it.
-    pub peer: SocketAddr,
-    /// What is in it.
-    pub bytes: &'a [u8],
-    /// Received: more was in it than the driver takes
-    /// ([`datagram_bytes`](crate::DriverOptions::datagram_bytes)), and is lost.
-    pub is_truncated: bool,
-}
-
-impl<'a> Datagram<'a> {
-    /// A datagram to be sent.
-    pub const fn new(peer: SocketAddr, bytes: &'a [u8]) -> Datagram<'a> {
-        Datagram {
-            peer,
-            bytes,
-            is_truncated: false,
-        }
-    }
-
-    /// Room for one.
-    pub(crate) const NONE: Datagram<'static> =
-        Datagram::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), &[]);
-}
-
-/// Names one of a driver's datagram sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DatagramId {
-    /// Which, in the order in which they were given to the driver.
-    pub index: u32,
-    /// What it is for.
-    pub role: Role,
-}
 
 /// A socket that sends and receives datagrams.
 #[derive(Debug)]

@@ -17,9 +17,11 @@
 //! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
 
 use crate::clock::{monotonic, timespec_until};
-use crate::datagram::{BATCH_MAX, Datagram, DatagramId, DatagramSocket};
+use crate::datagram::{BATCH_MAX, DatagramSocket};
 use crate::listener::Listener;
-use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
+use crate::port::{
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
+};
 use crate::sockets::{Sockets, State, kind, retry};
 use crate::waker::Waker;
 use rustix::buffer::spare_capacity;
@@ -168,6 +170,7 @@ impl Driver {
     ///
     /// When there are too many open files.
     pub fn waker(&mut self, token: Token) -> io::Result<Waker> {
+        assert_ne!(token, Token::COMMANDS, "kept for inboxes");
         let waker = Waker::new()?;
         self.add_waker(token, &waker)?;
         Ok(waker)
@@ -242,7 +245,8 @@ impl Driver {
                 self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
                 self.accept(handler, data as u32, ACCEPTS_MAX);
-            } else if let Some((token, waker)) = self.wakers.get(data as u32 as usize) {
+            } else {
+                let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();
                 let (token, now) = (*token, self.sockets.now);
                 handler.notified(&mut self.sockets, token, now);
@@ -383,6 +387,7 @@ impl Driver {
     fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
         let now = self.sockets.now;
         let Some(Some((listener, role))) = self.listeners.get(index as usize) else {
+            debug_assert!(false, "a listener that is closed is not told of");
             return true;
         };
         for _ in 0..bound {

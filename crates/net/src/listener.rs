@@ -42,7 +42,8 @@ pub enum ListenError {
     InUse(SocketAddr),
     /// The port is one of those kept for privileged processes.
     #[error(
-        "no permission to listen on {0}: ports below 1024 are usually reserved; choose a higher one or grant CAP_NET_BIND_SERVICE"
+        "no permission to listen on {0}: ports below 1024 are usually reserved; choose a higher \
+         one or grant CAP_NET_BIND_SERVICE"
     )]
     Permission(SocketAddr),
     /// The address belongs to no interface.
@@ -218,9 +219,8 @@ mod tests {
         assert!(
             matches!(Listener::bind(address, &options), Err(ListenError::InUse(a)) if a == address)
         );
-        assert!(
-            matches!(Listener::bind_group(address, 2, &options), Err(ListenError::InUse(a)) if a == address)
-        );
+        let second = Listener::bind_group(address, 2, &options);
+        assert!(matches!(second, Err(ListenError::InUse(a)) if a == address));
     }
 
     #[test]

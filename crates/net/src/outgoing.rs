@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// Pieces handed to the socket at once.
 const SLICES_MAX: usize = 16;
 
+/// Room for pieces that stays beside a buffer that is kept.
+const PIECES_KEPT: usize = 4;
+
 /// What a sending left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -143,6 +146,13 @@ impl Outgoing {
         let result = write(bytes);
         assert!(bytes.len() >= before, "what is owed is appended to only");
         self.unsent += bytes.len() - before;
+        let is_empty = bytes.len() == *sent;
+        if self.unsent == 0 {
+            self.give_back();
+        } else if is_empty {
+            // Nothing was written behind a shared piece.
+            self.pieces.pop_back();
+        }
         result
     }
 
@@ -274,6 +284,7 @@ impl Outgoing {
         {
             bytes.clear();
             *sent = 0;
+            self.pieces.shrink_to(PIECES_KEPT);
         } else {
             self.pieces = VecDeque::new();
         }
@@ -451,7 +462,7 @@ mod tests {
             port.room = usize::MAX;
             prop_assert_eq!(out.writable(&mut port, ID), Flushed::All);
             prop_assert_eq!(port.got, all);
-            prop_assert!(out.capacity() <= keep_bytes + 4 * size_of::<Piece>());
+            prop_assert!(out.capacity() <= keep_bytes + PIECES_KEPT * size_of::<Piece>());
         }
     }
 }

@@ -6,15 +6,14 @@
 //! difference.
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
-//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time asked for has
-//! come; `idle` once. A handler may use the port in any of these calls, and a port never calls the
-//! handler back from inside one of its own.
+//! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time
+//! asked for has come; `idle` once. A handler may use the port in any of these calls, and a port
+//! never calls the handler back from inside one of its own.
 
-use crate::datagram::{Datagram, DatagramId};
 use crate::slab::Key;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Add, AddAssign};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +99,7 @@ impl ConnectionId {
     }
 
     /// The inverse of [`ConnectionId::as_u64`]; the highest bit is ignored.
-    pub const fn from_u64(bits: u64) -> ConnectionId {
+    pub(crate) const fn from_u64(bits: u64) -> ConnectionId {
         ConnectionId(Key::from_u64(bits))
     }
 
@@ -179,6 +178,42 @@ impl fmt::Display for Peer {
         let PeerAddress::Tcp(address) = &self.address;
         write!(f, "{} ({address})", self.name)
     }
+}
+
+/// One datagram, received or to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Who sent it, or is to get it.
+    pub peer: SocketAddr,
+    /// What is in it.
+    pub bytes: &'a [u8],
+    /// Received: more was in it than the driver takes
+    /// ([`datagram_bytes`](crate::DriverOptions::datagram_bytes)), and is lost.
+    pub is_truncated: bool,
+}
+
+impl<'a> Datagram<'a> {
+    /// A datagram to be sent.
+    pub const fn new(peer: SocketAddr, bytes: &'a [u8]) -> Datagram<'a> {
+        Datagram {
+            peer,
+            bytes,
+            is_truncated: false,
+        }
+    }
+
+    /// Room for one.
+    pub(crate) const NONE: Datagram<'static> =
+        Datagram::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), &[]);
+}
+
+/// Names one of a driver's datagram sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DatagramId {
+    /// Which, in the order in which they were given to the driver.
+    pub index: u32,
+    /// What it is for.
+    pub role: Role,
 }
 
 /// How a connection's input ended.
@@ -293,7 +328,8 @@ pub trait Handler {
         let _ = (port, connection, bytes, now);
     }
 
-    /// The input ended. Told once per connection, and never after the handler closed or aborted it.
+    /// The input ended. Either way is told once per connection at most, `Failed` last, and nothing
+    /// after the handler closed or aborted it.
     fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
         let _ = now;
         if how == Ended::PeerFinished {

@@ -76,7 +76,11 @@ impl Drop for SignalWatch {
 mod tests {
     use super::*;
     use signal_hook::low_level::raise;
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError};
+    use std::time::Duration;
+
+    /// Long enough to mean never: with it a test that would hang fails.
+    const NEVER: Duration = Duration::from_secs(60);
 
     #[test]
     fn each_signal_is_told_by_its_meaning() {
@@ -91,11 +95,11 @@ mod tests {
             (SIGHUP, Signal::Reload),
         ] {
             raise(number).expect("a process may signal itself");
-            assert_eq!(receiver.recv(), Ok(signal));
+            assert_eq!(receiver.recv_timeout(NEVER), Ok(signal));
         }
         drop(watch);
         assert!(
-            receiver.recv().is_err(),
+            receiver.recv_timeout(NEVER) == Err(RecvTimeoutError::Disconnected),
             "the thread ended and dropped its sender"
         );
     }

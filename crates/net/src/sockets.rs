@@ -6,9 +6,11 @@
 //! pause and resume, or a full socket that empties, within one turn costs no system call.
 
 use crate::clock::CachedWall;
-use crate::datagram::{Datagram, DatagramId, DatagramSocket};
+use crate::datagram::DatagramSocket;
 use crate::listener;
-use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, Time, WallClock};
+use crate::port::{
+    ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
+};
 use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -151,6 +153,7 @@ impl Sockets {
     /// Closes the socket, which also takes it out of epoll, and frees the slot.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(id.key()) else {
+            debug_assert!(false, "{id:?} is removed once");
             return;
         };
         let count = if connection.outgoing {

@@ -318,7 +318,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_wheel_does_what_a_map_does(start in any::<u32>(), steps in prop::collection::vec(step(), 1..200)) {
+        fn the_wheel_does_what_a_map_does(
+            start in any::<u32>(),
+            steps in prop::collection::vec(step(), 1..200),
+        ) {
             let mut now = Time::from_nanos(start.into());
             let mut wheel = TimerWheel::new(now);
             let mut map = BTreeMap::new();
@@ -335,7 +338,9 @@ mod tests {
                     Step::Pass(nanos) => {
                         now += Duration::from_nanos(nanos);
                         let tick = now.as_nanos() >> TICK_BITS;
-                        let due: Vec<u32> = map.iter().filter(|(_, at)| due_tick(**at) <= tick).map(|(key, _)| *key).collect();
+                        let is_due = |(_, at): &(&u32, &Time)| due_tick(**at) <= tick;
+                        let due: Vec<u32> =
+                            map.iter().filter(is_due).map(|(key, _)| *key).collect();
                         map.retain(|_, at| due_tick(*at) > tick);
                         prop_assert_eq!(expired(&mut wheel, now), due);
                     }
@@ -345,7 +350,8 @@ mod tests {
                 }
                 if let Some(first) = map.values().min() {
                     let wake_at = wheel.wake_at();
-                    prop_assert!(wake_at.is_some_and(|at| at <= *first + TimerWheel::TICK), "{:?} for {:?}", wake_at, first);
+                    let in_time = wake_at.is_some_and(|at| at <= *first + TimerWheel::TICK);
+                    prop_assert!(in_time, "{:?} for {:?}", wake_at, first);
                 }
             }
         }

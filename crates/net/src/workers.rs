@@ -19,74 +19,22 @@
 //! connections and nothing else: its state may be damaged anywhere, so all of it is made anew, and
 //! clients wait in the listeners' queues meanwhile.
 
+mod inbox;
 mod thread;
+mod worker;
+
+pub use inbox::Inbox;
+pub use worker::{Place, StartError, Worker, WorkerError, WorkerOptions};
 
 use crate::affinity;
 use crate::datagram::DatagramSocket;
-use crate::epoll::{Driver, DriverOptions};
 use crate::listener::Listener;
-use crate::port::{Handler, Port, Role, Time};
-use crate::waker::Waker;
+use crate::port::Role;
 use std::fmt;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Door, Seat};
-
-/// A handler that worker threads run: beside what the driver tells it, it obeys other threads.
-pub trait Worker: Handler {
-    /// What other threads may ask of it; [`std::convert::Infallible`] if nothing but to stop.
-    type Command: Send + 'static;
-
-    /// A command came, in the order in which they were sent. One under which the handler panics is
-    /// lost; those behind it are for the handler that follows. To be left out where no command can
-    /// be.
-    fn obey(&mut self, port: &mut dyn Port, command: Self::Command, now: Time) {
-        let _ = (port, command, now);
-    }
-}
-
-/// How to run workers.
-#[derive(Clone, Debug)]
-pub struct WorkerOptions {
-    /// The threads' names, with `-` and a number behind.
-    pub name: &'static str,
-    /// Threads; at least 1.
-    pub threads: usize,
-    /// Keep each thread on a core of its own, as far as there are enough.
-    pub pin: bool,
-    /// New starts in a thread's life after panics; with none left, the thread ends.
-    pub restarts_max: u32,
-    /// The bounds of each thread's driver.
-    pub driver: DriverOptions,
-}
-
-impl Default for WorkerOptions {
-    fn default() -> WorkerOptions {
-        WorkerOptions {
-            name: "worker",
-            threads: 1,
-            pin: false,
-            restarts_max: u32::MAX,
-            driver: DriverOptions::default(),
-        }
-    }
-}
-
-/// What a handler is made for.
-pub struct Place<'a, C> {
-    /// Which thread, from 0.
-    pub index: usize,
-    /// Handlers that panicked on this thread before.
-    pub restarts: u32,
-    /// The thread's driver: for wakers, first connections and sockets of the handler's own. Those
-    /// of the entrances stay through a new start, these do not.
-    pub driver: &'a mut Driver,
-    /// The thread's inbox, for those whose results the handler waits for.
-    pub inbox: &'a Inbox<C>,
-}
 
 /// Sockets of one role through which the world comes to the workers: one for each thread, or for
 /// the first threads only.
@@ -113,103 +61,6 @@ impl Entrance {
     pub fn datagrams(role: Role, sockets: Vec<DatagramSocket>) -> Entrance {
         let sockets = Sockets::Datagrams(sockets);
         Entrance { role, sockets }
-    }
-}
-
-/// Why workers do not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError<E> {
-    /// The system has no resources for it.
-    #[error("the system lacks resources: {0}")]
-    System(#[from] io::Error),
-    /// A handler could not be made.
-    #[error("{0}")]
-    Handler(E),
-    /// A thread panicked before it was ready; the message was on stderr.
-    #[error("a worker panicked at its start")]
-    Panicked,
-}
-
-/// Why a worker ended without having finished.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// Waiting for events failed, which it has no reason to.
-    #[error("the event loop cannot go on: {0}")]
-    Loop(#[from] io::Error),
-    /// It panicked more often than it may start anew; the message was on stderr.
-    #[error("a worker panicked")]
-    Panicked,
-    /// It panicked, and its next handler could not be made.
-    #[error("a worker cannot start anew: {0}")]
-    Handler(String),
-}
-
-/// Where other threads leave commands for a worker. Cheap to clone.
-///
-/// What is sent is kept until the worker takes it: senders are to be few, or to wait for answers.
-pub struct Inbox<C> {
-    shared: Arc<Shared<C>>,
-}
-
-struct Shared<C> {
-    commands: Mutex<Vec<C>>,
-    is_stopped: AtomicBool,
-    waker: Waker,
-}
-
-impl<C> Clone for Inbox<C> {
-    fn clone(&self) -> Inbox<C> {
-        Inbox {
-            shared: Arc::clone(&self.shared),
-        }
-    }
-}
-
-impl<C> fmt::Debug for Inbox<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").finish_non_exhaustive()
-    }
-}
-
-impl<C> Inbox<C> {
-    fn new() -> io::Result<Inbox<C>> {
-        Ok(Inbox {
-            shared: Arc::new(Shared {
-                commands: Mutex::default(),
-                is_stopped: AtomicBool::new(false),
-                waker: Waker::new()?,
-            }),
-        })
-    }
-
-    /// Leaves a command and wakes the worker. For one that has ended, nothing happens.
-    pub fn send(&self, command: C) {
-        let commands = &self.shared.commands;
-        commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(command);
-        self.shared.waker.wake();
-    }
-
-    /// Has the worker leave its loop at once, whatever is under way.
-    pub fn stop(&self) {
-        self.shared.is_stopped.store(true, Ordering::Release);
-        self.shared.waker.wake();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.shared.is_stopped.load(Ordering::Acquire)
-    }
-
-    /// Moves what was sent into `commands`, behind what is there.
-    fn take(&self, commands: &mut impl Extend<C>) {
-        let mut sent = self
-            .shared
-            .commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        commands.extend(sent.drain(..));
     }
 }
 
@@ -253,7 +104,8 @@ impl<C> Workers<C> {
 /// Starts workers: all of them are ready when it returns, or none is left.
 ///
 /// Each thread has one socket of each of the `entrances`, as far as they go; it keeps them through
-/// all its handlers. `make` makes a thread's handler, on that thread, at first and after each panic.
+/// all its handlers. `make` makes a thread's handler, on that thread, at first and after each
+/// panic.
 ///
 /// # Errors
 ///

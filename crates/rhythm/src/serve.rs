@@ -190,8 +190,8 @@ fn backend(config: &BackendConfig) -> Box<dyn Backend> {
     match resolve(config) {
         Ok(Some((url, addresses))) => {
             let options = RemoteOptions {
-                connections_max: config.connections as usize,
-                timeout: config.timeout,
+                connections_max: config.pool.connections_max as usize,
+                timeout: config.pool.timeout,
                 ..RemoteOptions::default()
             };
             Box::new(RemoteBesim::new(&url, addresses, options))

@@ -21,71 +21,46 @@
 //!  connections
 //! ```
 //!
-//! It is a [`Handler`]: events and the time come in, effects go out through a [`Port`]. It does no
-//! I/O and reads no clock, so that a simulator can run it with virtual sockets and virtual time.
-//! One thread owns it; it shares with others of its kind only the session array and the site.
+//! It is a [`Handler`] (events.rs): events and the time come in, effects go out through a [`Port`].
+//! It does no I/O and reads no clock, so that a simulator can run it with virtual sockets and
+//! virtual time. One thread owns it; it shares with others of its kind only the session array and
+//! the site.
 //!
 //! Its parts know nothing of it and do not call each other: each takes what it works on and gives
 //! what came of it, which is handed on here.
 //!
 //! Nothing in it grows with the load: lanes are bounded by the cohort pool, requests by the lanes,
 //! input by the stalls of its connections, which reach back to the sockets.
+//!
+//! [`Handler`]: rhythm_net::Handler
+
+mod events;
+mod gauges;
+mod parts;
+
+pub use parts::{PipelineOptions, PipelineParts};
 
 use crate::answer::responder::Responder;
-use crate::answer::response::{Random, milliseconds};
-use crate::flight::backends::{Asked, BackendFactory, Backends};
+use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::host::reply::{Host, Reply};
+use crate::host::reply::Reply;
 use crate::intake::dispatch::{Way, dispatch, early_refusal};
 use crate::intake::params::BadParameter;
 use crate::intake::parser::Parser;
-use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
-use rhythm_cohort::{ContextId, Formation, LaunchReason};
-use rhythm_engine::cohort::LaneError;
-use rhythm_engine::device::Executor;
-use rhythm_engine::session::SessionArray;
-use rhythm_http::{ClientLimits, Clients, Incoming, Next, Reading, Stall};
-use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
+use gauges::Gauges;
+use rhythm_cohort::{ContextId, LaunchReason};
+use rhythm_engine::cohort::{Arena, LaneError};
+use rhythm_http::{Clients, Incoming, Next, Reading, Stall};
+use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The numbers that bound a pipeline.
-#[derive(Clone, Copy, Debug)]
-pub struct PipelineOptions {
-    /// Cohort contexts, at least 1.
-    pub contexts: usize,
-    /// When cohorts are launched, and how large they get.
-    pub formation: Formation,
-    /// Limits of clients' connections.
-    pub clients: ClientLimits,
-}
-
-/// All that a pipeline depends on.
-pub struct PipelineParts {
-    /// What is served.
-    pub site: Arc<Site>,
-    /// What runs the pages' stages.
-    pub executor: Box<dyn Executor>,
-    /// Where the pages' data comes from.
-    pub backends: BackendFactory,
-    /// Who is logged in; shared with the other pipelines.
-    pub sessions: Arc<SessionArray>,
-    /// 128 bits that nobody can predict, for session ids.
-    pub random: Random,
-    /// Where it counts.
-    pub metrics: Arc<WorkerMetrics>,
-    /// The access log, if there is one.
-    pub log: Option<LogSink>,
-    /// The time at which it begins.
-    pub now: Time,
-}
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
@@ -110,19 +85,8 @@ pub struct Pipeline {
     drain_until: Option<Time>,
     /// The time of the last event.
     now: Time,
-    /// When the gauges were last set, and whether anything has happened since.
-    gauges_at: Time,
-    gauges_stale: bool,
-    // Memory kept from call to call.
-    complete: Vec<ContextId>,
-    expired: Vec<ConnectionId>,
+    gauges: Gauges,
 }
-
-/// How often gauges are set.
-const GAUGES_EVERY: Duration = Duration::from_millis(100);
-/// Slots of the session array examined each time gauges are set, so that expired sessions are found
-/// in time.
-const SWEEP_SLOTS: usize = 1024;
 
 /// No context is free for a request: it is to be shown again later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,17 +114,14 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(contexts, options.formation.lanes_max),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
             device: Device::new(executor),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
             drain_until: None,
             now,
-            gauges_at: Time::ZERO,
-            gauges_stale: true,
-            complete: Vec::new(),
-            expired: Vec::new(),
+            gauges: Gauges::new(),
         }
     }
 
@@ -170,8 +131,8 @@ impl Pipeline {
         self.epoch = epoch_of(number, site, &mut self.backends, &self.metrics);
     }
 
-    /// Takes no more clients, answers what is under way, and has [finished](Handler::finished)
-    /// then, or after `limit`.
+    /// Takes no more clients, answers what is under way, and has
+    /// [finished](rhythm_net::Handler::finished) then, or after `limit`.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
         self.begin(port, now);
         port.stop_accepting();
@@ -181,7 +142,7 @@ impl Pipeline {
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
     /// until then.
-    pub fn turn_ended(&mut self, now: Time) {
+    pub(crate) fn turn_ended(&mut self, now: Time) {
         self.responder.turn_ended(now);
     }
 
@@ -261,7 +222,9 @@ impl Pipeline {
                     let Incoming { head, bytes, .. } = reading.request();
                     let found = self.parser.route(site, head, bytes);
                     match early_refusal(site, found, head, bytes) {
-                        Some(status) => self.refuse(port, id, status, now),
+                        Some(status) => {
+                            (self.responder).refuse(port, &mut self.clients, id, status, now)
+                        }
                         None => self.clients.send_continue(port, id, now),
                     }
                     break;
@@ -270,7 +233,7 @@ impl Pipeline {
                 Next::Head => {}
                 Next::Piece => unreachable!("no content is taken in pieces"),
                 Next::Refuse(status) => {
-                    self.refuse(port, id, status, now);
+                    (self.responder).refuse(port, &mut self.clients, id, status, now);
                     break;
                 }
                 Next::Nothing => break,
@@ -297,7 +260,8 @@ impl Pipeline {
             },
             Way::Host(reply) => reply,
         };
-        self.reply(port, id, request, reply, now);
+        let site = &self.epoch.site;
+        (self.responder).reply(port, &mut self.clients, site, id, request, reply, now);
         Ok(())
     }
 
@@ -341,49 +305,6 @@ impl Pipeline {
         cohorts.filled(context);
         Ok(Ok(()))
     }
-
-    /// Answers a request on the host path.
-    fn reply(
-        &mut self,
-        port: &mut dyn Port,
-        id: ConnectionId,
-        request: Incoming<'_>,
-        reply: Reply,
-        now: Time,
-    ) {
-        let Some((slot, shape, peer)) = self.clients.accept(id, request.head) else {
-            return;
-        };
-        let mut host = Host {
-            clients: &mut self.clients,
-            site: &self.epoch.site,
-            date: &self.responder.date,
-            slot,
-            shape,
-            now,
-        };
-        let Incoming { head, bytes, .. } = request;
-        let answered = host.reply(port, head, bytes, reply);
-        (self.responder).host_answered(peer.ip(), Some((head, bytes)), answered);
-    }
-
-    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
-    /// connection.
-    fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
-        let Some((slot, shape, peer)) = self.clients.accept_last(port, id) else {
-            return;
-        };
-        let mut host = Host {
-            clients: &mut self.clients,
-            site: &self.epoch.site,
-            date: &self.responder.date,
-            slot,
-            shape,
-            now,
-        };
-        let answered = host.error(port, status, "", |_| {});
-        self.responder.host_answered(peer.ip(), None, answered);
-    }
 }
 
 // Flight: from cohorts that form to answers.
@@ -398,7 +319,10 @@ impl Pipeline {
                 self.stage_done(port, id, now);
                 any = true;
             }
-            any |= self.collect_answers(port, now);
+            any |= self.backends.poll(&mut self.cohorts, now);
+            while let Some(id) = self.backends.next_complete() {
+                self.go_on(port, id, now);
+            }
             for _ in 0..self.device.ready() {
                 if let Some(id) = self.device.next_ready() {
                     self.run_stage(port, id, now);
@@ -496,17 +420,6 @@ impl Pipeline {
         }
     }
 
-    /// Takes what the backends have answered. Whether there was anything.
-    fn collect_answers(&mut self, port: &mut dyn Port, now: Time) -> bool {
-        let mut complete = std::mem::take(&mut self.complete);
-        let any = (self.backends).collect(&mut self.cohorts, &mut complete, now);
-        for id in complete.drain(..) {
-            self.go_on(port, id, now);
-        }
-        self.complete = complete;
-        any
-    }
-
     /// Gives up backend requests past their deadline, and lets cohorts go on without their
     /// stragglers.
     fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
@@ -548,151 +461,18 @@ impl Pipeline {
         assert!(!left, "a lane that has failed is answered");
     }
 
+    /// Sets the gauges, and does what else is due as often.
     fn set_gauges(&mut self, now: Time) {
-        if now < self.gauges_at + GAUGES_EVERY {
-            return;
+        if self.gauges.is_due(now) {
+            (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
+            self.backends.set_gauges();
+            self.responder.sweep(now);
         }
-        self.gauges_at = now;
-        self.gauges_stale = false;
-        self.metrics.connections.set(self.clients.open() as u64);
-        let pool = &self.cohorts.pool;
-        for (gauge, count) in self.metrics.contexts.iter().zip(pool.counts()) {
-            gauge.set(count as u64);
-        }
-        for (page, metrics) in (0..).zip(&self.epoch.pages) {
-            let forming = pool.forming().filter(|&id| pool.key(id).page == page);
-            let lanes = forming.map(|id| pool.cohort(id).len() as u64);
-            metrics.queued.set(lanes.sum());
-        }
-        self.backends.set_gauges();
-        self.responder
-            .sessions
-            .sweep(milliseconds(now), SWEEP_SLOTS);
-        self.responder.flush_log();
     }
 
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
-        // Of a turn whose end nobody told of.
-        self.responder.turn_ended(now);
         self.now = now;
-        self.responder.date.update(port.wall_clock().unix_seconds);
-    }
-}
-
-impl Handler for Pipeline {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
-        self.begin(port, now);
-        self.gauges_stale = true;
-        self.metrics.accepted.add(1);
-        self.clients.opened(accepted.connection, accepted.peer, now);
-    }
-
-    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        self.begin(port, now);
-        self.gauges_stale = true;
-        if let Some(reading) = self.clients.read(id, bytes) {
-            self.read(port, reading, now);
-        } else if self.clients.has(id) {
-            // It takes no more requests: what it sends is of no interest.
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.received(port, id, bytes, now);
-        } else {
-            // Nobody's: of a pipeline before this one, that panicked.
-            port.abort(id);
-        }
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        self.begin(port, now);
-        self.gauges_stale = true;
-        if self.clients.has(id) {
-            match how {
-                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
-                Ended::Failed(_) => self.clients.remove(id),
-            }
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.ended(port, id, how, now);
-        } else {
-            port.abort(id);
-        }
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.begin(port, now);
-        if self.clients.has(id) {
-            self.clients.writable(port, id, now);
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.writable(port, id, now);
-        }
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.begin(port, now);
-        if let Some(backend) = self.backends.owner(id) {
-            backend.connected(port, id, now);
-        }
-    }
-
-    fn notified(&mut self, port: &mut dyn Port, _: Token, now: Time) {
-        // A device has finished something: `idle` looks.
-        self.begin(port, now);
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.begin(port, now);
-        self.gauges_stale |= self.clients.wake_at().is_some_and(|at| at <= now);
-        let mut expired = std::mem::take(&mut self.expired);
-        self.clients.expire(port, now, &mut expired);
-        for id in expired.drain(..) {
-            self.refuse(port, id, 408, now);
-        }
-        self.expired = expired;
-        self.backends.tick(port, now);
-        self.work(port, now);
-        self.check_waiting(port, now);
-        if self.drain_until.is_some_and(|until| until <= now) {
-            self.clients.abort_all(port);
-        }
-    }
-
-    fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        self.begin(port, now);
-        loop {
-            self.launch_due(port, now);
-            self.clients.flush(port, now);
-            if !self.clients.has_news() {
-                break;
-            }
-        }
-        self.set_gauges(now);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        let forming = match self.device.ready() {
-            0 => self.former.wake_at(&self.cohorts),
-            _ => None,
-        };
-        let waiting = self.cohorts.waiting().map(|wait| wait.until()).min();
-        let gauges = self.gauges_stale.then_some(self.gauges_at + GAUGES_EVERY);
-        [
-            self.clients.wake_at(),
-            forming,
-            waiting,
-            self.backends.wake_at(),
-            self.drain_until,
-            gauges,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn finished(&self) -> bool {
-        self.drain_until.is_some_and(|until| {
-            // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.cohorts.requests() == 0 || until <= self.now;
-            over && self.clients.open() == 0
-        })
+        (self.responder).begin(port.wall_clock().unix_seconds, now);
     }
 }

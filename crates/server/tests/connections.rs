@@ -66,7 +66,10 @@ fn slow_clients_cost_a_bounded_time() {
     let mut head = client(&server);
     head.send("GET /hello HT");
     let mut body = client(&server);
-    body.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nname=");
+    body.send(
+        "POST /hello HTTP/1.1\r\nHost: x\r\n\
+        Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nname=",
+    );
     let mut silent = client(&server);
     let mut idle = client(&server);
     assert_eq!(idle.get("/hello").status, 200);
@@ -92,12 +95,36 @@ fn malformed_and_oversized_requests_are_refused() {
         ("GET /hello HTTP/2.0\r\nHost: x\r\n\r\n".to_owned(), 505),
         ("BREW /hello HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 501),
         (format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"), 414),
-        (format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"), 431),
-        ("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 2001\r\n\r\n".to_owned(), 413),
-        ("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), 400),
-        ("POST /hello HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d1\r\n".to_owned(), 413),
-        ("POST /hello HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_owned(), 400),
-        ("GET /hello HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n".to_owned(), 417),
+        (
+            format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
+            431,
+        ),
+        (
+            "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 2001\r\n\r\n".to_owned(),
+            413,
+        ),
+        (
+            "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\
+            Transfer-Encoding: chunked\r\n\r\n"
+                .to_owned(),
+            400,
+        ),
+        (
+            "POST /hello HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+            7d1\r\n"
+                .to_owned(),
+            413,
+        ),
+        (
+            "POST /hello HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+            zz\r\n"
+                .to_owned(),
+            400,
+        ),
+        (
+            "GET /hello HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n".to_owned(),
+            417,
+        ),
     ];
     for (request, status) in cases {
         let mut client = client(&server);
@@ -115,7 +142,8 @@ fn bodies_come_in_any_framing_and_any_pieces() {
     let server = start(|_| {});
     let kind = "Content-Type: application/x-www-form-urlencoded";
     let chunked = format!(
-        "POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nname\r\n3;a=b\r\n=ab\r\n0\r\nT: 1\r\n\r\n"
+        "POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n\
+        name\r\n3;a=b\r\n=ab\r\n0\r\nT: 1\r\n\r\n"
     );
     let counted =
         format!("POST /hello HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: 7\r\n\r\nname=ab");
@@ -140,7 +168,9 @@ fn content_is_asked_for_only_where_it_is_wanted() {
     let server = start(|_| {});
     let head = |path: &str, length: u32| {
         format!(
-            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: x\r\n\
+            Content-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\n\
+            Content-Length: {length}\r\n\r\n"
         )
     };
     let mut wanted = client(&server);
@@ -298,17 +328,28 @@ fn draining_ends_even_if_clients_do_not() {
     let server = start(|options| options.drain = SHORT);
     let mut stuck = client(&server);
     stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
-    std::thread::sleep(SHORT / 3);
+    let accepted = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        server.metrics().worker(0).accepted.get() == 1
+    });
+    assert!(accepted, "the client is not known");
     stop(server);
+    assert!(stuck.dropped());
 }
 
 #[test]
 fn a_reload_under_load_loses_no_request() {
     let versions: Vec<_> = ["one", "two"]
         .map(|word| {
-            let page = format!("+++\nroute = \"GET /word\"\n[[step]]\ncall = \"echo\"\nrequest = \"1&3&late\"\nrows = \"a(text)\"\n+++\n{word}");
+            let page = format!(
+                "+++\nroute = \"GET /word\"\n[[step]]\ncall = \"echo\"\n\
+                request = \"1&3&late\"\nrows = \"a(text)\"\n+++\n{word}"
+            );
             let extra = format!("+++\nroute = \"GET /{word}\"\n+++\nonly {word}");
-            site_of(service_of(&[("word.html", &page), (&format!("{word}.html"), &extra)], SERVICE))
+            site_of(service_of(
+                &[("word.html", &page), (&format!("{word}.html"), &extra)],
+                SERVICE,
+            ))
         })
         .into();
     let mut turn = 0;
@@ -432,4 +473,34 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     assert_eq!(ask("/healthz").status, 503);
     assert_eq!(user.response(false).text(), "[late]");
     server.join();
+}
+
+#[test]
+fn the_configuration_has_every_setting_and_where_it_comes_from() {
+    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let admin = server.admin_addr().expect("an admin listener");
+    let answer = Client::new(admin).get("/config");
+    let told: serde_json::Value = serde_json::from_str(answer.text()).expect("JSON");
+    let config = service_of(PAGES, SERVICE).config;
+    for section in config.sections() {
+        let (values, origins) = (
+            &told["settings"][section.name()],
+            &told["from"][section.name()],
+        );
+        for definition in section.definitions() {
+            let key = definition.key;
+            assert!(values.get(key).is_some(), "{key}: {}", answer.text());
+            assert_eq!(
+                origins[key],
+                config.origin(section.name(), key).name(),
+                "{key}"
+            );
+        }
+    }
+    assert_eq!(told["settings"]["limits"]["body_bytes_max"], 2000);
+    assert_eq!(told["from"]["limits"]["body_bytes_max"], "file");
+    assert_eq!(told["settings"]["cohort"]["delay"], "2ms");
+    assert_eq!(told["from"]["cohort"]["delay"], "default");
+    assert_eq!(told["memory"]["workers"], 1);
+    stop(server);
 }

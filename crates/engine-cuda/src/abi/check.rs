@@ -103,24 +103,12 @@ impl Assertions {
 }
 
 fn of_lanes() -> Assertions {
-    let errors = numbers_of!(LaneError {
-        DivisionByZero,
-        Overflow,
-        OutOfRange,
-        NotANumber,
-        TooLarge,
-        TooManyTurns,
-        BadAnswer,
-        BackendFailed,
-        BackendRefused,
-        BackendTimeout,
-        SessionsFull,
-        DeviceFailed,
-    });
+    let names = LaneError::ALL.map(|error| format!("{error:?}"));
+    let errors = LaneError::ALL.map(|error| (&names[error.index()][..], error as u64));
     Assertions::default()
         .structs(OF_THE_ENGINE)
         .structs(lane::STRUCTS)
-        .numbers("ERROR", errors)
+        .numbers("ERROR", &errors)
         .holds("NO_TEXT", lane::NO_TEXT)
         .holds("LANE_ACTIVE", lane::LANE_ACTIVE)
         .holds("LANE_FINISHED", lane::LANE_FINISHED)

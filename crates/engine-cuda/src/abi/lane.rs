@@ -10,7 +10,7 @@ pub const LANE_ACTIVE: u8 = 0;
 /// It has its answer.
 pub const LANE_FINISHED: u8 = 1;
 /// One of its regions is too small: to be run again with larger ones.
-pub const LANE_ROOM: u8 = 2;
+pub(crate) const LANE_ROOM: u8 = 2;
 /// It asks for something that only the host computes: the reference runs it.
 pub const LANE_HOST: u8 = 3;
 /// Added to its error.
@@ -35,31 +35,15 @@ impl Outcome {
     /// What the byte says; one that says nothing is the device's failure.
     #[must_use]
     pub fn of(byte: u8) -> Outcome {
-        const ERRORS: [LaneError; 12] = [
-            LaneError::DivisionByZero,
-            LaneError::Overflow,
-            LaneError::OutOfRange,
-            LaneError::NotANumber,
-            LaneError::TooLarge,
-            LaneError::TooManyTurns,
-            LaneError::BadAnswer,
-            LaneError::BackendFailed,
-            LaneError::BackendRefused,
-            LaneError::BackendTimeout,
-            LaneError::SessionsFull,
-            LaneError::DeviceFailed,
-        ];
         match byte {
             LANE_ACTIVE => Outcome::Active,
             LANE_FINISHED => Outcome::Finished,
             LANE_ROOM => Outcome::Room,
             LANE_HOST => Outcome::Host,
-            _ => Outcome::Failed(
-                ERRORS
-                    .into_iter()
-                    .find(|error| LANE_FAILED + *error as u8 == byte)
-                    .unwrap_or(LaneError::DeviceFailed),
-            ),
+            _ => {
+                let error = byte.checked_sub(LANE_FAILED).and_then(LaneError::of_number);
+                Outcome::Failed(error.unwrap_or(LaneError::DeviceFailed))
+            }
         }
     }
 }

@@ -23,8 +23,7 @@ pub(crate) mod stage;
 
 pub use columns::column_slots;
 pub use lane::{
-    LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LANE_HOST, LANE_ROOM, LaneResult, NO_TEXT, Outcome,
-    SessionKey,
+    LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LANE_HOST, LaneResult, NO_TEXT, Outcome, SessionKey,
 };
 pub(crate) use lane::{SESSION_CREATE, SESSION_DESTROY};
 

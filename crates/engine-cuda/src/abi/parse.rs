@@ -121,8 +121,8 @@ structs! {
         pub(crate) base: Address,
         /// A `u32` each: their bytes. One that is longer than `capacity` is the host's.
         pub(crate) lengths: Address,
-        /// From one request to the next: its place's size where the requests lie one after the other,
-        /// 16 where they are transposed.
+        /// From one request to the next: its place's size where the requests lie one after the
+        /// other, 16 where they are transposed.
         pub(crate) request_stride: u64,
         /// From one unit of a request to its next: 16, or a row of all requests' units.
         pub(crate) unit_stride: u64,

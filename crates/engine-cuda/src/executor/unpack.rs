@@ -9,11 +9,12 @@ use crate::layout::Layout;
 use crate::program::Decoding;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{
-    Arena, BackendRequest, Cohort, Column, LaneError, LaneState, Span, View,
+    Arena, BackendRequest, Cohort, Column, LaneError, LaneOutput, LaneState, Output, SessionChange,
+    Span, View,
 };
-use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::{Executor, Work};
+use rhythm_engine::program::{CallResult, PageProgram};
 
 /// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
 /// the job.
@@ -217,7 +218,10 @@ fn take_body(
         segment_start: segment_start as u32,
         segment_count: (output.segments.len() - segment_start) as u32,
         body_length: result.body_length,
-        status: result.status,
+        status: match result.status {
+            0 => LaneOutput::default().status,
+            status => status,
+        },
         session: match result.session {
             SESSION_CREATE => SessionChange::Create(result.user),
             SESSION_DESTROY => SessionChange::Destroy,
@@ -231,13 +235,12 @@ fn take_body(
 /// cohort.
 fn take_decoded(
     cohort: &mut Cohort,
-    program: &rhythm_engine::program::PageProgram,
+    program: &PageProgram,
     call: usize,
     decoding: &Decoding,
     lane: usize,
     delivered: &Delivered<'_>,
 ) {
-    use rhythm_engine::program::CallResult;
     let call = &program.calls[call];
     let status = delivered.int(decoding.status, lane);
     cohort.fields[usize::from(call.status)].set_int(lane, status);

@@ -105,7 +105,8 @@ mod tests {
             .collect();
         assert!(
             changed.is_empty(),
-            "kernels/built is not made of these sources as they are: {changed:?}; run cargo xtask kernels"
+            "kernels/built is not made of these sources as they are: {changed:?}; run \
+             cargo xtask kernels"
         );
         let embedded = hashes(
             sources()

@@ -1,5 +1,5 @@
-//! A GPU as the rest of the crate sees it: the trait that the driver and the emulation implement, and
-//! the words it is spoken in.
+//! A GPU as the rest of the crate sees it: the trait that the driver and the emulation implement,
+//! and the words it is spoken in.
 
 use super::kernel::Kernel;
 use crate::plain::Plain;
@@ -12,7 +12,7 @@ pub struct Address(pub u64);
 
 impl Address {
     /// Of nothing: what kernels take for "there is none".
-    pub const NULL: Address = Address(0);
+    pub(crate) const NULL: Address = Address(0);
 
     /// The address `bytes` further.
     #[must_use]

@@ -144,7 +144,7 @@ impl<H: Home> Buffer<H> {
     ///
     /// # Errors
     /// There is no room; the buffer is empty then.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), GpuError> {
         if bytes > self.bytes {
             return self.grow_to(grown(bytes));
         }
@@ -155,7 +155,7 @@ impl<H: Home> Buffer<H> {
     ///
     /// # Errors
     /// As [`Buffer::grow`].
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), GpuError> {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), GpuError> {
         if bytes > self.bytes {
             // The old one goes first: both may not fit.
             *self = Buffer::new(&self.gpu, 0)?;

@@ -28,6 +28,6 @@ mod queue;
 pub use interface::{Address, Completion, Gpu, GpuError, Grid, Mark, SharedGpu, Stream};
 pub use kernel::{Arguments, Kernel, MODULES};
 pub use memory::{DeviceBuffer, PinnedBuffer};
-pub(crate) use place::address_or_null;
-pub use place::{Place, Places, Slice};
+pub use place::{Place, Slice};
+pub(crate) use place::{Places, address_or_null};
 pub use queue::Queue;

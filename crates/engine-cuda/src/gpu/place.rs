@@ -1,5 +1,5 @@
-//! Typed parts of buffers: planned as a [`Place`] before the buffer is made, borrowed as a [`Slice`]
-//! once it is there.
+//! Typed parts of buffers: planned as a [`Place`] before the buffer is made, borrowed as a
+//! [`Slice`] once it is there.
 
 use super::interface::Address;
 use crate::plain::{Plain, read};
@@ -97,21 +97,20 @@ impl<T> fmt::Debug for Place<T> {
 
 /// Places in a buffer, handed out one after the other.
 #[derive(Debug, Default)]
-pub struct Places {
+pub(crate) struct Places {
     bytes: usize,
 }
 
 impl Places {
     /// Room for so many items, 256-byte aligned.
-    pub fn take<T>(&mut self, count: usize) -> Place<T> {
+    pub(crate) fn take<T>(&mut self, count: usize) -> Place<T> {
         let place = Place::new(self.bytes, count);
         self.bytes = place.range().end.next_multiple_of(256);
         place
     }
 
     /// Bytes of a buffer that has them all.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }

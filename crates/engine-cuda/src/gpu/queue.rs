@@ -1,8 +1,8 @@
 //! What is put into a stream: copies, fills and launches, of borrowed memory.
 //!
 //! A stream does its work after the call that put it there, so a borrow alone proves nothing: it
-//! may end before the work does. Whoever makes a [`Queue`] promises, once, that what is borrowed for
-//! `'m` stays until then; everything put into it after that is checked by types and asserts.
+//! may end before the work does. Whoever makes a [`Queue`] promises, once, that what is borrowed
+//! for `'m` stays until then; everything put into it after that is checked by types and asserts.
 
 use super::interface::{Gpu, GpuError, Grid, Stream};
 use super::kernel::Arguments;

@@ -110,8 +110,7 @@ impl ParserTables {
     }
 
     /// How many pages the device knows.
-    #[must_use]
-    pub fn page_count(&self) -> u32 {
+    pub(crate) fn page_count(&self) -> u32 {
         self.pages.len() as u32
     }
 

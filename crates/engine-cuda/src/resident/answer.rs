@@ -109,8 +109,12 @@ mod tests {
 
     #[test]
     fn what_may_differ_does_and_nothing_else() {
-        let host = b"HTTP/1.1 200 OK\r\nSet-Cookie: s=0123456789012345678901234567890123456789; Path=/\r\nContent-Length: 2\r\n\r\nok";
-        let device = b"HTTP/1.1 200 OK\r\nSet-Cookie: s=abcdefabcdefabcdefabcdefabcdefabcdefabcd; Path=/\r\nContent-Length:          2\r\n\r\nok";
+        let host = b"HTTP/1.1 200 OK\r\n\
+            Set-Cookie: s=0123456789012345678901234567890123456789; Path=/\r\n\
+            Content-Length: 2\r\n\r\nok";
+        let device = b"HTTP/1.1 200 OK\r\n\
+            Set-Cookie: s=abcdefabcdefabcdefabcdefabcdefabcdefabcd; Path=/\r\n\
+            Content-Length:          2\r\n\r\nok";
         assert_eq!(compare(device, host), Ok(()));
         for (from, to) in [
             ("200", "404"),

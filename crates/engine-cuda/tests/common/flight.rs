@@ -20,7 +20,6 @@ type Answer = (u16, SessionChange, Option<Vec<u8>>, Vec<u8>);
 #[derive(Debug, PartialEq)]
 pub struct Seen {
     stage: usize,
-    tickets: Vec<u64>,
     lanes: Vec<LaneState>,
     requests: Vec<(u32, Vec<u8>)>,
     headers: Vec<(u32, u16, Vec<u8>)>,
@@ -40,7 +39,6 @@ impl Seen {
         };
         Seen {
             stage: cohort.stage,
-            tickets: cohort.tickets.clone(),
             lanes: cohort.lanes.clone(),
             requests: (cohort.requests.iter().map(|r| (r.lane, text(r.text)))).collect(),
             headers: (cohort.output.headers.iter())

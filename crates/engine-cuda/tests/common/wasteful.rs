@@ -148,8 +148,8 @@ impl Filling {
         let cohort = move || {
             let mut cohort = Box::new(Cohort::default());
             cohort.reset(&page);
-            for ticket in 0..lanes {
-                cohort.push_lane(ticket as u64);
+            for _ in 0..lanes {
+                cohort.push_lane();
             }
             for lane in 0..lanes {
                 let text = format!("lane {lane} <says> no & \"nothing\"");

@@ -274,21 +274,25 @@ fn what_is_missing_is_said() {
     );
     begins(
         "init=803",
-        "the GPU cannot be used: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: as the fake says, in cuInit; kernel module and libcuda.so",
+        "the GPU cannot be used: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: as the fake says, in \
+         cuInit; kernel module and libcuda.so",
     );
     // An error that nobody knows yet.
     begins(
         "retain=4711",
-        "the GPU cannot be used: error 4711: unknown, in cuDevicePrimaryCtxRetain; or use --device host",
+        "the GPU cannot be used: error 4711: unknown, in cuDevicePrimaryCtxRetain; or use \
+         --device host",
     );
     begins(
         "load=2",
-        "the kernels of stage cannot be loaded: error 2: unknown, in cuModuleLoadDataEx (not for me)",
+        "the kernels of stage cannot be loaded: error 2: unknown, in cuModuleLoadDataEx \
+         (not for me)",
     );
     let old = Libraries::new("old").with("fake_cuda.c", "libcuda.so", &["-DWITHOUT_CALLBACKS"]);
     assert_eq!(
         old.absent(""),
-        "the CUDA driver is too old: it has no cuStreamAddCallback; install NVIDIA's driver (580 or later), or use --device host"
+        "the CUDA driver is too old: it has no cuStreamAddCallback; install NVIDIA's \
+         driver (580 or later), or use --device host"
     );
 }
 

@@ -47,7 +47,15 @@ fn banking() -> Arc<Service> {
 /// A service with pages of this text.
 fn service(pages: &[(&str, &str)]) -> Arc<Service> {
     let mut sources = Sources::default();
-    let toml = "[static]\nmount = \"/things/files/\"\nindex = { \"/old\" = \"/new\" }\n[session]\ncookie = \"sid\"\n[limits]\nheaders_max = 12\n";
+    let toml = r#"
+[static]
+mount = "/things/files/"
+index = { "/old" = "/new" }
+[session]
+cookie = "sid"
+[limits]
+headers_max = 12
+"#;
     sources
         .files
         .insert("service.toml".to_owned(), toml.to_owned());
@@ -186,20 +194,29 @@ session = "optional"
 [params]
 id = { in = "path", type = "int", min = -5 }
 part = { in = "query", type = "text", default = "none" }
-color = { in = ["query", "cookie"], type = "text", name = "Color", one_of = ["red", "dark green", "blé"], default = "red" }
 agent = { in = "header", type = "text", name = "X-Agent", max_length = 8, default = "" }
 price = { in = ["query", "form"], type = "decimal", default = "0.5" }
 day = { in = "query", type = "date", default = "2024-02-29" }
 count = { in = ["form", "query"], type = "int", min = -10, max = 10, default = 3 }
 tags = { in = ["form", "query"], type = "text", list = 3 }
-rows = { in = "form", list = 12, fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } } }
+[params.color]
+in = ["query", "cookie"]
+type = "text"
+name = "Color"
+one_of = ["red", "dark green", "blé"]
+default = "red"
+[params.rows]
+in = "form"
+list = 12
+fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
 "#;
     let service = service(&[
         ("thing", page),
         ("list", "route = \"GET /things/list\""),
         (
             "part",
-            "route = \"GET /things/{id}/{part}\"\n[params]\npart = { in = \"path\", type = \"text\" }\nid = { in = \"path\", type = \"text\" }",
+            "route = \"GET /things/{id}/{part}\"\n[params]\n\
+             part = { in = \"path\", type = \"text\" }\nid = { in = \"path\", type = \"text\" }",
         ),
         (
             "most",
@@ -246,7 +263,9 @@ rows = { in = "form", list = 12, fields = { key = { type = "text", max_length = 
         post("tags[0]=&tags[1]=2&tags[2]=%2B"),
         post("rows=&key[0]=aaaa&key[1]=&number[0]=-999999999999999999&number[1]=0"),
         post(
-            "key[0]=&number[0]=1&key[1]=&number[1]=1&key[2]=&number[2]=1&key[3]=&number[3]=1&key[4]=&number[4]=1&key[5]=&number[5]=1&key[6]=&number[6]=1&key[7]=&number[7]=1&key[8]=&number[8]=1&key[9]=&number[9]=1&key[10]=&number[10]=1&key[11]=&number[11]=1",
+            "key[0]=&number[0]=1&key[1]=&number[1]=1&key[2]=&number[2]=1&key[3]=&number[3]=1&\
+             key[4]=&number[4]=1&key[5]=&number[5]=1&key[6]=&number[6]=1&key[7]=&number[7]=1&\
+             key[8]=&number[8]=1&key[9]=&number[9]=1&key[10]=&number[10]=1&key[11]=&number[11]=1",
         ),
         post("unknown[x]=1&tags=1&price[0]=&%5B0%5D=&[=&]=&=&tags]=1"),
         request("POST /things/1?count=1 HTTP/1.1\nHost: h_-.~:", ""),

@@ -139,13 +139,15 @@ pub(crate) fn bank_request(rng: &mut Rng) -> Vec<u8> {
     if post {
         let length = encoded.len();
         format!(
-            "POST /bank/{page}.php HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{user}{session}Content-Type: \
-             application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{encoded}"
+            "POST /bank/{page}.php HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{user}{session}\
+             Content-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {length}\r\n\r\n{encoded}"
         )
     } else {
         let mark = if encoded.is_empty() { "" } else { "?" };
         format!(
-            "GET /bank/{page}.php{mark}{encoded} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{user}{session}\r\n"
+            "GET /bank/{page}.php{mark}{encoded} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\
+             {user}{session}\r\n"
         )
     }
     .into_bytes()

@@ -317,7 +317,7 @@ impl Batch {
             .map(|items| {
                 ORDERS
                     .into_iter()
-                    .map(|order| check_items(items, &tables, order))
+                    .map(|order| check_items(items, tables, order))
                     .max()
                     .unwrap_or(0)
             })
@@ -413,7 +413,8 @@ fn check_items(items: &[Item], tables: &[u8], order: LaneOrder) -> usize {
         };
         assert!(
             right,
-            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, code {code}, {:?} given",
+            "{order:?} {:?} {} of {:?} {:x?}: {:?} expected, {value:#x}, length {length}, \
+             code {code}, {:?} given",
             item.function,
             item.operation,
             item.texts

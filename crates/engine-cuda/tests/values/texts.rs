@@ -10,7 +10,8 @@ use rhythm_engine_cuda::gpu::{Grid, PinnedBuffer};
 /// A text of characters of all kinds: white space, what is escaped, what changes its length with
 /// its case, what decides on sigmas.
 fn odd_text(dice: &mut Dice, pieces: usize) -> String {
-    const ODD: &str = "aZ09 \t\u{b}<>&\"'/-._~([{:^`Σσς.ßŒİıŉǰΐﬀﬃᾳῼάʼ\u{301}\u{345}\u{a0}\u{1680}\u{2003}\u{2028}\u{3000}日𝒳𐐨𞤢🦀\u{7f}\0";
+    const ODD: &str = "aZ09 \t\u{b}<>&\"'/-._~([{:^`\
+        Σσς.ßŒİıŉǰΐﬀﬃᾳῼάʼ\u{301}\u{345}\u{a0}\u{1680}\u{2003}\u{2028}\u{3000}日𝒳𐐨𞤢🦀\u{7f}\0";
     let odd: Vec<char> = ODD.chars().collect();
     let mut text = String::new();
     for _ in 0..dice.below(pieces + 1) {

@@ -1,16 +1,7 @@
-//! Columns and the arena their texts live in.
+//! Columns: a field's values, one a lane.
 
+use super::arena::{Arena, View};
 use crate::program::{FieldType, Type};
-
-/// A text in a cohort's arena.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct View {
-    /// Where it starts, in bytes.
-    pub offset: u32,
-    /// Its length, in bytes.
-    pub length: u32,
-}
 
 /// A lane's share of a list column: items `start .. start + length`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,67 +11,6 @@ pub struct Span {
     pub start: u32,
     /// How many.
     pub length: u32,
-}
-
-/// The texts of a cohort, one after the other. Append-only until reset; at most
-/// [`Arena::BYTES_MAX`].
-#[derive(Debug, Default)]
-pub struct Arena {
-    bytes: Vec<u8>,
-}
-
-impl Arena {
-    /// No arena grows beyond this, so that every offset fits a view. Whoever appends on behalf of a
-    /// lane asks [`Arena::has_room`] first and fails the lane where there is none.
-    pub const BYTES_MAX: usize = 1 << 31;
-
-    /// Empties it and puts the program's texts at its start.
-    pub fn reset(&mut self, texts: &[u8]) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(texts);
-    }
-
-    /// Whether `more` bytes can be appended.
-    pub fn has_room(&self, more: usize) -> bool {
-        more <= Self::BYTES_MAX - self.bytes.len().min(Self::BYTES_MAX)
-    }
-
-    /// Appends a text and gives its view.
-    pub fn push(&mut self, text: &[u8]) -> View {
-        debug_assert!(self.has_room(text.len()));
-        let offset = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(text);
-        View {
-            offset,
-            length: text.len() as u32,
-        }
-    }
-
-    /// Appends what `write` appends and gives its view.
-    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
-        let offset = self.bytes.len();
-        write(&mut self.bytes);
-        View {
-            offset: offset as u32,
-            length: (self.bytes.len() - offset) as u32,
-        }
-    }
-
-    /// The text of a view into this arena.
-    #[inline]
-    pub fn get(&self, view: View) -> &[u8] {
-        &self.bytes[view.offset as usize..][..view.length as usize]
-    }
-
-    /// All bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The bytes to append to, for writers that format in place.
-    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
 }
 
 /// A list a lane: spans into the items, which are columns themselves (as the list columns of DuckDB
@@ -113,7 +43,10 @@ impl Column {
             FieldType::Scalar(_) => Column::Int(Vec::new()),
             FieldType::List(columns) => Column::List(ListColumn {
                 spans: Vec::new(),
-                columns: columns.iter().map(|(_, t)| super::column_for(*t)).collect(),
+                columns: columns
+                    .iter()
+                    .map(|(_, t)| Column::new(&FieldType::Scalar(*t)))
+                    .collect(),
             }),
         }
     }
@@ -145,7 +78,7 @@ impl Column {
     }
 
     /// Appends an empty text, 0, or an empty list.
-    pub fn push_empty(&mut self) {
+    pub(crate) fn push_empty(&mut self) {
         match self {
             Column::Text(views) => views.push(View::default()),
             Column::Int(values) => values.push(0),
@@ -213,6 +146,25 @@ impl Column {
         match self {
             Column::Int(values) => values[lane] = value,
             _ => unreachable!("the compiler puts integers into integer columns only"),
+        }
+    }
+
+    /// Bytes of a lane's texts.
+    pub(crate) fn text_bytes(&self, lane: usize) -> usize {
+        match self {
+            Column::Text(views) => views[lane].length as usize,
+            Column::Int(_) => 0,
+            Column::List(list) => {
+                let Span { start, length } = list.spans[lane];
+                let items = start as usize..(start + length) as usize;
+                let of_column = |column: &Column| match column {
+                    Column::Text(views) => (views[items.clone()].iter())
+                        .map(|view| view.length as usize)
+                        .sum(),
+                    _ => 0,
+                };
+                list.columns.iter().map(of_column).sum::<usize>()
+            }
         }
     }
 

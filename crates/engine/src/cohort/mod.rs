@@ -6,68 +6,17 @@
 //! allocation, and a cohort is reset, not freed. A request that fails is its lane's state and takes
 //! no further part; the others go on (paper, section 4.4).
 
+mod arena;
 mod column;
+mod error;
 mod output;
 
-pub use column::{Arena, Column, ListColumn, Span, View};
+pub use arena::{Arena, View};
+pub use column::{Column, ListColumn, Span};
+pub use error::LaneError;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 
-use crate::program::{FieldType, PageProgram, Type};
-
-/// Why a lane's request could not be answered as its page says. Small and flat, so that it fits a
-/// column and crosses to a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[repr(u8)]
-pub enum LaneError {
-    /// Dividing by zero.
-    #[error("a division by zero in the page")]
-    DivisionByZero = 1,
-    /// An integer beyond 64 bits, or a float no integer can hold.
-    #[error("a number out of range in the page")]
-    Overflow,
-    /// An index past the end of a list.
-    #[error("an index past the end of a list in the page")]
-    OutOfRange,
-    /// A text that the `int` or `float` filter cannot read.
-    #[error("a text that is no number in the page")]
-    NotANumber,
-    /// The page is larger than the limit, or the arena is full.
-    #[error("the page or its data is larger than the limit")]
-    TooLarge,
-    /// A loop of more turns than the limit.
-    #[error("a loop of the page takes too many turns")]
-    TooManyTurns,
-    /// A backend's answer does not follow its protocol or has not the rows the page expects.
-    #[error("the backend answered something the page cannot read")]
-    BadAnswer,
-    /// The backend could not be reached or broke off.
-    #[error("the backend could not be reached")]
-    BackendFailed,
-    /// The backend is known to be down (circuit open) or its queue is full.
-    #[error("the backend is overloaded or down")]
-    BackendRefused,
-    /// The backend did not answer in time.
-    #[error("the backend did not answer in time")]
-    BackendTimeout,
-    /// No slot for a new session is free.
-    #[error("no session is free")]
-    SessionsFull,
-    /// The device failed.
-    #[error("the device failed")]
-    DeviceFailed,
-}
-
-impl LaneError {
-    /// The HTTP status it is answered with (RFC 9110, section 15.6).
-    pub fn status(self) -> u16 {
-        match self {
-            LaneError::BadAnswer | LaneError::BackendFailed => 502,
-            LaneError::BackendRefused | LaneError::SessionsFull => 503,
-            LaneError::BackendTimeout => 504,
-            _ => 500,
-        }
-    }
-}
+use crate::program::PageProgram;
 
 /// Where a lane stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +28,8 @@ pub enum LaneState {
     Finished,
     /// It gets an error answer.
     Failed(LaneError),
+    /// It goes on in another cohort.
+    Moved,
 }
 
 /// One request to a backend, asked by a lane.
@@ -101,8 +52,6 @@ pub struct Cohort {
     pub fields: Vec<Column>,
     /// Where each lane stands.
     pub lanes: Vec<LaneState>,
-    /// Whom each lane's answer is for: the pipeline's own key, opaque here.
-    pub tickets: Vec<u64>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
     /// Requests of the stage last run, in order of lanes, and for one lane in the order asked.
@@ -113,11 +62,19 @@ pub struct Cohort {
 }
 
 impl Cohort {
+    /// An empty cohort of no page, whose texts take at most so many bytes: see [`Arena`] for what
+    /// they are the sum of.
+    pub fn new(arena_bytes_max: usize) -> Cohort {
+        Cohort {
+            arena: Arena::new(arena_bytes_max),
+            ..Cohort::default()
+        }
+    }
+
     /// Makes the cohort an empty one of this page, keeping its memory.
     pub fn reset(&mut self, program: &PageProgram) {
         self.stage = 0;
         self.lanes.clear();
-        self.tickets.clear();
         self.requests.clear();
         self.output.clear();
         self.arena.reset(&program.texts);
@@ -134,10 +91,9 @@ impl Cohort {
 
     /// Adds a lane with empty fields (empty text, 0, empty list) and gives its index. The caller
     /// then fills in the fields.
-    pub fn push_lane(&mut self, ticket: u64) -> usize {
+    pub fn push_lane(&mut self) -> usize {
         let lane = self.lanes.len();
         self.lanes.push(LaneState::Active);
-        self.tickets.push(ticket);
         self.fields.iter_mut().for_each(Column::push_empty);
         lane
     }
@@ -145,7 +101,6 @@ impl Cohort {
     /// Takes the last lane back, as when its parameters turn out to be bad.
     pub fn pop_lane(&mut self) {
         self.lanes.pop();
-        self.tickets.pop();
         self.fields.iter_mut().for_each(Column::pop);
     }
 
@@ -173,17 +128,24 @@ impl Cohort {
 
     /// Moves lanes of `self`, given in rising order, with their fields and the requests they wait
     /// for, to the end of `into`, a cohort of the same page at the same stage; in `self` they
-    /// become [`LaneState::Finished`] with their tickets kept. This is how stragglers leave their
-    /// cohort (paper, section 3.1).
+    /// become [`LaneState::Moved`]. A lane whose texts find no room in `into` fails there. This is
+    /// how stragglers leave their cohort (paper, section 3.1).
     pub fn move_lanes(&mut self, lanes: &[usize], into: &mut Cohort) {
+        debug_assert_eq!(self.stage, into.stage, "stragglers keep their stage");
+        debug_assert!(lanes.is_sorted(), "lanes are given in rising order");
         let first = into.len();
         for &lane in lanes {
-            let to = into.push_lane(self.tickets[lane]);
+            let to = into.push_lane();
+            into.lanes[to] = self.lanes[lane];
+            self.lanes[lane] = LaneState::Moved;
+            let texts = self.fields.iter().map(|field| field.text_bytes(lane)).sum();
+            if !into.arena.has_room(texts) {
+                into.fail(to, LaneError::TooLarge);
+                continue;
+            }
             for (from, field) in self.fields.iter().zip(&mut into.fields) {
                 field.copy_lane(to, from, lane, &self.arena, &mut into.arena);
             }
-            into.lanes[to] = self.lanes[lane];
-            self.lanes[lane] = LaneState::Finished;
         }
         // Requests are in order of lanes, too: one pass finds those of the lanes moved.
         let texts = &self.arena;
@@ -198,16 +160,110 @@ impl Cohort {
             if lanes.get(moved) != Some(&(request.lane as usize)) {
                 return true;
             }
-            let text = into.arena.push(texts.get(request.text));
-            let answer = request.answer.map(|view| into.arena.push(texts.get(view)));
-            let lane = (first + moved) as u32;
-            into.requests.push(BackendRequest { lane, text, answer });
+            let to = first + moved;
+            let mut carry = |view: View| {
+                if into.arena.has_room(view.length as usize) {
+                    return into.arena.push(texts.get(view));
+                }
+                if into.lanes[to] == LaneState::Active {
+                    into.lanes[to] = LaneState::Failed(LaneError::TooLarge);
+                }
+                View::default()
+            };
+            let request = BackendRequest {
+                lane: to as u32,
+                text: carry(request.text),
+                answer: request.answer.map(carry),
+            };
+            into.requests.push(request);
             false
         });
     }
 }
 
-/// The type of a column that a scalar field or a list's column has.
-pub(crate) fn column_for(kind: Type) -> Column {
-    Column::new(&FieldType::Scalar(kind))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Field, FieldType, SessionUse, Type};
+
+    /// A page with a text and a list of texts.
+    fn page() -> PageProgram {
+        let field = |name: &str, kind| Field {
+            name: name.to_owned(),
+            kind,
+        };
+        PageProgram {
+            name: "made".to_owned(),
+            routes: vec![],
+            session: SessionUse::None,
+            session_fields: None,
+            content_type: String::new(),
+            params: vec![],
+            list_params: vec![],
+            fields: vec![
+                field("a", FieldType::Scalar(Type::Text)),
+                field("b", FieldType::List(vec![(String::new(), Type::Text)])),
+            ],
+            calls: vec![],
+            stages: vec![],
+            texts: b"four".to_vec(),
+            tables: vec![],
+            header_names: vec![],
+        }
+    }
+
+    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request of 10.
+    fn filled(page: &PageProgram) -> Cohort {
+        let mut cohort = Cohort::default();
+        cohort.reset(page);
+        for lane in 0..2 {
+            cohort.push_lane();
+            let text = cohort.arena.push(b"0123456789");
+            cohort.fields[0].set_text(lane, text);
+            let list = cohort.fields[1].list_mut();
+            list.spans[lane] = Span {
+                start: 2 * lane as u32,
+                length: 2,
+            };
+            let half = View { length: 5, ..text };
+            for item in 2 * lane..2 * lane + 2 {
+                list.columns[0].push_empty();
+                list.columns[0].set_text(item, half);
+            }
+            cohort.requests.push(BackendRequest {
+                lane: lane as u32,
+                text,
+                answer: None,
+            });
+        }
+        cohort
+    }
+
+    #[test]
+    fn lanes_move_as_far_as_there_is_room() {
+        let page = page();
+        // The program's texts take 4; a lane takes 20, and its request 10.
+        for (bytes_max, expected) in [
+            (64, [LaneState::Active, LaneState::Active]),
+            (
+                63,
+                [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
+            ),
+            (24, [LaneState::Failed(LaneError::TooLarge); 2]),
+            (4, [LaneState::Failed(LaneError::TooLarge); 2]),
+        ] {
+            let mut from = filled(&page);
+            let mut into = Cohort::new(bytes_max);
+            into.reset(&page);
+            from.move_lanes(&[0, 1], &mut into);
+            assert_eq!(from.lanes, [LaneState::Moved; 2]);
+            assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
+            assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
+            for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
+                let text = into.arena.get(into.fields[0].texts()[lane]);
+                assert_eq!(text, b"0123456789");
+                assert_eq!(into.arena.get(into.requests[lane].text), text);
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! which replaces the white space that the paper patches afterwards (section 4.3.2, *Whitespace
 //! Padding in HTML Headers*).
 
-use super::column::View;
+use super::arena::View;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum SessionChange {
 }
 
 /// A lane's answer: where its run and segments are, and what goes into its head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneOutput {
     /// Where its run starts in [`Output::runs`].
     pub run_start: usize,
@@ -44,12 +44,28 @@ pub struct LaneOutput {
     pub segment_count: u32,
     /// Length of its body, bytes: the run and all fragments.
     pub body_length: u32,
-    /// HTTP status; 0 means 200.
+    /// HTTP status; 200 unless the program sets it.
     pub status: u16,
     /// What happens to the session.
     pub session: SessionChange,
     /// The body is this file of `static/` instead.
     pub file: Option<View>,
+}
+
+impl Default for LaneOutput {
+    /// An empty answer, 200.
+    fn default() -> Self {
+        LaneOutput {
+            run_start: 0,
+            run_length: 0,
+            segment_start: 0,
+            segment_count: 0,
+            body_length: 0,
+            status: 200,
+            session: SessionChange::None,
+            file: None,
+        }
+    }
 }
 
 /// The answers of a cohort's finished lanes.

@@ -266,7 +266,8 @@ impl<'a> Compiler<'_, 'a> {
             CallType::Function(name) => {
                 let hint = match name {
                     "namespace" => {
-                        "names set in a loop end with its turn; count with filters such as `|length`"
+                        "names set in a loop end with its turn; \
+                         count with filters such as `|length`"
                     }
                     "caller" => "give the macro an argument",
                     "loop" => "recursive loops are not supported",

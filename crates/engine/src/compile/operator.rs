@@ -249,7 +249,10 @@ impl<'a> Compiler<'_, 'a> {
         };
         // Integers above 2^53 have no float of their own; against a smaller constant that does not
         // matter.
-        let small = |operand: &Operand| matches!(operand, Operand::Literal(Literal::Float(value)) if value.abs() < 9.0e15);
+        let small = |operand: &Operand| match operand {
+            Operand::Literal(Literal::Float(value)) => value.abs() < 9.0e15,
+            _ => false,
+        };
         let (left, right) = match (left_kind, right_kind) {
             (a, b) if a == b => (left.clone(), right.clone()),
             (Type::Int, Type::Float) if small(right) => (self.float(left), right.clone()),
@@ -274,7 +277,8 @@ impl<'a> Compiler<'_, 'a> {
                         "write the number without quotes"
                     }
                     (Type::Text, Type::Int) | (Type::Int, Type::Text) => {
-                        "put the number in quotes, or apply `|int` to the text, or declare it as an integer"
+                        "put the number in quotes, or apply `|int` to the text, \
+                         or declare it as an integer"
                     }
                     (Type::Text, Type::Float) | (Type::Float, Type::Text) => {
                         "apply `|float` to the text"

@@ -32,7 +32,7 @@ impl Default for LaneLimits {
 }
 
 /// Most rows of one answer of a backend; one with more is unreadable.
-pub const ROWS_MAX: u32 = 4096;
+pub(crate) const ROWS_MAX: u32 = 4096;
 
 /// Fragments of at most this many bytes are folded into the run: copying them costs less than a
 /// segment.

@@ -11,4 +11,4 @@ mod limits;
 pub mod scalar;
 
 pub use executor::{Executor, Refusal, Work};
-pub use limits::{FOLD_BYTES_MAX, LaneLimits, ROWS_MAX};
+pub use limits::{FOLD_BYTES_MAX, LaneLimits};

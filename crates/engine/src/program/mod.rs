@@ -47,5 +47,5 @@ pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::Service;
 pub use stage::{Call, CallResult, StageProgram};
-pub use texts::TextPool;
+pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

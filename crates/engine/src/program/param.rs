@@ -41,7 +41,7 @@ pub enum ParamType {
 
 impl ParamType {
     /// The type its field has.
-    pub fn field_type(&self) -> Type {
+    pub(crate) fn field_type(&self) -> Type {
         match self {
             ParamType::Int { .. } => Type::Int,
             _ => Type::Text,

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 /// Text constants of a page under construction: equal texts are stored once.
 #[derive(Clone, Debug, Default)]
-pub struct TextPool {
+pub(crate) struct TextPool {
     bytes: Vec<u8>,
     known: BTreeMap<String, u32>,
 }
 
 impl TextPool {
     /// Stores a text, or finds it stored.
-    pub fn intern(&mut self, text: &str) -> Constant {
+    pub(crate) fn intern(&mut self, text: &str) -> Constant {
         let offset = *self.known.entry(text.to_owned()).or_insert_with(|| {
             let offset = self.bytes.len() as u32;
             self.bytes.extend_from_slice(text.as_bytes());
@@ -25,7 +25,7 @@ impl TextPool {
     }
 
     /// The bytes for [`PageProgram::texts`](super::PageProgram::texts).
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }

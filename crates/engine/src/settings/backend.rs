@@ -1,5 +1,7 @@
 //! What `service.toml` says of a backend.
 
+use super::definition::{count, time};
+use crate::section;
 use std::time::Duration;
 
 /// The protocol a backend speaks.
@@ -20,10 +22,18 @@ pub struct BackendConfig {
     pub url: Option<String>,
     /// Number of users of a backend in this process.
     pub users: u32,
-    /// A call that takes longer fails.
-    pub timeout: Duration,
-    /// How often a request is sent again where that is safe.
-    pub retries: u32,
-    /// Most connections to it from one worker.
-    pub connections: u32,
+    /// What backends of every kind have.
+    pub pool: PoolSettings,
+}
+
+section! {
+    /// What backends of every kind have.
+    pub struct PoolSettings = "backend.NAME" {
+        /// A call that takes longer fails; only its request is affected.
+        timeout: Duration = Duration::from_secs(2); time(),
+        /// How often a request is sent again where that is safe.
+        retries: u32 = 1; count(0, 10),
+        /// Connections to it from one worker at a time.
+        connections_max: u32 = 16; count(1, 1024).was("connections"),
+    }
 }

@@ -108,7 +108,7 @@ pub const fn choice(words: &'static [&'static str]) -> Rule {
 }
 
 /// On or off.
-pub const fn switch() -> Rule {
+pub(crate) const fn switch() -> Rule {
     rule(Kind::Switch)
 }
 
@@ -134,7 +134,7 @@ pub const fn map(check: fn(&str, Option<&str>) -> Result<(), Mistake>) -> Rule {
 
 impl Rule {
     /// It may have no value, or be 0, which means this.
-    pub const fn or_none(mut self, meaning: &'static str) -> Rule {
+    pub(crate) const fn or_none(mut self, meaning: &'static str) -> Rule {
         self.none = Some(meaning);
         self
     }
@@ -146,7 +146,7 @@ impl Rule {
     }
 
     /// A change needs a restart.
-    pub const fn restart(mut self) -> Rule {
+    pub(crate) const fn restart(mut self) -> Rule {
         self.needs_restart = true;
         self
     }
@@ -163,7 +163,7 @@ impl Definition {
     ///
     /// # Errors
     /// When the setting is no number, or not this one.
-    pub fn read_integer(&self, integer: i64) -> Result<Value, Mistake> {
+    pub(crate) fn read_integer(&self, integer: i64) -> Result<Value, Mistake> {
         let (Kind::Count(least, most) | Kind::Bytes(least, most)) = self.rule.kind else {
             return Err(self.mistyped());
         };
@@ -180,7 +180,7 @@ impl Definition {
     ///
     /// # Errors
     /// When the setting is no text, or not this one.
-    pub fn read_text(&self, text: &str) -> Result<Value, Mistake> {
+    pub(crate) fn read_text(&self, text: &str) -> Result<Value, Mistake> {
         if text == NONE && self.may_be_none() {
             return Ok(Value::None);
         }

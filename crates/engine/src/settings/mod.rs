@@ -26,9 +26,9 @@ mod service;
 mod tables;
 mod value;
 
-pub use backend::{BackendConfig, BackendKind};
+pub use backend::{BackendConfig, BackendKind, PoolSettings};
 pub use definition::{
-    Definition, Kind, Mistake, Rule, address, bytes, choice, count, file, map, switch, text, time,
+    Definition, Kind, Mistake, Rule, address, bytes, choice, count, file, map, text, time,
 };
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};

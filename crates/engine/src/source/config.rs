@@ -4,8 +4,7 @@ use super::declaration::AnswerDecl;
 use super::keys::{Keys, TomlText};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{BackendConfig, BackendKind, Origin, ServiceConfig};
-use std::time::Duration;
+use crate::settings::{BackendConfig, BackendKind, Origin, PoolSettings, Section, ServiceConfig};
 use toml::de::DeValue;
 
 /// What `service.toml` holds beside the configuration.
@@ -71,8 +70,9 @@ pub(crate) fn read<'a>(text: &'a str, report: &mut Report) -> ServiceFile<'a> {
                 );
                 continue;
             };
-            let known = ["kind", "url", "users", "timeout", "retries", "connections"];
-            let keys = Keys::new(toml, table, value.span().start, &known, report);
+            let (offset, others) = (value.span().start, ["kind", "url", "users"]);
+            let settings = PoolSettings::DEFINITIONS;
+            let keys = Keys::of_settings(toml, table, offset, settings, &others, report);
             service
                 .backends
                 .push(read_backend(&keys, name.value, name.place, report));
@@ -105,29 +105,18 @@ fn read_backend(
         kind: kind.unwrap_or(BackendKind::BeSim),
         url: url.map(|url| url.value),
         users: 100_000,
-        timeout: Duration::from_secs(2),
-        retries: 1,
-        connections: 16,
+        pool: PoolSettings::default(),
     };
-    set_u32(&mut backend.users, keys.int("users", 1..=1 << 30, report));
-    set(&mut backend.timeout, keys.duration("timeout", report));
-    set_u32(&mut backend.retries, keys.int("retries", 0..=10, report));
-    set_u32(
-        &mut backend.connections,
-        keys.int("connections", 1..=1024, report),
-    );
-    backend
-}
-
-fn set<T>(to: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *to = value;
+    let users = keys.int("users", 1..=1 << 30, report);
+    if let Some(users) = users.and_then(|users| u32::try_from(users).ok()) {
+        backend.users = users;
     }
-}
-
-/// Sets an integer that its bounds keep within 32 bits.
-fn set_u32(to: &mut u32, value: Option<i64>) {
-    set(to, value.and_then(|value| u32::try_from(value).ok()));
+    for definition in PoolSettings::DEFINITIONS {
+        if let Some(value) = keys.setting(definition, report) {
+            backend.pool.set(definition.key, value);
+        }
+    }
+    backend
 }
 
 /// Finds a backend by name, or reports what there is.

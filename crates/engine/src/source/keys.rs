@@ -4,10 +4,9 @@
 //! is reported where it stands.
 
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{Definition, Kind, Mistake, Value, duration};
+use crate::settings::{Definition, Kind, Mistake, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -300,17 +299,6 @@ impl<'t, 'a> Keys<'t, 'a> {
                 None
             }
         }
-    }
-
-    /// A duration such as `"2ms"`.
-    pub(crate) fn duration(&self, key: &str, report: &mut Report) -> Option<Duration> {
-        let text = self.text(key, report)?;
-        let read = duration::parse(&text.value);
-        if read.is_err() {
-            let message = format!("`{key}` must be a duration");
-            report.error(text.place, message, duration::FORM);
-        }
-        read.ok()
     }
 
     /// A table.

@@ -81,6 +81,7 @@ pub(crate) fn compare(
         };
         match (cohort.lanes[lane], expected) {
             (LaneState::Active, _) => return Err(at("is still active".to_owned())),
+            (LaneState::Moved, _) => return Err(at("has gone".to_owned())),
             (LaneState::Failed(LaneError::OutOfRange), _) => {
                 compared.failed += 1;
                 compared.out_of_range += 1;
@@ -110,12 +111,7 @@ pub(crate) fn compare(
                 let mut body = Vec::new();
                 cohort.output.stitch(lane, &service.fragments, &mut body);
                 let body = String::from_utf8(body).map_err(|_| at("is not UTF-8".to_owned()))?;
-                // 0 stands for what the server answers where a page says nothing.
-                let status = if output.status == 0 {
-                    200
-                } else {
-                    output.status
-                };
+                let status = output.status;
                 if status != expected.status {
                     return Err(at(format!("has status {status}, not {}", expected.status)));
                 }

@@ -45,10 +45,16 @@ pub(crate) const PARTIAL: &str =
     "<i>{{ name|upper }}</i>\n{% if small > 2 %}many{% else %}few{% endif %}\n";
 
 /// A template that pages extend.
-pub(crate) const LAYOUT: &str = "<html>{% block head %}<title>{{ name }}</title>{% endblock %}\n{% block body %}{% endblock %}</html>\n";
+pub(crate) const LAYOUT: &str = concat!(
+    "<html>{% block head %}<title>{{ name }}</title>{% endblock %}\n",
+    "{% block body %}{% endblock %}</html>\n"
+);
 
 /// Macros that pages import.
-pub(crate) const MACROS: &str = "{% macro tag(name, text, size=1) %}<{{ name }} s={{ size }}>{{ text }}</{{ name }}>{% endmacro %}";
+pub(crate) const MACROS: &str = concat!(
+    "{% macro tag(name, text, size=1) %}",
+    "<{{ name }} s={{ size }}>{{ text }}</{{ name }}>{% endmacro %}"
+);
 
 /// A template from a seed: the part of a page file after its header.
 pub(crate) fn template(seed: u64) -> String {
@@ -72,7 +78,9 @@ pub(crate) fn template(seed: u64) -> String {
                 ""
             };
             format!(
-                "{{% extends \"layout.html\" %}}{{% block head %}}{parent}{head}{{% endblock %}}{{% block body %}}{body}{{% endblock %}}"
+                "{{% extends \"layout.html\" %}}\
+                 {{% block head %}}{parent}{head}{{% endblock %}}\
+                 {{% block body %}}{body}{{% endblock %}}"
             )
         }
         1 => {
@@ -152,7 +160,8 @@ impl Maker {
             "text & more",
             "ü",
             "\t",
-            "a long stretch of static text that is the same for all lanes, and so on, and so on, until it is longer than what is folded into a run",
+            "a long stretch of static text that is the same for all lanes, and so on, and so on, \
+             until it is longer than what is folded into a run",
             "{% raw %}{{ raw }}{% endraw %}",
             ".",
             "\n",

@@ -5,7 +5,7 @@
 //! [`Messages`] on the stack, are filled and used within one method, and no pointer outlives it.
 #![allow(unsafe_code)]
 
-use super::Datagram;
+use crate::port::Datagram;
 use libc::{cmsghdr, iovec, mmsghdr, sockaddr_in6};
 use rustix::io::Errno;
 use std::mem::zeroed;
@@ -157,7 +157,7 @@ impl Messages {
         let sent = usize::try_from(sent).map_err(|_| last_errno())?;
         let slices = self.headers[..sent]
             .iter()
-            .map(|header| header.msg_hdr.msg_iovlen as usize);
+            .map(|header| header.msg_hdr.msg_iovlen);
         Ok(slices.sum())
     }
 }
@@ -235,8 +235,7 @@ mod tests {
             "[::]:1",
         ] {
             let address: SocketAddr = text.parse().unwrap();
-            // SAFETY: a plain C structure of integers.
-            let mut system: sockaddr_in6 = unsafe { zeroed() };
+            let mut system = Messages::new().addresses[0];
             let length = to_system(address, &mut system);
             assert_eq!(
                 (from_system(&system), length),

@@ -1,12 +1,15 @@
 //! What a worker's thread does from its first moment to its last.
 
-use super::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions};
+use super::inbox::Inbox;
+use super::worker::{Place, StartError, Worker, WorkerError, WorkerOptions};
 use crate::affinity::pin_current_thread;
 use crate::clock::monotonic;
-use crate::datagram::{Datagram, DatagramId, DatagramSocket};
+use crate::datagram::DatagramSocket;
 use crate::epoll::Driver;
 use crate::listener::Listener;
-use crate::port::{Accepted, ConnectionId, Ended, Handler, Port, Role, Time, Token};
+use crate::port::{
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
+};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,7 +85,7 @@ impl<C: Send + 'static> Seat<C> {
             }
         }
         driver.keep();
-        driver.add_waker(Token::COMMANDS, &self.inbox.shared.waker)?;
+        driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
         let worker = make(self.place(&mut driver, 0)).map_err(StartError::Handler)?;
         Ok((driver, worker))
     }
@@ -163,9 +166,9 @@ impl<C: Send + 'static> Seat<C> {
             );
             std::thread::sleep(pause);
             pause = PAUSE_MAX.min(2 * pause);
-            driver.add_waker(Token::COMMANDS, &self.inbox.shared.waker)?;
+            driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
             // For what came meanwhile, and for what the last one took and did not come to.
-            self.inbox.shared.waker.wake();
+            self.inbox.waker().wake();
         }
     }
 }

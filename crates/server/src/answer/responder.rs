@@ -5,24 +5,28 @@
 
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
+use crate::host::reply::{Host, Reply};
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::site::Site;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::{Answered, Clients};
-use rhythm_net::{Port, Time};
+use rhythm_http::{Answered, Clients, Incoming};
+use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
-use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Slots of the session array examined in each sweep, so that expired sessions are found in time.
+const SWEEP_SLOTS: usize = 1024;
+
 /// See the module's text.
 pub(crate) struct Responder {
-    pub(crate) sessions: Arc<SessionArray>,
-    pub(crate) random: Random,
-    pub(crate) date: DateCache,
+    sessions: Arc<SessionArray>,
+    random: Random,
+    date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
     /// Lanes answered in this turn: their page, when they were launched, how many.
@@ -111,20 +115,65 @@ impl Responder {
         left
     }
 
-    /// Counts and logs an answer of the host path.
-    pub(crate) fn host_answered(
+    /// Answers a request on the host path.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn reply(
         &mut self,
-        peer: IpAddr,
-        request: Option<(&RequestHead, &[u8])>,
-        answered: Answered,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        site: &Site,
+        id: ConnectionId,
+        request: Incoming<'_>,
+        reply: Reply,
+        now: Time,
     ) {
+        let Some((slot, shape, peer)) = clients.accept(id, request.head) else {
+            return;
+        };
+        let mut host = Host {
+            clients,
+            date: &self.date,
+            slot,
+            shape,
+            now,
+        };
+        let answered = host.reply(port, site, request, reply);
+        self.host_answered(peer.ip(), Some(request), answered);
+    }
+
+    /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
+    /// connection.
+    pub(crate) fn refuse(
+        &mut self,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        id: ConnectionId,
+        status: u16,
+        now: Time,
+    ) {
+        let Some((slot, shape, peer)) = clients.accept_last(port, id) else {
+            return;
+        };
+        let mut host = Host {
+            clients,
+            date: &self.date,
+            slot,
+            shape,
+            now,
+        };
+        let answered = host.error(port, status, "", |_| {});
+        self.host_answered(peer.ip(), None, answered);
+    }
+
+    /// Counts and logs an answer of the host path.
+    fn host_answered(&mut self, peer: IpAddr, request: Option<Incoming<'_>>, answered: Answered) {
         self.metrics.host_answered(answered.status);
         let Some(log) = &mut self.log else {
             return;
         };
         self.line.clear();
         match request {
-            Some((head, bytes)) => LogEntry::write(head, bytes, &mut self.line),
+            Some(Incoming { head, bytes, .. }) => LogEntry::write(head, bytes, &mut self.line),
             // It could not be understood.
             None => self.line.push(b'-'),
         }
@@ -148,10 +197,19 @@ impl Responder {
         }
     }
 
-    /// Hands over the lines of the log that are written.
-    pub(crate) fn flush_log(&mut self) {
+    /// Looks for sessions that have expired, and hands over the lines of the log that are written.
+    pub(crate) fn sweep(&mut self, now: Time) {
+        self.sessions.sweep(milliseconds(now), SWEEP_SLOTS);
         if let Some(log) = &mut self.log {
             log.flush();
         }
+    }
+
+    /// A turn of the driver begins, or an event in it: what the clock on the wall says.
+    #[inline]
+    pub(crate) fn begin(&mut self, unix_seconds: u64, now: Time) {
+        // Of a turn whose end nobody told of.
+        self.turn_ended(now);
+        self.date.update(unix_seconds);
     }
 }

@@ -50,11 +50,15 @@ impl LaneAnswers<'_> {
         let mut left = false;
         for lane in 0..cohort.len() {
             let state = cohort.lanes[lane];
-            if state == LaneState::Active {
-                left = true;
-                continue;
+            match state {
+                LaneState::Active => {
+                    left = true;
+                    continue;
+                }
+                LaneState::Moved => continue,
+                LaneState::Finished | LaneState::Failed(_) => {}
             }
-            // Answered after a stage before, or moved to another cohort.
+            // Else it was answered after a stage before.
             let Some(request) = self.requests.take(lane) else {
                 continue;
             };
@@ -69,7 +73,7 @@ impl LaneAnswers<'_> {
             let answered = match state {
                 LaneState::Failed(error) => self.failed(port, &request, error),
                 LaneState::Finished => self.finished(port, cohort, lane, headers, &request),
-                LaneState::Active => unreachable!("it was left"),
+                LaneState::Active | LaneState::Moved => unreachable!("it was left out"),
             };
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
@@ -90,7 +94,7 @@ impl LaneAnswers<'_> {
     }
 
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
-        self.metrics.lane_errors[error as usize].add(1);
+        self.metrics.lane_errors[error.index()].add(1);
         let status = error.status();
         self.error(port, request, status)
     }
@@ -115,11 +119,7 @@ impl LaneAnswers<'_> {
         let output = &cohort.output.lanes[lane];
         let program = &self.site.service.pages[self.page];
         let info = &self.site.pages[self.page];
-        let status = if output.status == 0 {
-            200
-        } else {
-            output.status
-        };
+        let status = output.status;
         if output.session == SessionChange::Destroy
             && let Some(session) = self.requests.session(lane)
         {

@@ -1,7 +1,7 @@
 //! Backends: who they are, what they are asked, and what they have answered.
 //!
 //! ```text
-//!    a stage is done --ask--> waiting --collect--> all are answered --> next stage
+//!    a stage is done --ask--> waiting ----poll---> all are answered --> next stage
 //!                      |        | overdue: failed; stragglers: moved     ^
 //!                      +--------+----------------------------------------+
 //!                    answered at once
@@ -15,13 +15,14 @@
 
 use crate::backend::{Ask, Backend, Batch};
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
-use crate::flight::pending::{Pending, PendingRequests};
+use crate::flight::pending::Pending;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::LaneError;
-use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +54,9 @@ pub(crate) enum Asked {
 pub(crate) struct Backends {
     slots: Vec<Slot>,
     make: BackendFactory,
-    pending: PendingRequests,
+    pending: Slab<Pending>,
+    /// Cohorts that miss no more answers.
+    complete: VecDeque<ContextId>,
     // Memory kept from call to call.
     batch: Vec<Ask>,
 }
@@ -64,7 +67,8 @@ impl Backends {
         Backends {
             slots: Vec::new(),
             make,
-            pending: PendingRequests::default(),
+            pending: Slab::new(),
+            complete: VecDeque::new(),
             batch: Vec::new(),
         }
     }
@@ -138,7 +142,7 @@ impl Backends {
             });
             flight.asked.push(key);
             self.batch.push(Ask {
-                key,
+                key: key.as_u64(),
                 text: request.text,
             });
         }
@@ -152,21 +156,15 @@ impl Backends {
         Asked::Waiting
     }
 
-    /// Takes what the backends have answered, and appends the cohorts that miss no more answers to
-    /// `complete`. Whether there was anything.
-    pub(crate) fn collect(
-        &mut self,
-        cohorts: &mut Cohorts,
-        complete: &mut Vec<ContextId>,
-        now: Time,
-    ) -> bool {
+    /// Takes what the backends have answered. Whether there was anything.
+    pub(crate) fn poll(&mut self, cohorts: &mut Cohorts, now: Time) -> bool {
         let mut any = false;
         for slot in &mut self.slots {
             let metrics = &slot.metrics;
             slot.backend.poll(&mut |key, answer| {
                 any = true;
                 // One that nobody waits for any more is late, and of no use.
-                let Some(pending) = self.pending.take(key) else {
+                let Some(pending) = self.pending.remove(Key::from_u64(key)) else {
                     return;
                 };
                 let took = now.since(pending.asked).as_nanos() as u64;
@@ -187,11 +185,16 @@ impl Backends {
                 let wait = flight.wait_mut();
                 wait.unanswered -= 1;
                 if wait.unanswered == 0 {
-                    complete.push(pending.context);
+                    self.complete.push_back(pending.context);
                 }
             });
         }
         any
+    }
+
+    /// A cohort that misses no more answers.
+    pub(crate) fn next_complete(&mut self) -> Option<ContextId> {
+        self.complete.pop_front()
     }
 
     /// What is due for a cohort that waits: gives up what is past its deadline, and where `idle`,
@@ -233,7 +236,7 @@ impl Backends {
             }
             let metrics = &self.slots[pending.backend as usize].metrics;
             metrics.failures.add(1);
-            self.pending.take(*key);
+            self.pending.remove(*key);
             let lane = cohort.requests[request].lane as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
             given_up += 1;

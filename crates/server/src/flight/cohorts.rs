@@ -8,7 +8,7 @@ use crate::flight::request::Requests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Cohort, LaneError};
-use rhythm_net::Time;
+use rhythm_net::{Key, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(crate) struct Flight {
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
     /// The keys of its backend requests, in the order of the cohort's.
-    pub(crate) asked: Vec<u64>,
+    pub(crate) asked: Vec<Key>,
 }
 
 impl Flight {
@@ -115,10 +115,10 @@ pub(crate) fn since_origin(now: Time) -> Duration {
 }
 
 impl Cohorts {
-    /// Free contexts, for cohorts of so many lanes.
-    pub(crate) fn new(contexts: usize, lanes_max: usize) -> Cohorts {
+    /// Free contexts, for cohorts of so many lanes whose texts take so many bytes.
+    pub(crate) fn new(contexts: usize, lanes_max: usize, arena_bytes_max: usize) -> Cohorts {
         Cohorts {
-            pool: Pool::new(contexts, lanes_max),
+            pool: Pool::new(contexts, lanes_max, || Cohort::new(arena_bytes_max)),
             flights: (0..contexts).map(|_| Flight::default()).collect(),
             freed: false,
         }

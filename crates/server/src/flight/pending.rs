@@ -1,4 +1,4 @@
-//! Backend requests under way: what each key that a backend tells an answer by stands for.
+//! A backend request under way: what the key that its answer is told by stands for.
 
 use rhythm_cohort::ContextId;
 use rhythm_net::Time;
@@ -16,42 +16,4 @@ pub(crate) struct Pending {
     pub(crate) asked: Time,
     /// When it is given up.
     pub(crate) deadline: Time,
-}
-
-/// The backend requests under way, by key: index and generation.
-#[derive(Debug, Default)]
-pub(crate) struct PendingRequests {
-    entries: Vec<(u32, Option<Pending>)>,
-    free: Vec<u32>,
-}
-
-impl PendingRequests {
-    pub(crate) fn insert(&mut self, pending: Pending) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push((0, None));
-            (self.entries.len() - 1) as u32
-        });
-        let entry = &mut self.entries[index as usize];
-        entry.1 = Some(pending);
-        u64::from(entry.0) << 32 | u64::from(index)
-    }
-
-    pub(crate) fn get_mut(&mut self, key: u64) -> Option<&mut Pending> {
-        let (generation, pending) = self.entries.get_mut(key as u32 as usize)?;
-        (*generation == (key >> 32) as u32)
-            .then_some(pending.as_mut())
-            .flatten()
-    }
-
-    pub(crate) fn take(&mut self, key: u64) -> Option<Pending> {
-        let pending = *self.get_mut(key)?;
-        let entry = &mut self.entries[key as u32 as usize];
-        *entry = (entry.0.wrapping_add(1), None);
-        self.free.push(key as u32);
-        Some(pending)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
-    }
 }

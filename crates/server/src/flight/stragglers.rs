@@ -2,16 +2,16 @@
 //! page and stage, so that the others go on (paper, section 3.1).
 
 use crate::flight::cohorts::Cohorts;
-use crate::flight::pending::PendingRequests;
+use crate::flight::pending::Pending;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
-use rhythm_net::Time;
+use rhythm_net::{Slab, Time};
 
 /// Moves the lanes that miss answers to another context, if one can take them and lanes are left to
 /// go on. Whether it did: then the cohort waits for nothing more.
 pub(crate) fn move_away(
     cohorts: &mut Cohorts,
-    pending: &mut PendingRequests,
+    pending: &mut Slab<Pending>,
     id: ContextId,
     now: Time,
 ) -> bool {
@@ -38,7 +38,7 @@ pub(crate) fn move_away(
     for (request, &key) in cohort.requests.iter().zip(&flight.asked) {
         if stragglers.binary_search(&(request.lane as usize)).is_err() {
             // What a lane that has failed still waits for.
-            pending.take(key);
+            pending.remove(key);
             continue;
         }
         let index = other.asked.len() as u32;

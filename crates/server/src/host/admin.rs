@@ -88,7 +88,12 @@ impl Admin {
                 Err(_) => (500, TEXT, String::new()),
             },
             b"/config" => {
-                let config = config::json(&self.current, &self.options);
+                let config = config::json(
+                    &self.current.config(),
+                    &self.current.site(),
+                    self.options.workers,
+                    self.options.pipeline.contexts,
+                );
                 (200, "application/json", config)
             }
             _ => (404, TEXT, "/healthz, /metrics or /config\n".to_owned()),

@@ -1,20 +1,16 @@
 //! `/config`: the settings in effect, where each comes from, and the memory that they bound.
 //!
 //! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
-//! `file` or `flag`. docs/settings.md explains `memory`.
+//! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains `memory`.
 
-use crate::options::ServerOptions;
-use crate::site::current::Current;
-use crate::site::{BackendSettings, Site};
+use crate::site::Site;
 use rhythm_engine::cohort::Arena;
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::{ServiceConfig, Value};
+use rhythm_engine::settings::{Section, ServiceConfig, Value};
 use serde_json::{Map, json};
 
-/// Writes it, for people and machines.
-pub(crate) fn json(current: &Current, options: &ServerOptions) -> String {
-    let config = current.config();
-    let site = current.site();
+/// Writes it, for people and machines: of a server with so many workers, each with so many contexts.
+pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts: usize) -> String {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
         let (mut values, mut origins) = (Map::new(), Map::new());
@@ -28,14 +24,25 @@ pub(crate) fn json(current: &Current, options: &ServerOptions) -> String {
         from.insert(section.name().to_owned(), origins.into());
     }
     let pages = (site.service().pages.iter()).map(|page| page.name.as_str());
-    let backends = (site.settings().backends.iter())
-        .map(|backend: &BackendSettings| (backend.name.clone(), json!(backend.identity)));
+    let mut backends = Map::new();
+    for backend in &site.service().backends {
+        let mut values = Map::new();
+        let url = backend.url.as_deref().unwrap_or("embedded");
+        values.insert("url".to_owned(), url.into());
+        for definition in backend.pool.definitions() {
+            values.insert(
+                definition.key.to_owned(),
+                value(backend.pool.get(definition.key)),
+            );
+        }
+        backends.insert(backend.name.clone(), values.into());
+    }
+    settings.insert("backend".to_owned(), backends.into());
     let all = json!({
         "settings": settings,
         "from": from,
-        "backends": backends.collect::<Map<_, _>>(),
         "pages": pages.collect::<Vec<_>>(),
-        "memory": memory(&config, options, &site),
+        "memory": memory(config, site, workers, contexts),
     });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
     text.push('\n');
@@ -53,11 +60,16 @@ fn value(value: Value) -> serde_json::Value {
 }
 
 /// The most bytes that the settings allow, by what they are for, and how they come about.
-fn memory(config: &ServiceConfig, options: &ServerOptions, site: &Site) -> serde_json::Value {
+fn memory(
+    config: &ServiceConfig,
+    site: &Site,
+    workers: usize,
+    contexts: usize,
+) -> serde_json::Value {
     let (limits, cohort) = (&config.limits, &config.cohort);
-    let contexts = product([options.workers, options.pipeline.contexts]);
+    let contexts = product([workers, contexts]);
     let lanes = product([contexts, cohort.size as usize]);
-    let connections = options.connections_max;
+    let connections = limits.connections_max as usize;
     let (head, body) = (
         limits.head_bytes_max as usize,
         limits.body_bytes_max as usize,
@@ -89,7 +101,7 @@ fn memory(config: &ServiceConfig, options: &ServerOptions, site: &Site) -> serde
         .map(|(name, bytes)| (name.to_owned(), bytes.into()))
         .collect();
     json!({
-        "workers": options.workers,
+        "workers": workers,
         "contexts": contexts,
         "lanes": lanes,
         "connections": connections,

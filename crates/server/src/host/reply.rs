@@ -3,10 +3,9 @@
 use crate::host::statics::Wanted;
 use crate::intake::params::BadParameter;
 use crate::site::Site;
-use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, write_error};
+use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, Incoming, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
-use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 
 /// An answer of the host path.
@@ -29,7 +28,6 @@ pub(crate) enum Reply {
 /// Where an answer of the host path goes, and what it takes.
 pub(crate) struct Host<'a> {
     pub(crate) clients: &'a mut Clients,
-    pub(crate) site: &'a Site,
     pub(crate) date: &'a DateCache,
     pub(crate) slot: AnswerSlot,
     pub(crate) shape: AnswerShape,
@@ -41,15 +39,14 @@ impl Host<'_> {
     pub(crate) fn reply(
         &mut self,
         port: &mut dyn Port,
-        head: &RequestHead,
-        bytes: &[u8],
+        site: &Site,
+        request: Incoming<'_>,
         reply: Reply,
     ) -> Answered {
-        let (site, date, now) = (self.site, self.date, self.now);
-        let (slot, shape) = (self.slot, self.shape);
+        let (date, now, slot, shape) = (self.date, self.now, self.slot, self.shape);
         match reply {
             Reply::File(file) => {
-                let wanted = Wanted::of(head, bytes, shape, slot, now);
+                let wanted = Wanted::of(request.head, request.bytes, shape, slot, now);
                 (site.statics).answer(file, wanted, date, self.clients, port, |_| {})
             }
             Reply::Redirect(redirect) => {

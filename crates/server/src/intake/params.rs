@@ -54,8 +54,8 @@ struct Item {
 /// Memory kept from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct ParamReader {
-    /// For each scalar, one more than the carrier of the value stored, in the order of its carriers;
-    /// 0: none yet.
+    /// For each scalar, one more than the carrier of the value stored, in the order of its
+    /// carriers; 0: none yet.
     found: Vec<u8>,
     /// The pair at hand, decoded.
     name: Vec<u8>,

@@ -58,7 +58,7 @@ impl Parser {
         } = request;
         let program = &site.service.pages[page as usize];
         let info = &site.pages[page as usize];
-        let lane = cohort.push_lane(0);
+        let lane = cohort.push_lane();
         let sources = Sources {
             head,
             bytes,

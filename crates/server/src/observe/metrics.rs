@@ -90,26 +90,6 @@ struct HistogramSum {
     buckets: Vec<(f64, u64)>,
 }
 
-/// How many kinds of [`LaneError`] there are, and one for 0.
-const LANE_ERRORS: usize = LaneError::DeviceFailed as usize + 1;
-
-/// Names of [`LaneError`]s in metrics, by their numbers.
-const LANE_ERROR_NAMES: [&str; LANE_ERRORS] = [
-    "none",
-    "division_by_zero",
-    "overflow",
-    "out_of_range",
-    "not_a_number",
-    "too_large",
-    "too_many_turns",
-    "bad_answer",
-    "backend_failed",
-    "backend_refused",
-    "backend_timeout",
-    "sessions_full",
-    "device_failed",
-];
-
 /// A worker's figures for a page.
 #[derive(Debug, Default)]
 pub struct PageMetrics {
@@ -127,8 +107,8 @@ pub struct PageMetrics {
     pub launches: [Count; 4],
     /// Lanes that left their cohort because a backend kept them waiting.
     pub stragglers: Count,
-    /// Lanes failed, by [`LaneError`].
-    pub lane_errors: [Count; LANE_ERRORS],
+    /// Lanes failed, by [`LaneError::index`].
+    pub lane_errors: [Count; LaneError::ALL.len()],
     /// Lanes in formation at this moment.
     pub queued: Count,
 }
@@ -192,7 +172,7 @@ impl WorkerMetrics {
     }
 
     /// Counts an answer of the host path.
-    pub fn host_answered(&self, status: u16) {
+    pub(crate) fn host_answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.host_answers[class].add(1);
     }
@@ -242,18 +222,6 @@ impl Metrics {
     /// A worker's figures.
     pub fn worker(&self, index: usize) -> Arc<WorkerMetrics> {
         self.workers[index].clone()
-    }
-
-    /// All of it in the Prometheus text format (OpenMetrics 1.0).
-    ///
-    /// # Errors
-    /// None that is known: writing to a text cannot fail.
-    pub fn encode(self: &Arc<Metrics>) -> Result<String, fmt::Error> {
-        let mut registry = prometheus_client::registry::Registry::with_prefix("rhythm");
-        registry.register_collector(Box::new(scrape::Scrape(self.clone())));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry)?;
-        Ok(text)
     }
 }
 

@@ -42,7 +42,7 @@ impl SiteSettings {
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
             identity: format!("{backend:?}"),
-            ..BackendSettings::new(&backend.name, backend.timeout)
+            ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
         SiteSettings {
             cookie: session.cookie.clone(),

@@ -12,7 +12,7 @@ use rhythm_server::backend::{Backend, Batch, Tell};
 use rhythm_server::{
     Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -34,43 +34,56 @@ timeout = "300ms"
 pub const PAGES: &[(&str, &str)] = &[
     (
         "hello.html",
-        "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\nname = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n+++\n<p>Hello {{ name }}!</p>",
+        "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\n\
+        name = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n+++\n\
+        <p>Hello {{ name }}!</p>",
     ),
     (
         "number.html",
-        "+++\nroute = \"GET /number/{n}\"\n[params]\nn = { in = \"path\", type = \"int\", min = 1, max = 99 }\n+++\n{{ 100 // (n - 7) }}",
+        "+++\nroute = \"GET /number/{n}\"\n[params]\n\
+        n = { in = \"path\", type = \"int\", min = 1, max = 99 }\n+++\n{{ 100 // (n - 7) }}",
     ),
     (
         "list.html",
-        "+++\nroute = \"POST /list\"\n[params]\npay = { in = \"form\", list = 3, min_items = 1, fields = { who = { type = \"text\" }, sum = { type = \"int\" } } }\n+++\n{% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
+        "+++\nroute = \"POST /list\"\n[params]\n\
+        pay = { in = \"form\", list = 3, min_items = 1, fields = { who = { type = \"text\" }, sum \
+        = { type = \"int\" } } }\n+++\n{% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
     ),
     (
         "login.html",
-        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n[[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin as {{ user }}",
+        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n\
+        [[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin as {{ user }}",
     ),
     (
         "me.html",
-        "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\n{% if session.userid %}user {{ session.userid }}{% else %}nobody{% endif %}",
+        "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\n\
+        {% if session.userid %}user {{ session.userid }}{% else %}nobody{% endif %}",
     ),
     (
         "logout.html",
-        "+++\nroute = \"GET /logout\"\nsession = \"optional\"\n[[step]]\nsession = \"destroy\"\n+++\nout",
+        "+++\nroute = \"GET /logout\"\nsession = \"optional\"\n[[step]]\nsession = \"destroy\"\n\
+        +++\nout",
     ),
     (
         "ask.html",
-        "+++\nroute = \"GET /ask\"\n[params]\nq = { in = \"query\", type = \"text\" }\n[[step]]\ncall = \"echo\"\nrequest = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n{% for a in answers %}[{{ a.text }}]{% endfor %}",
+        "+++\nroute = \"GET /ask\"\n[params]\nq = { in = \"query\", type = \"text\" }\n[[step]]\n\
+        call = \"echo\"\nrequest = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
+        {% for a in answers %}[{{ a.text }}]{% endfor %}",
     ),
     (
         "file.html",
-        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n[[step]]\nfile = \"{{ name }}\"\n+++\n",
+        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n\
+        [[step]]\nfile = \"{{ name }}\"\n+++\n",
     ),
     (
         "gone.html",
-        "+++\nroute = \"GET /gone\"\n[[step]]\nheaders = { X-Why = \"moved\" }\n[[step]]\nredirect = \"/hello\"\n+++\n",
+        "+++\nroute = \"GET /gone\"\n[[step]]\nheaders = { X-Why = \"moved\" }\n[[step]]\n\
+        redirect = \"/hello\"\n+++\n",
     ),
     (
         "large.html",
-        "+++\nroute = \"GET /large\"\n+++\n{% for i in range(20000) %}line {{ i }} of a page that is large\n{% endfor %}",
+        "+++\nroute = \"GET /large\"\n+++\n\
+        {% for i in range(20000) %}line {{ i }} of a page that is large\n{% endfor %}",
     ),
 ];
 
@@ -216,7 +229,13 @@ pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
 
 pub fn stop(handle: Handle) {
     handle.shutdown();
-    handle.join();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        handle.join();
+        let _ = ended.send(());
+    });
+    // One that does not end fails its test instead of keeping it.
+    (end.recv_timeout(Duration::from_secs(20))).expect("the server ends when it is told to");
 }
 
 /// A response.
@@ -346,7 +365,11 @@ impl Client {
 
     /// Whether the server has dropped the connection without another byte.
     pub fn dropped(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        let read = self.stream.read(&mut [0; 1]);
+        let silent = |error: &std::io::Error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        };
+        read.map_or_else(|error| !silent(&error), |length| length == 0)
     }
 
     /// Whether the server has closed, and nothing more came.

@@ -93,7 +93,8 @@ fn seeds() {
         seen.extend(outcome.seen);
     }
     println!(
-        "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} dropped"
+        "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} \
+        dropped"
     );
     assert_eq!(failures, 0, "seeds failed");
     if count >= 50 {

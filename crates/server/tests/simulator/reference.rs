@@ -178,7 +178,7 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
     let program = &service.pages[key.page];
     let mut cohort = Box::<Cohort>::default();
     cohort.reset(program);
-    let lane = cohort.push_lane(0);
+    let lane = cohort.push_lane();
     fill_in(program, &key.values, &mut cohort);
     if let (true, Some(fields)) = (program.session != SessionUse::None, program.session_fields) {
         cohort.fields[usize::from(fields.present)].set_int(lane, i64::from(key.user.is_some()));
@@ -229,11 +229,7 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         None => cohort.output.stitch(lane, &service.fragments, &mut body),
     }
     Answer {
-        status: if output.status == 0 {
-            200
-        } else {
-            output.status
-        },
+        status: output.status,
         content_type,
         body,
         session: output.session,

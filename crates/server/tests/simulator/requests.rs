@@ -307,7 +307,8 @@ impl Ask {
             ),
             ("GET / HTTP/2.0\r\nHost: x\r\n\r\n", &[505], true),
             (
-                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\
+                Transfer-Encoding: chunked\r\n\r\n",
                 &[400],
                 true,
             ),
@@ -327,12 +328,14 @@ impl Ask {
                 true,
             ),
             (
-                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+                zz\r\n",
                 &[400],
                 true,
             ),
             (
-                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc",
+                "POST /bank/login.php HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\
+                Content-Length: 3\r\n\r\nabc",
                 &[415],
                 false,
             ),

@@ -65,7 +65,8 @@ impl Context {
         let version = cuda.version();
         if version < VERSION_MIN {
             return Err(GpuError::Absent(format!(
-                "the CUDA driver is too old: it knows CUDA {}; install NVIDIA's driver (580 or later), or use --device host",
+                "the CUDA driver is too old: it knows CUDA {}; install NVIDIA's \
+                 driver (580 or later), or use --device host",
                 version_text(version)
             )));
         }
@@ -94,8 +95,8 @@ impl Context {
         if description.capability < CAPABILITY_MIN {
             let ((major, minor), (least, lesser)) = (description.capability, CAPABILITY_MIN);
             return Err(GpuError::Absent(format!(
-                "the GPU {} is too old: it has compute capability {major}.{minor}, and {least}.{lesser} or higher is needed; \
-                 use --device host",
+                "the GPU {} is too old: it has compute capability {major}.{minor}, and \
+                 {least}.{lesser} or higher is needed; use --device host",
                 description.name
             )));
         }

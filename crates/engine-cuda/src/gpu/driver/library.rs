@@ -28,7 +28,9 @@ macro_rules! library {
         $(#[$doc])*
         #[allow(non_snake_case)]
         #[derive(Debug)]
-        pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($argument: $kind),*) -> Code,)* }
+        pub(super) struct $table {
+            $(pub(super) $name: unsafe extern "C" fn($($argument: $kind),*) -> Code,)*
+        }
 
         impl $table {
             /// Looks all functions up; the name of the first that is missing otherwise. The library
@@ -40,7 +42,8 @@ macro_rules! library {
                 Ok($table {
                     // SAFETY: these are the C declarations of CUDA's headers, which never change
                     // for a name.
-                    $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(|_| stringify!($name))?,)*
+                    $($name: *unsafe { library.get(stringify!($name).as_bytes()) }
+                        .map_err(|_| stringify!($name))?,)*
                 })
             }
         }
@@ -93,7 +96,8 @@ library! {
         function: CUfunction,
         blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint,
         threads_x: c_uint, threads_y: c_uint, threads_z: c_uint,
-        shared_bytes: c_uint, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void,
+        shared_bytes: c_uint, stream: CUstream,
+        arguments: *mut *mut c_void, extra: *mut *mut c_void,
     );
 }
 
@@ -132,11 +136,15 @@ pub(super) fn cuda() -> Result<&'static Cuda, GpuError> {
         // SAFETY: loading the driver runs its initialization, which has no requirements.
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(format!(
-                "no CUDA driver: libcuda.so.1 was not found; install {DRIVER_WANTED}, or use --device host"
+                "no CUDA driver: libcuda.so.1 was not found; install {DRIVER_WANTED}, or \
+                 use --device host"
             ));
         }
         Cuda::find().map_err(|missing| {
-            format!("the CUDA driver is too old: it has no {missing}; install {DRIVER_WANTED}, or use --device host")
+            format!(
+                "the CUDA driver is too old: it has no {missing}; install {DRIVER_WANTED}, or use \
+                 --device host"
+            )
         })
     });
     found.as_ref().map_err(|why| GpuError::Absent(why.clone()))
@@ -172,8 +180,8 @@ impl Cuda {
         match code {
             0 => Ok(()),
             NO_DEVICE => Err(GpuError::Absent(
-                "the CUDA driver is here, but no GPU: check that nvidia-smi lists one and that CUDA_VISIBLE_DEVICES does \
-                 not hide it, or use --device host"
+                "the CUDA driver is here, but no GPU: check that nvidia-smi lists one and that \
+                 CUDA_VISIBLE_DEVICES does not hide it, or use --device host"
                     .to_owned(),
             )),
             _ => Err(GpuError::Absent(format!(
@@ -222,18 +230,21 @@ fn cure(code: Code) -> &'static str {
     match code {
         // Stub library.
         34 => {
-            "libcuda.so is the toolkit's stub: install NVIDIA's driver, and leave stubs/ out of LD_LIBRARY_PATH"
+            "libcuda.so is the toolkit's stub: install NVIDIA's driver, and leave stubs/ out of \
+             LD_LIBRARY_PATH"
         }
         // Device unavailable.
         46 => "another process has it for itself: see nvidia-smi, compute mode",
         // System not ready, driver mismatch, device not supported by this compatibility package.
         802 => "the fabric manager must run: systemctl start nvidia-fabricmanager",
         803 | 804 => {
-            "kernel module and libcuda.so are of different drivers: restart the machine, or install one driver"
+            "kernel module and libcuda.so are of different drivers: restart the machine, or \
+             install one driver"
         }
         // Memory or link that corrects no more.
         214 | 220 => {
-            "restart the server; where it comes again the GPU is broken: see nvidia-smi -q and the kernel's log"
+            "restart the server; where it comes again the GPU is broken: see nvidia-smi -q and \
+             the kernel's log"
         }
         // Illegal address, timeout, assertion, and what else a kernel can do wrong.
         700 | 702 | 710 | 714..=719 => {

@@ -105,8 +105,9 @@ fn load_module(context: &Context, name: &str) -> Result<CUmodule, GpuError> {
     };
     let (major, minor) = description.capability;
     Err(GpuError::Absent(format!(
-        "the GPU {} (compute capability {major}.{minor}) with a driver for CUDA {} takes no image of {name}: {embedded}; {why}; \
-         install NVIDIA's driver (580 or later), or libnvrtc of the driver's CUDA version, or use --device host",
+        "the GPU {} (compute capability {major}.{minor}) with a driver for CUDA {} takes no image \
+         of {name}: {embedded}; {why}; install NVIDIA's driver (580 or later), or libnvrtc of the \
+         driver's CUDA version, or use --device host",
         description.name, description.driver_version
     )))
 }

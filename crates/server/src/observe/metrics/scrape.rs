@@ -1,10 +1,11 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{Count, Histogram, HistogramSum, LANE_ERROR_NAMES, Metrics, WorkerMetrics};
+use super::{Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use rhythm_cohort::LaunchReason;
+use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -245,7 +246,8 @@ impl Scrape {
             "Lanes that left their cohort to wait on for a backend",
             stragglers,
         )?;
-        let errors = sums_by(p, "page", ("kind", LANE_ERROR_NAMES), |m| &m.lane_errors);
+        let kinds = LaneError::ALL.map(LaneError::name);
+        let errors = sums_by(p, "page", ("kind", kinds), |m| &m.lane_errors);
         let errors = errors.into_iter().filter(|(_, count)| *count > 0).collect();
         to.counters("lane_errors", "Lanes that failed, by kind", errors)
     }
@@ -283,10 +285,23 @@ impl Scrape {
     }
 }
 
+impl Metrics {
+    /// All of it in the Prometheus text format (OpenMetrics 1.0).
+    ///
+    /// # Errors
+    /// None that is known: writing to a text cannot fail.
+    pub fn encode(self: &Arc<Metrics>) -> Result<String, fmt::Error> {
+        let mut registry = prometheus_client::registry::Registry::with_prefix("rhythm");
+        registry.register_collector(Box::new(Scrape(self.clone())));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::cohort::LaneError;
 
     #[test]
     fn a_scrape_adds_up_the_workers() {
@@ -297,7 +312,7 @@ mod tests {
             page.answered(404);
             page.queue_wait.record(5_000, 1);
             page.launches[LaunchReason::Idle as usize].add(1);
-            page.lane_errors[LaneError::BackendTimeout as usize].add(1);
+            page.lane_errors[LaneError::BackendTimeout.index()].add(1);
         }
         let text = metrics.encode().unwrap();
         for line in [

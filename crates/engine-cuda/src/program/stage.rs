@@ -1,4 +1,4 @@
-//! A page's stage programs as the kernels read them: one flat sequence of instructions a stage.
+//! A stage's program as one flat sequence of instructions.
 //!
 //! The engine's operations nest; a warp wants a program counter. Branches and loops become jumps,
 //! laid out so that among lanes at different places the one with the lowest counter is never past a
@@ -7,19 +7,18 @@
 //! (count, position, turn, and where the bits of the positions kept are).
 //!
 //! ```text
-//!   if c {then} else {otherwise}     JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
-//!   for ... {body} else {otherwise}  LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
+//!   if c {then} else {otherwise}
+//!       JumpUnless c -> E; then; Jump -> X; E: otherwise; X:
+//!   for ... {body} else {otherwise}
+//!       LoopBegin -> E; T: Turn -> X; body; TurnEnd -> T; E: otherwise; X:
 //! ```
 //! With a filter all positions are tried before the first turn, as the reference does, and a bit
 //! each remembers which were kept.
 
-use crate::abi::column_slots;
-use crate::abi::stage::{
-    Code, Constant as StageConstant, DecodedColumn, Fragment, Instruction, text_function,
-};
+use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
-    Binary, Block, CallResult, Constant, Conversion, Escape, FieldType, For, If, Load, Op,
+    Binary, Block, Concat, Constant, ConstantItem, Conversion, Escape, For, If, Item, Load, Op,
     PageProgram, Put, Register, StageProgram, TextFunction, Type, Unary,
 };
 
@@ -45,119 +44,42 @@ pub(crate) struct Stage {
     pub(crate) makes_texts: bool,
 }
 
-/// What a call's answers are decoded to: slots of columns, and their types.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Decoding {
-    /// The slot of the status.
-    pub(crate) status: u32,
-    /// The slot of the spans; `None` where there is one row, whose columns go to scalar fields.
-    pub(crate) spans: Option<u32>,
-    /// Each column.
-    pub(crate) columns: Vec<DecodedColumn>,
-}
-
-/// A page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Page {
-    /// Its stages.
-    pub(crate) stages: Vec<Stage>,
-    /// What follows each of its calls.
-    pub(crate) decodings: Vec<Decoding>,
-    /// The first slot of each field.
-    pub(crate) slots: Vec<u32>,
-    /// How many slots there are.
-    pub(crate) slot_count: u32,
-    /// The bits of all its tables of constants.
-    pub(crate) tables: Vec<u64>,
+impl Stage {
+    /// Encodes a stage of a page, whose fields have their columns from these `slots` on, and whose
+    /// tables begin there; `fragments` are where the service's are.
+    pub(super) fn encode(
+        program: &PageProgram,
+        stage: &StageProgram,
+        slots: &[u32],
+        table_starts: &[u32],
+        fragments: &[Fragment],
+    ) -> Stage {
+        let mut encoder = Encoder {
+            program,
+            types: &stage.registers,
+            slots,
+            table_starts,
+            fragments,
+            stage: Stage {
+                registers: stage.registers.len() as u32,
+                constants: constants(stage),
+                ..Stage::default()
+            },
+        };
+        encoder.block(&stage.body);
+        encoder.emit(Code::End, 0, 0, 0, 0, 0);
+        encoder.stage
+    }
 }
 
 /// A value's bits in a register: a text's offset and length, an integer, a float's bits, or 0 and
 /// 1.
-fn bits(constant: &Constant) -> u64 {
+pub(super) fn bits(constant: &Constant) -> u64 {
     match *constant {
         Constant::Text { offset, length } => u64::from(length) << 32 | u64::from(offset),
         Constant::Int(value) => value as u64,
         Constant::Float(value) => value.to_bits(),
         Constant::Bool(value) => u64::from(value),
-    }
-}
-
-impl Page {
-    /// Encodes a page's programs. `fragments` are where the service's are.
-    #[must_use]
-    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
-        let (slots, slot_count) = column_slots(program);
-        let mut tables = Vec::new();
-        let table_starts: Vec<u32> = program
-            .tables
-            .iter()
-            .map(|table| {
-                let start = tables.len() as u32;
-                tables.extend(table.iter().map(bits));
-                start
-            })
-            .collect();
-        let stages = program.stages.iter().map(|stage| {
-            let mut encoder = Encoder {
-                program,
-                types: &stage.registers,
-                slots: &slots,
-                table_starts: &table_starts,
-                fragments,
-                stage: Stage {
-                    registers: stage.registers.len() as u32,
-                    constants: constants(stage),
-                    ..Stage::default()
-                },
-            };
-            encoder.block(&stage.body);
-            encoder.emit(Code::End, 0, 0, 0, 0, 0);
-            encoder.stage
-        });
-        let decodings = program.calls.iter().map(|call| {
-            let (spans, columns) = match &call.result {
-                CallResult::Rows(list) => {
-                    let first = slots[usize::from(*list)];
-                    let kinds = match &program.fields[usize::from(*list)].kind {
-                        FieldType::List(columns) => columns.as_slice(),
-                        FieldType::Scalar(_) => &[],
-                    };
-                    let columns = (first + 1..).zip(kinds);
-                    let columns = columns.map(|(slot, (_, kind))| decoded(slot, *kind));
-                    (Some(first), columns.collect())
-                }
-                CallResult::Row(fields) => {
-                    let columns = fields.iter().map(|field| {
-                        let field = usize::from(*field);
-                        match &program.fields[field].kind {
-                            FieldType::Scalar(kind) => decoded(slots[field], *kind),
-                            FieldType::List(_) => unreachable!("a row's columns are scalars"),
-                        }
-                    });
-                    (None, columns.collect())
-                }
-            };
-            Decoding {
-                status: slots[usize::from(call.status)],
-                spans,
-                columns,
-            }
-        });
-        Page {
-            stages: stages.collect(),
-            decodings: decodings.collect(),
-            slots: slots.clone(),
-            slot_count,
-            tables,
-        }
-    }
-}
-
-/// A column that answers are decoded to.
-fn decoded(slot: u32, kind: Type) -> DecodedColumn {
-    DecodedColumn {
-        slot,
-        is_text: u32::from(kind == Type::Text),
     }
 }
 
@@ -223,6 +145,11 @@ impl Encoder<'_> {
         }
     }
 
+    /// The same for numbers alone.
+    fn number(&self, register: Register, int: Code, float: Code) -> Code {
+        self.by_type(register, int, int, float)
+    }
+
     fn op(&mut self, op: &Op) {
         match op {
             Op::Copy(op) => self.unary(Code::Copy, op, 0),
@@ -232,28 +159,25 @@ impl Encoder<'_> {
             Op::Length(Load { to, field }) => {
                 self.plain(Code::Length, *to, 0, 0, self.slots[usize::from(*field)]);
             }
-            Op::Item(op) => {
-                let spans = self.slots[usize::from(op.list)];
-                let values = spans + 1 + u32::from(op.column);
-                self.emit(Code::Item, op.to, op.position, 0, spans, values);
-            }
-            Op::ConstantItem(op) => {
-                let start = self.table_starts[usize::from(op.table)];
-                let length = self.program.tables[usize::from(op.table)].len() as u32;
-                self.emit(Code::ConstantItem, op.to, op.position, 0, start, length);
-            }
+            Op::Item(op) => self.item(op),
+            Op::ConstantItem(op) => self.constant_item(op),
             Op::Arithmetic(operator, op) => {
-                let int = Code::IntArithmetic;
-                let code = self.by_type(op.to, int, int, Code::FloatArithmetic);
+                let code = self.number(op.to, Code::IntArithmetic, Code::FloatArithmetic);
                 self.binary(code, op, *operator as u32);
             }
             Op::Negate(op) => {
-                let int = Code::NegateInt;
-                self.unary(self.by_type(op.to, int, int, Code::NegateFloat), op, 0);
+                self.unary(
+                    self.number(op.to, Code::NegateInt, Code::NegateFloat),
+                    op,
+                    0,
+                );
             }
             Op::Absolute(op) => {
-                let int = Code::AbsoluteInt;
-                self.unary(self.by_type(op.to, int, int, Code::AbsoluteFloat), op, 0);
+                self.unary(
+                    self.number(op.to, Code::AbsoluteInt, Code::AbsoluteFloat),
+                    op,
+                    0,
+                );
             }
             Op::Compare(comparison, op) => {
                 // Truth values are 0 and 1: they compare as integers do.
@@ -267,12 +191,7 @@ impl Encoder<'_> {
                 self.unary(self.by_type(op.from, text, int, Code::TruthFloat), op, 0);
             }
             Op::Convert(conversion, op) => self.convert(*conversion, op),
-            Op::Concat(op) => {
-                let start = self.stage.parts.len() as u32;
-                self.stage.parts.extend(&op.parts);
-                self.stage.makes_texts = true;
-                self.emit(Code::Concat, op.to, 0, 0, start, op.parts.len() as u32);
-            }
+            Op::Concat(op) => self.concat(op),
             Op::Text(function, op) => {
                 self.stage.makes_texts = true;
                 self.unary(Code::Text, op, text_function(*function));
@@ -285,27 +204,8 @@ impl Encoder<'_> {
             Op::TextLength(op) => self.unary(Code::TextLength, op, 0),
             Op::If(op) => self.branch(op),
             Op::For(op) => self.repeat(op),
-            Op::Fragment(fragment) => {
-                let Fragment { offset, length } = self.fragments[*fragment as usize];
-                if length as usize <= FOLD_BYTES_MAX {
-                    self.emit(Code::Fold, 0, 0, 0, offset, length);
-                } else {
-                    self.stage.segments += 1;
-                    self.emit(Code::Segment, 0, 0, 0, *fragment, length);
-                }
-            }
-            Op::Put(Put { from, escape }) => {
-                let code = match (self.kind(*from), escape) {
-                    (Type::Text, Escape::None) => Code::PutText,
-                    (Type::Text, Escape::Html) => Code::PutHtml,
-                    (Type::Text, _) => Code::PutEscaped,
-                    (Type::Int, _) => Code::PutInt,
-                    (Type::Float, _) => Code::PutFloat,
-                    (Type::Bool, _) => Code::PutBool,
-                };
-                let function = text_function(TextFunction::Escape(*escape));
-                self.plain(code, 0, *from, 0, function);
-            }
+            Op::Fragment(fragment) => self.fragment(*fragment),
+            Op::Put(op) => self.put(op),
             Op::Request(op) => {
                 self.stage.requests += 1;
                 self.plain(Code::Request, op.text, 0, 0, 0);
@@ -320,6 +220,53 @@ impl Encoder<'_> {
             Op::SessionDestroy => self.plain(Code::SessionDestroy, 0, 0, 0, 0),
             Op::Finish => self.plain(Code::Finish, 0, 0, 0, 0),
         }
+    }
+
+    /// An item of a list's column.
+    fn item(&mut self, op: &Item) {
+        let spans = self.slots[usize::from(op.list)];
+        let values = spans + 1 + u32::from(op.column);
+        self.emit(Code::Item, op.to, op.position, 0, spans, values);
+    }
+
+    /// An item of a table of constants.
+    fn constant_item(&mut self, op: &ConstantItem) {
+        let start = self.table_starts[usize::from(op.table)];
+        let length = self.program.tables[usize::from(op.table)].len() as u32;
+        self.emit(Code::ConstantItem, op.to, op.position, 0, start, length);
+    }
+
+    /// Texts one after the other.
+    fn concat(&mut self, op: &Concat) {
+        let start = self.stage.parts.len() as u32;
+        self.stage.parts.extend(&op.parts);
+        self.stage.makes_texts = true;
+        self.emit(Code::Concat, op.to, 0, 0, start, op.parts.len() as u32);
+    }
+
+    /// Static text: a short one goes into the run, a long one becomes a segment.
+    fn fragment(&mut self, fragment: u32) {
+        let Fragment { offset, length } = self.fragments[fragment as usize];
+        if length as usize <= FOLD_BYTES_MAX {
+            self.emit(Code::Fold, 0, 0, 0, offset, length);
+        } else {
+            self.stage.segments += 1;
+            self.emit(Code::Segment, 0, 0, 0, fragment, length);
+        }
+    }
+
+    /// A value put into the run.
+    fn put(&mut self, op: &Put) {
+        let code = match (self.kind(op.from), op.escape) {
+            (Type::Text, Escape::None) => Code::PutText,
+            (Type::Text, Escape::Html) => Code::PutHtml,
+            (Type::Text, _) => Code::PutEscaped,
+            (Type::Int, _) => Code::PutInt,
+            (Type::Float, _) => Code::PutFloat,
+            (Type::Bool, _) => Code::PutBool,
+        };
+        let function = text_function(TextFunction::Escape(op.escape));
+        self.plain(code, 0, op.from, 0, function);
     }
 
     fn unary(&mut self, code: Code, op: &Unary, function: u32) {

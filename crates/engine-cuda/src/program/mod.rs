@@ -1,0 +1,7 @@
+//! A page's stage programs as the kernels read them.
+
+mod page;
+mod stage;
+
+pub(crate) use page::{Decoding, Page};
+pub(crate) use stage::Stage;

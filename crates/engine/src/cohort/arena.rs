@@ -1,0 +1,92 @@
+//! The arena that a cohort's texts live in, and views into it.
+
+/// A text in a cohort's arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct View {
+    /// Where it starts, in bytes.
+    pub offset: u32,
+    /// Its length, in bytes.
+    pub length: u32,
+}
+
+/// The texts of a cohort, one after the other. Append-only until reset.
+///
+/// Whoever appends on behalf of a lane asks [`Arena::has_room`] first and fails the lane where
+/// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each lane its
+/// parameters (at most twice its request's size), what its stages make (at most
+/// [`LaneLimits::text_bytes`](crate::device::LaneLimits::text_bytes) a stage) and the answers of
+/// backends. A bound below n times the most of all these trusts that few lanes take the most.
+#[derive(Debug)]
+pub struct Arena {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Default for Arena {
+    /// One as large as views can reach.
+    fn default() -> Self {
+        Arena::new(Arena::BYTES_MAX)
+    }
+}
+
+impl Arena {
+    /// No arena grows beyond this, so that every offset fits a view.
+    pub const BYTES_MAX: usize = 1 << 31;
+
+    /// An empty arena of at most so many bytes, and at most [`Arena::BYTES_MAX`].
+    pub fn new(bytes_max: usize) -> Arena {
+        Arena {
+            bytes: Vec::new(),
+            bytes_max: bytes_max.min(Arena::BYTES_MAX),
+        }
+    }
+
+    /// Empties it and puts the program's texts at its start. They always fit.
+    pub fn reset(&mut self, texts: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(texts);
+    }
+
+    /// Whether `more` bytes can be appended.
+    pub fn has_room(&self, more: usize) -> bool {
+        more <= self.bytes_max.saturating_sub(self.bytes.len())
+    }
+
+    /// Appends a text and gives its view.
+    pub fn push(&mut self, text: &[u8]) -> View {
+        debug_assert!(self.has_room(text.len()));
+        let offset = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(text);
+        View {
+            offset,
+            length: text.len() as u32,
+        }
+    }
+
+    /// Appends what `write` appends and gives its view.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
+        let offset = self.bytes.len();
+        write(&mut self.bytes);
+        View {
+            offset: offset as u32,
+            length: (self.bytes.len() - offset) as u32,
+        }
+    }
+
+    /// The text of a view into this arena.
+    #[inline]
+    pub fn get(&self, view: View) -> &[u8] {
+        &self.bytes[view.offset as usize..][..view.length as usize]
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes to append to, for writers that format in place.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a lane fails: one table that gives each reason its number, status, name and words.
+
+/// Declares [`LaneError`] from the table below.
+macro_rules! lane_errors {
+    ($(
+        $(#[$doc:meta])*
+        $reason:ident = $number:literal, $status:literal, $name:literal, $text:literal;
+    )+) => {
+        /// Why a lane's request could not be answered as its page says. Small and flat, so that it
+        /// fits a column and crosses to a GPU.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+        #[repr(u8)]
+        pub enum LaneError {
+            $($(#[$doc])* #[error($text)] $reason = $number,)+
+        }
+
+        impl LaneError {
+            /// All of them, by their numbers, from 1 on: 0 is no error.
+            pub const ALL: [LaneError; [$($number),+].len()] = [$(LaneError::$reason),+];
+
+            /// The HTTP status it is answered with (RFC 9110, section 15.6).
+            pub fn status(self) -> u16 {
+                match self {
+                    $(LaneError::$reason => $status,)+
+                }
+            }
+
+            /// Its name in metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(LaneError::$reason => $name,)+
+                }
+            }
+        }
+    };
+}
+
+lane_errors! {
+    /// Dividing by zero.
+    DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page";
+    /// An integer beyond 64 bits, or a float no integer can hold.
+    Overflow = 2, 500, "overflow", "a number out of range in the page";
+    /// An index past the end of a list.
+    OutOfRange = 3, 500, "out_of_range", "an index past the end of a list in the page";
+    /// A text that the `int` or `float` filter cannot read.
+    NotANumber = 4, 500, "not_a_number", "a text that is no number in the page";
+    /// The page is larger than the limit, or the arena is full.
+    TooLarge = 5, 500, "too_large", "the page or its data is larger than the limit";
+    /// A loop of more turns than the limit.
+    TooManyTurns = 6, 500, "too_many_turns", "a loop of the page takes too many turns";
+    /// A backend's answer does not follow its protocol or has not the rows the page expects.
+    BadAnswer = 7, 502, "bad_answer", "the backend answered something the page cannot read";
+    /// The backend could not be reached or broke off.
+    BackendFailed = 8, 502, "backend_failed", "the backend could not be reached";
+    /// The backend is known to be down (circuit open) or its queue is full.
+    BackendRefused = 9, 503, "backend_refused", "the backend is overloaded or down";
+    /// The backend did not answer in time.
+    BackendTimeout = 10, 504, "backend_timeout", "the backend did not answer in time";
+    /// No slot for a new session is free.
+    SessionsFull = 11, 503, "sessions_full", "no session is free";
+    /// The device failed.
+    DeviceFailed = 12, 500, "device_failed", "the device failed";
+}
+
+const _: () = {
+    let mut index = 0;
+    while index < LaneError::ALL.len() {
+        assert!(LaneError::ALL[index] as usize == index + 1);
+        index += 1;
+    }
+};
+
+impl LaneError {
+    /// Its place in [`LaneError::ALL`].
+    pub fn index(self) -> usize {
+        self as usize - 1
+    }
+
+    /// The one of this number, if there is one.
+    pub fn of_number(number: u8) -> Option<LaneError> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+}

@@ -1,0 +1,121 @@
+//! Events: what each that the driver tells of sets going in the pipeline.
+
+use super::Pipeline;
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
+
+impl Handler for Pipeline {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+        self.metrics.accepted.add(1);
+        self.clients.opened(accepted.connection, accepted.peer, now);
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+        if let Some(reading) = self.clients.read(id, bytes) {
+            self.read(port, reading, now);
+        } else if self.clients.has(id) {
+            // It takes no more requests: what it sends is of no interest.
+        } else if let Some(backend) = self.backends.owner(id) {
+            backend.received(port, id, bytes, now);
+        } else {
+            // Nobody's: of a pipeline before this one, that panicked.
+            port.abort(id);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+        if self.clients.has(id) {
+            match how {
+                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
+                Ended::Failed(_) => self.clients.remove(id),
+            }
+        } else if let Some(backend) = self.backends.owner(id) {
+            backend.ended(port, id, how, now);
+        } else {
+            port.abort(id);
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        self.begin(port, now);
+        if self.clients.has(id) {
+            self.clients.writable(port, id, now);
+        } else if let Some(backend) = self.backends.owner(id) {
+            backend.writable(port, id, now);
+        }
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        self.begin(port, now);
+        if let Some(backend) = self.backends.owner(id) {
+            backend.connected(port, id, now);
+        }
+    }
+
+    fn notified(&mut self, port: &mut dyn Port, _: Token, now: Time) {
+        // A device has finished something: `idle` looks.
+        self.begin(port, now);
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.begin(port, now);
+        if self.clients.wake_at().is_some_and(|at| at <= now) {
+            self.gauges.touch();
+        }
+        let mut expired = Vec::new();
+        self.clients.expire(port, now, &mut expired);
+        for id in expired {
+            (self.responder).refuse(port, &mut self.clients, id, 408, now);
+        }
+        self.backends.tick(port, now);
+        self.work(port, now);
+        self.check_waiting(port, now);
+        if self.drain_until.is_some_and(|until| until <= now) {
+            self.clients.abort_all(port);
+        }
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        self.begin(port, now);
+        loop {
+            self.launch_due(port, now);
+            self.clients.flush(port, now);
+            if !self.clients.has_news() {
+                break;
+            }
+        }
+        self.set_gauges(now);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let forming = match self.device.ready() {
+            0 => self.former.wake_at(&self.cohorts),
+            _ => None,
+        };
+        let waiting = self.cohorts.waiting().map(|wait| wait.until()).min();
+        [
+            self.clients.wake_at(),
+            forming,
+            waiting,
+            self.backends.wake_at(),
+            self.drain_until,
+            self.gauges.wake_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn finished(&self) -> bool {
+        self.drain_until.is_some_and(|until| {
+            // Past the limit nothing is waited for: a backend may take longer than that.
+            let over = self.cohorts.requests() == 0 || until <= self.now;
+            over && self.clients.open() == 0
+        })
+    }
+}
