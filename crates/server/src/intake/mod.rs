@@ -1,8 +1,7 @@
 //! Intake: from bytes of a connection to a lane of a cohort, or to the host path.
 //!
 //! `rhythm_http` finds whole requests, dispatch.rs decides which way they go, and parser.rs reads
-//! what they
-//! mean (params.rs: into a lane's columns).
+//! what they mean (params.rs: into a lane's columns).
 
 pub(crate) mod dispatch;
 pub(crate) mod params;
