@@ -1,7 +1,6 @@
 //! What a pipeline is made of and what bounds it.
 
 use crate::answer::response::Random;
-use crate::client::ClientLimits;
 use crate::flight::backends::BackendFactory;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
@@ -9,6 +8,7 @@ use crate::site::Site;
 use rhythm_cohort::Formation;
 use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
+use rhythm_http::ClientLimits;
 use rhythm_net::Time;
 use std::sync::Arc;
 

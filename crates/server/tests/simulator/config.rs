@@ -7,8 +7,8 @@ use crate::manners::{Explains, Manners};
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_server::ClientLimits;
 use rhythm_server::backend::PoolOptions;
+use rhythm_server::{ClientLimits, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -118,6 +118,7 @@ impl Config {
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
+            unsent_max: UNSENT_MAX,
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {

@@ -12,9 +12,9 @@
 
 use super::strip::{Fate, Lanes, Registers, unpack};
 use crate::cohort::{Arena, Segment, View};
-use crate::device::functions;
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{FragmentId, Register};
+use rhythm_protocol::html;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
 /// Bytes at a region's end that a move may spill into.
@@ -285,7 +285,7 @@ fn append_stretches<S: Simd>(
 /// Appends a text escaped for HTML.
 fn append_escaped(runs: &mut [u8], mut at: usize, end: usize, text: &[u8]) -> Option<usize> {
     for byte in text {
-        let entity = functions::html_entity(*byte);
+        let entity = html::entity(*byte).map(str::as_bytes);
         at = copy(runs, at, end, entity.unwrap_or(std::slice::from_ref(byte)))?;
     }
     Some(at)

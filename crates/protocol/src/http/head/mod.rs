@@ -15,9 +15,8 @@ mod headers;
 use crate::scan::{self, Simd};
 use core::ops::Range;
 
-pub(crate) use fields::{
-    ConnectionOptions, TOKEN, TransferCodings, decimal, elements, is_token, trim,
-};
+pub use fields::is_token;
+pub(crate) use fields::{ConnectionOptions, TOKEN, TransferCodings, decimal, elements, trim};
 pub use headers::{HEADERS_CAPACITY, Header, Headers, Known};
 
 /// Most bytes a head may have, whatever the configured limit: what a [`Span`] can point at.
