@@ -14,6 +14,7 @@ use super::strip::{Fate, Lanes, Registers, unpack};
 use crate::cohort::{Arena, Segment, View};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{FragmentId, Register};
+use crate::session::prefetch::prefetch;
 use rhythm_protocol::html;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
@@ -22,6 +23,9 @@ pub(super) const SLACK: usize = 64;
 
 /// Bytes a move takes.
 const MOVE: usize = 64;
+
+/// How many lanes ahead a region's next lines are fetched.
+const AHEAD: usize = 3;
 
 /// The bytes that HTML must escape.
 pub(super) const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
@@ -178,7 +182,14 @@ impl Task for Append<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        for &lane in self.selection {
+        for (i, &lane) in self.selection.iter().enumerate() {
+            if let Some(later) = self.selection.get(i + AHEAD) {
+                let at = self.lanes.cursor[usize::from(*later)] as usize;
+                if let Some(next) = self.regions.runs.get(at..at + 2 * MOVE) {
+                    prefetch(&next[0]);
+                    prefetch(&next[MOVE]);
+                }
+            }
             let start = self.lanes.cursor[usize::from(lane)] as usize;
             let end = self.regions.end(lane);
             let mut at = Some(start);
