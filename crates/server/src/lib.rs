@@ -18,10 +18,11 @@ mod worker;
 pub use answer::response::Random;
 pub use client::{ClientLimits, SEND_RATE_MIN};
 pub use flight::backends::BackendFactory;
+pub use flight::link::DeviceLink;
 pub use host::statics::{StaticFile, Statics};
 pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
 pub use server::{
-    Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
+    Control, DeviceFactory, Handle, Loader, Server, ServerOptions, ServerParts,
     SharedBackendFactory, StartError,
 };
 pub use site::{BackendSettings, Site, SiteSettings};

@@ -99,7 +99,7 @@ impl Pipeline {
     pub fn new(parts: PipelineParts, options: PipelineOptions) -> Pipeline {
         let PipelineParts {
             site,
-            executor,
+            device,
             backends,
             sessions,
             random,
@@ -116,7 +116,7 @@ impl Pipeline {
             parser: Parser::default(),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
-            device: Device::new(executor),
+            device: Device::new(device),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
@@ -396,7 +396,8 @@ impl Pipeline {
 
     /// Gives a cohort to the device for its next stage.
     fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        if self.device.submit(&mut self.cohorts, id).is_err() {
+        let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
+        if submitted.is_err() {
             self.fail(port, id, now);
         }
     }

@@ -20,6 +20,8 @@ impl Handler for Pipeline {
             // It takes no more requests: what it sends is of no interest.
         } else if let Some(backend) = self.backends.owner(id) {
             backend.received(port, id, bytes, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.received(port, id, bytes, now);
         } else {
             // Nobody's: of a pipeline before this one, that panicked.
             port.abort(id);
@@ -39,6 +41,8 @@ impl Handler for Pipeline {
             }
         } else if let Some(backend) = self.backends.owner(id) {
             backend.ended(port, id, how, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.ended(port, id, how, now);
         } else {
             port.abort(id);
         }
@@ -50,6 +54,8 @@ impl Handler for Pipeline {
             self.clients.writable(port, id);
         } else if let Some(backend) = self.backends.owner(id) {
             backend.writable(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.writable(port, id, now);
         }
     }
 
@@ -57,6 +63,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if let Some(backend) = self.backends.owner(id) {
             backend.connected(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.connected(port, id, now);
         }
     }
 
@@ -77,6 +85,7 @@ impl Handler for Pipeline {
             self.clients.settle(port, id);
         }
         self.backends.tick(port, now);
+        self.device.tick(port, now);
         self.work(port, now);
         self.check_waiting(port, now);
         if self.drain_until.is_some_and(|until| until <= now) {
@@ -107,6 +116,7 @@ impl Handler for Pipeline {
             forming,
             waiting,
             self.backends.wake_at(),
+            self.device.wake_at(),
             self.drain_until,
             self.gauges.wake_at(),
         ]
