@@ -84,6 +84,10 @@ struct Emulation {
     #[arg(long, value_name = "N", default_value_t = 84)]
     ring: usize,
 
+    /// What of an answer is written to memory
+    #[arg(long, value_enum, default_value_t = Output::Pages)]
+    output: Output,
+
     /// Pages to measure; all without it
     #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
     pages: Vec<Page>,
@@ -94,6 +98,16 @@ struct Emulation {
 
     #[command(flatten)]
     cuda: CudaArgs,
+}
+
+/// What of an answer is written to memory.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Output {
+    /// Heads and whole pages
+    Pages,
+    /// Heads and the bytes that differ from page to page: what is left where the socket gathers
+    /// the rest
+    Runs,
 }
 
 /// A report, with what it was made on and by.
@@ -163,6 +177,10 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         requests: args.requests,
         repeats: args.repeats,
         ring_bytes: args.ring << 20,
+        output: match args.output {
+            Output::Pages => emulate::Output::Pages,
+            Output::Runs => emulate::Output::Runs,
+        },
         pages: args.pages,
     };
     let bar = ProgressBar::new_spinner();

@@ -8,10 +8,15 @@
 //! harmonic mean (section 5.3.1). Executors alternate, several times, and the median counts.
 //!
 //! Beside each figure stands the limit measured in the same run: copying as many bytes as the
-//! page's answer has, from the cache to the same memory.
+//! page's answer has, from the cache to the same memory, once with `memcpy` and once with the
+//! streaming stores that the answers are written with.
+//!
+//! With [`Output::Runs`] an answer is its head and its runs, without the fragments: what is left
+//! for a server whose socket gathers the fragments from where they lie.
 
 mod port;
 mod report;
+mod runs;
 mod users;
 
 pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};
@@ -25,9 +30,11 @@ use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::session::SessionArray;
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
+use rhythm_protocol::scan::Ring;
 use rhythm_server::backend::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
 use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
+use runs::RunsOnly;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -36,6 +43,27 @@ use std::time::Duration;
 
 /// Makes an executor to measure, or says why there is none.
 pub type MakeExecutor = Box<dyn Fn() -> Result<Box<dyn Executor>, String>>;
+
+/// What of an answer is written to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Heads and whole pages.
+    #[default]
+    Pages,
+    /// Heads and runs: what differs from answer to answer.
+    Runs,
+}
+
+impl Output {
+    /// Its name, as in `--output` and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Output::Pages => "pages",
+            Output::Runs => "runs",
+        }
+    }
+}
 
 /// What to measure.
 pub struct EmulationOptions {
@@ -51,6 +79,8 @@ pub struct EmulationOptions {
     pub repeats: usize,
     /// Bytes of memory that answers are materialized to, round and round.
     pub ring_bytes: usize,
+    /// What of an answer is materialized.
+    pub output: Output,
     /// The pages to measure; empty: all.
     pub pages: Vec<Page>,
 }
@@ -127,7 +157,10 @@ impl Stage {
         executor: Box<dyn Executor>,
     ) -> Stage {
         let clients = options.cohort_size * options.in_flight;
-        let sessions = clients + 2 * options.requests + 1024;
+        // A session for every login there will be, those of the rounds that are looked at too: once
+        // the array is full, a login is a refusal and its figure means nothing.
+        let rounds = 2 + options.repeats.max(1) * rounds(options.requests, clients);
+        let sessions = clients * rounds + 1024;
         let service = site.service();
         let bank = bank_of(site);
         let mut seed = 1u128;
@@ -153,7 +186,7 @@ impl Stage {
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
         Stage {
             pipeline: Pipeline::new(parts, pipeline_options),
-            port: MemoryPort::new(options.ring_bytes),
+            port: MemoryPort::new(options.ring_bytes, options.output),
             connections: Vec::new(),
             requests: Vec::new(),
             now: Time::ZERO,
@@ -228,7 +261,7 @@ impl Stage {
 
     /// Rounds of at least so many requests: nanoseconds, bytes and instructions a request.
     fn measure(&mut self, requests: usize) -> Measured {
-        let rounds = requests.div_ceil(self.connections.len()).max(1);
+        let rounds = rounds(requests, self.connections.len());
         let count = (rounds * self.connections.len()) as f64;
         let mut counter = perf_event::Builder::new(Hardware::INSTRUCTIONS)
             .build()
@@ -266,6 +299,11 @@ struct Measured {
     ns: f64,
     bytes: f64,
     instructions: Option<f64>,
+}
+
+/// Rounds of so many clients that make at least so many requests.
+fn rounds(requests: usize, clients: usize) -> usize {
+    requests.div_ceil(clients).max(1)
 }
 
 fn any_address() -> SocketAddr {
@@ -306,6 +344,7 @@ impl Witness {
             requests: users,
             repeats: 0,
             ring_bytes: 1 << 20,
+            output: Output::Pages,
             pages: Vec::new(),
         };
         let executor = Box::new(Scalar::default());
@@ -323,15 +362,15 @@ impl Witness {
     }
 }
 
-/// Nanoseconds for copying `bytes` from the cache to memory that is written round and round: the
+/// Nanoseconds for writing `bytes` from the cache to memory that is written round and round: the
 /// limit of materializing.
-fn copy_ns(bytes: usize, ring: &mut MemoryPort) -> f64 {
+fn write_ns(bytes: usize, ring: &mut Ring, write: fn(&mut Ring, &[u8])) -> f64 {
     let page = vec![b'x'; bytes];
     // Once round the ring.
     let copies = (ring.len() / bytes.max(1)).max(1);
     let start = cpu_ns();
     for _ in 0..copies {
-        ring.copy(black_box(&page));
+        write(ring, black_box(&page));
     }
     (cpu_ns() - start) as f64 / copies as f64
 }
@@ -358,18 +397,23 @@ pub fn run(
         progress(page.name());
         let mut stages = Vec::new();
         for (name, make) in &options.executors {
-            let executor = make().map_err(EmulationError::NoExecutor)?;
-            let mut stage = Stage::new(site, options, executor, page);
+            let make = || make().map_err(EmulationError::NoExecutor);
+            let mut stage = Stage::new(site, options, make()?, page);
             stage.check(page, name)?;
+            if options.output == Output::Runs {
+                stage = Stage::new(site, options, Box::new(RunsOnly(make()?)), page);
+            }
             stages.push((name, stage, Vec::new()));
         }
-        let mut copies = Vec::new();
+        let (mut copies, mut streams) = (Vec::new(), Vec::new());
         for _ in 0..options.repeats.max(1) {
             for (_, stage, runs) in &mut stages {
                 let run = stage.measure(options.requests);
                 runs.push(run);
                 // Of the same kind of memory, at the same time.
-                copies.push(copy_ns(run.bytes as usize, &mut stage.port));
+                let bytes = run.bytes as usize;
+                copies.push(write_ns(bytes, &mut stage.port.ring, Ring::copy));
+                streams.push(write_ns(bytes, &mut stage.port.ring, Ring::stream));
             }
         }
         let bytes =
@@ -394,6 +438,7 @@ pub fn run(
             mix16_percent: page.mix(),
             bytes,
             copy_ns: copy,
+            stream_ns: median(&mut streams),
             executed: executed.collect(),
         });
     }
@@ -401,6 +446,7 @@ pub fn run(
         options.cohort_size,
         options.in_flight,
         options.ring_bytes,
+        options.output,
         pages,
     ))
 }

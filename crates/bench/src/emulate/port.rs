@@ -1,12 +1,16 @@
 //! A port to nowhere: what is sent is copied to main memory.
 
+use super::Output;
 use rhythm_net::{ConnectionId, Peer, Port, Sent, WallClock};
+use rhythm_protocol::scan::Ring;
 use std::io;
 
 /// Takes every answer whole, and writes it to a ring of memory too large for the caches.
 pub(super) struct MemoryPort {
-    ring: Vec<u8>,
-    at: usize,
+    pub(super) ring: Ring,
+    /// Pages are streamed there, since nobody reads them; runs are copied, since whoever gathers an
+    /// answer would read them soon.
+    output: Output,
     /// Bytes sent so far.
     pub(super) bytes: u64,
     /// Whether answers are kept, to be looked at.
@@ -16,11 +20,10 @@ pub(super) struct MemoryPort {
 
 impl MemoryPort {
     /// A port with a ring of so many bytes.
-    pub(super) fn new(ring_bytes: usize) -> MemoryPort {
+    pub(super) fn new(ring_bytes: usize, output: Output) -> MemoryPort {
         MemoryPort {
-            // Written to, so that the pages exist before anything is measured.
-            ring: vec![1; ring_bytes],
-            at: 0,
+            ring: Ring::new(ring_bytes),
+            output,
             bytes: 0,
             keep: false,
             answers: Vec::new(),
@@ -30,23 +33,6 @@ impl MemoryPort {
     /// What was kept of a connection's last answer.
     pub(super) fn answer(&self, slot: usize) -> &[u8] {
         self.answers.get(slot).map_or(&[], Vec::as_slice)
-    }
-
-    /// Bytes of the ring.
-    pub(super) fn len(&self) -> usize {
-        self.ring.len()
-    }
-
-    /// Copies to the ring.
-    pub(super) fn copy(&mut self, bytes: &[u8]) {
-        if self.ring.len() - self.at < bytes.len() {
-            self.at = 0;
-        }
-        let Some(room) = self.ring.get_mut(self.at..self.at + bytes.len()) else {
-            return;
-        };
-        room.copy_from_slice(bytes);
-        self.at += bytes.len();
     }
 }
 
@@ -65,7 +51,10 @@ impl Port for MemoryPort {
             answer.extend_from_slice(bytes);
         }
         self.bytes += bytes.len() as u64;
-        self.copy(bytes);
+        match self.output {
+            Output::Pages => self.ring.stream(bytes),
+            Output::Runs => self.ring.copy(bytes),
+        }
         Sent::Taken(bytes.len())
     }
 

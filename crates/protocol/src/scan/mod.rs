@@ -1,4 +1,4 @@
-//! SIMD search over bytes behind a safe face.
+//! SIMD search over bytes behind a safe face, and [memory](Ring) that is written past the caches.
 //!
 //! The idea: every search here is "which of the next 64 bytes are interesting?", answered as a
 //! 64-bit mask, and a walk over the mask's bits. [`Simd`] is the few operations that make such
@@ -18,6 +18,7 @@ mod find;
 mod level;
 mod portable;
 mod set;
+mod stream;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -26,6 +27,7 @@ pub use find::{Separators, html_special, percent_or_plus, separators};
 pub use level::{Level, LevelError};
 pub(crate) use set::ALPHANUMERIC;
 pub use set::ByteSet;
+pub use stream::Ring;
 
 /// The operations of one instruction set, on blocks of 64 bytes. Bit i of a mask speaks of byte i.
 ///

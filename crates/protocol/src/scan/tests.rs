@@ -129,3 +129,28 @@ proptest! {
         check(&bytes);
     }
 }
+
+#[test]
+fn a_ring_holds_what_is_written_round_and_round() {
+    let from: Vec<u8> = (0..400u32).map(|i| (i * 7 + 1) as u8).collect();
+    for length in [0, 1, 15, 63, 64, 65, 127, 128, 200, 300] {
+        let whole_lines = usize::next_multiple_of(length, 64);
+        for (write, step) in [
+            (Ring::stream as fn(&mut Ring, &[u8]), whole_lines),
+            (Ring::copy, length),
+        ] {
+            let mut ring = Ring::new(700);
+            assert_eq!(ring.len(), 704);
+            for turn in 0..20 {
+                let bytes = &from[turn..turn + length];
+                write(&mut ring, bytes);
+                let at = step * (turn % (704 / step.max(1)).max(1));
+                assert_eq!(&ring.bytes()[at..at + length], bytes, "{length} {turn}");
+            }
+            // What is longer than all of it is not written.
+            let before = ring.bytes().to_vec();
+            write(&mut ring, &[9; 705]);
+            assert_eq!(ring.bytes(), before);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Operations that load registers: from registers, fields, lists and tables.
 
 use super::run::Run;
-use super::strip::{Cell, Lanes, STRIP, Selection};
+use super::strip::{Cell, STRIP, Selection};
 use crate::cohort::{Column, LaneError, Span};
 use crate::program::{ConstantItem, Item, Load, Unary};
 
@@ -39,34 +39,48 @@ impl Run<'_> {
     }
 
     pub(super) fn item(&mut self, op: &Item, selection: &Selection) {
+        let spans = &self.fields[usize::from(op.list)].list().spans;
+        for &lane in selection {
+            let length = spans[self.index(lane)].length;
+            if !(0..i64::from(length)).contains(&self.registers.int(op.position, lane)) {
+                self.lanes.fail(lane, LaneError::OutOfRange);
+            }
+        }
+        self.load_items(op, selection);
+    }
+
+    /// Loads the items of lanes whose position is within their list, and tells whether all were.
+    pub(super) fn load_items(&mut self, op: &Item, selection: &Selection) -> bool {
         fn pick<C: Cell>(
             values: &[C],
             spans: &[Span],
-            lanes: &mut Lanes,
+            index: &[u32; STRIP],
             selection: &[u8],
             to: &mut [u64; STRIP],
             positions: &[u64; STRIP],
-        ) {
+        ) -> bool {
+            let mut all = true;
             for &lane in selection {
                 let own = usize::from(lane);
-                let span = spans[lanes.index[own] as usize];
+                let span = spans[index[own] as usize];
                 // A negative position is a large one without its sign.
                 if positions[own] < u64::from(span.length) {
                     to[own] = values[span.start as usize + positions[own] as usize].pack();
                 } else {
-                    lanes.fail(lane, LaneError::OutOfRange);
+                    all = false;
                 }
             }
+            all
         }
         let list = self.fields[usize::from(op.list)].list();
-        let lanes = &mut *self.lanes;
-        self.registers.with(op.to, op.position, |to, positions| {
+        let (spans, index) = (&list.spans, &self.lanes.index);
+        (self.registers).with(op.to, op.position, |to, positions| {
             match &list.columns[usize::from(op.column)] {
-                Column::Text(views) => pick(views, &list.spans, lanes, selection, to, positions),
-                Column::Int(values) => pick(values, &list.spans, lanes, selection, to, positions),
+                Column::Text(views) => pick(views, spans, index, selection, to, positions),
+                Column::Int(values) => pick(values, spans, index, selection, to, positions),
                 Column::List(_) => unreachable!("records have no lists"),
             }
-        });
+        })
     }
 
     pub(super) fn constant_item(&mut self, op: &ConstantItem, selection: &Selection) {

@@ -35,7 +35,7 @@ use rhythm_protocol::scan::Level;
 use run::Run;
 use std::collections::HashMap;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
-use write::{Regions, SLACK};
+use write::{Pieces, Regions, SLACK};
 
 /// A strip's output regions take no more than this; where lanes need large ones, fewer run
 /// together.
@@ -105,6 +105,7 @@ pub struct Host {
 struct Scratch {
     registers: Registers,
     lanes: Box<Lanes>,
+    pieces: Pieces,
     selections: Vec<Selection>,
     cells: Vec<View>,
 }
@@ -218,6 +219,7 @@ impl Host {
                 segments: &mut output.segments[segment_start..],
                 segment_stride: room.segments,
             },
+            pieces: &mut scratch.pieces,
             selections: &mut scratch.selections,
             level: self.level,
         }

@@ -1,36 +1,79 @@
 //! Operations that answer: output, requests, and what goes into an answer's head.
 
 use super::run::Run;
-use super::strip::{Fate, Selection};
+use super::strip::{Fate, Selection, unpack};
 use super::texts::print;
+use super::write::HTML_SPECIAL;
 use crate::cohort::{BackendRequest, SessionChange};
-use crate::device::limits::FOLD_BYTES_MAX;
-use crate::program::{FragmentId, Header, Put, Register, Request, Type};
+use crate::device::functions;
+use crate::program::{Escape, Header, Op, Put, Register, Request, Type};
 
 impl Run<'_> {
-    pub(super) fn fragment(&mut self, fragment: FragmentId, selection: &Selection) {
-        let text = &self.fragments[fragment as usize];
-        if text.len() <= FOLD_BYTES_MAX {
-            self.regions
-                .put_constant(self.lanes, selection, text, self.level);
-        } else {
-            self.regions
-                .put_segment(self.lanes, selection, fragment, text.len());
+    /// Runs the operations at the start of `block` that append or load as one, and gives how many
+    /// they are: first loads what is loaded, then appends for each lane all there is to append.
+    ///
+    /// It stops where the order would matter: before an operation of another kind, a load for which
+    /// a lane fails, and a load into a register that is still to be put.
+    pub(super) fn append(&mut self, block: &[Op], selection: &Selection) -> usize {
+        let mut pieces = std::mem::take(self.pieces);
+        pieces.clear();
+        let is_next = |op: &Op| match op {
+            Op::Fragment(fragment) => {
+                pieces.push_fragment(*fragment, &self.fragments[*fragment as usize]);
+                true
+            }
+            Op::Put(Put { from, escape }) => match (self.kind(*from), escape) {
+                (Type::Text, Escape::None) => {
+                    pieces.push_text(*from, None);
+                    true
+                }
+                (Type::Text, Escape::Html) => {
+                    pieces.push_text(*from, Some(HTML_SPECIAL));
+                    true
+                }
+                (Type::Int, _) => {
+                    pieces.push_int(*from);
+                    true
+                }
+                _ => false,
+            },
+            Op::Item(op) if !pieces.read(op.to) && op.to != op.position => {
+                self.load_items(op, selection)
+            }
+            Op::Field(op) if !pieces.read(op.to) => {
+                self.field(op, selection);
+                true
+            }
+            _ => false,
+        };
+        let count = block.iter().map(is_next).take_while(|is| *is).count();
+        if !pieces.is_empty() {
+            self.regions.append_pieces(
+                self.lanes,
+                selection,
+                &pieces,
+                self.registers,
+                self.arena,
+                self.level,
+            );
         }
+        *self.pieces = pieces;
+        count
     }
 
+    /// Output in a form that is seldom wanted, and so made text by text.
     pub(super) fn put(&mut self, op: &Put, selection: &Selection) {
         let cells = self.registers.column(op.from);
         let kind = self.kind(op.from);
-        if kind == Type::Text {
-            let (lanes, arena) = (&mut *self.lanes, &*self.arena);
-            self.regions
-                .put_texts(lanes, selection, cells, arena, op.escape, self.level);
-        } else {
-            self.regions
-                .put_printed(self.lanes, selection, cells, |cell, text| {
-                    print(kind, cell, text)
-                });
+        let mut text = Vec::with_capacity(32);
+        for &lane in selection {
+            text.clear();
+            let cell = cells[usize::from(lane)];
+            match kind {
+                Type::Text => functions::escape(op.escape, self.arena.get(unpack(cell)), &mut text),
+                _ => print(kind, cell, &mut text),
+            }
+            self.regions.append(self.lanes, lane, &text);
         }
     }
 

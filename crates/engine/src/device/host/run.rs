@@ -4,7 +4,7 @@
 //! `output`.
 
 use super::strip::{Cell, Lanes, Registers, Selection};
-use super::write::Regions;
+use super::write::{Pieces, Regions};
 use crate::cohort::{Arena, BackendRequest, Column, LaneError, View};
 use crate::program::{Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
@@ -21,6 +21,8 @@ pub(super) struct Run<'a> {
     pub(super) registers: &'a mut Registers,
     pub(super) lanes: &'a mut Lanes,
     pub(super) regions: Regions<'a>,
+    /// Memory for what is to be appended.
+    pub(super) pieces: &'a mut Pieces,
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
     pub(super) level: Level,
@@ -42,12 +44,17 @@ impl Run<'_> {
 
     /// Runs a block for the selection, and takes the lanes that ended out of it.
     pub(super) fn block(&mut self, block: &[Op], selection: &mut Selection) {
-        for op in block {
-            if selection.is_empty() {
-                return;
-            }
+        let mut rest = block;
+        while let [op, ..] = rest
+            && !selection.is_empty()
+        {
             let ended = self.lanes.ended;
-            self.step(op, selection);
+            let mut done = self.append(rest, selection);
+            if done == 0 {
+                self.step(op, selection);
+                done = 1;
+            }
+            rest = &rest[done..];
             if self.lanes.ended != ended {
                 selection.retain(|lane| self.lanes.runs(*lane));
             }
@@ -75,7 +82,7 @@ impl Run<'_> {
             Op::TextLength(op) => self.text_length(op, selection),
             Op::If(op) => self.branch(op, selection),
             Op::For(op) => self.repeat(op, selection),
-            Op::Fragment(fragment) => self.fragment(*fragment, selection),
+            Op::Fragment(_) => unreachable!("fragments are always appended as pieces"),
             Op::Put(op) => self.put(op, selection),
             Op::Request(op) => self.request(op, selection),
             Op::Status(status) => self.status(*status, selection),

@@ -41,12 +41,12 @@ impl Registers {
     /// Calls `each` with the column written and one that is read, so that a loop over lanes keeps
     /// both at hand.
     #[inline]
-    pub(super) fn with(
+    pub(super) fn with<T>(
         &mut self,
         to: Register,
         from: Register,
-        each: impl FnOnce(&mut [u64; STRIP], &[u64; STRIP]),
-    ) {
+        each: impl FnOnce(&mut [u64; STRIP], &[u64; STRIP]) -> T,
+    ) -> T {
         match self
             .cells
             .get_disjoint_mut([usize::from(to), usize::from(from)])
@@ -55,7 +55,7 @@ impl Registers {
             // One register, which the compiler seldom makes.
             Err(_) => {
                 let from = *self.column(from);
-                each(self.column_mut(to), &from);
+                each(self.column_mut(to), &from)
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Writing runs: the kernels that put text into the lanes' output regions.
+//! Writing runs: the kernel that appends to the lanes' output regions.
 //!
-//! Idea: for each lane, copy the text to the lane's cursor and advance it. What makes it fast:
+//! Idea: what follows one another in a program is gathered to a list of [`Pieces`], and then each
+//! lane gets all of them at once, so that its cursor stays in a register and its region in the
+//! first-level cache. What makes it fast beside that:
 //! - texts are short, so a copy is one unconditional move of 64 bytes (several for longer texts)
 //!   and the cursor advances by the text's length; what the move wrote beyond it is overwritten by
 //!   what comes next. Every region therefore ends with [`SLACK`] bytes that no text may reach into;
 //! - whether a text needs escaping is found by looking at the very 64 bytes being moved; it seldom
 //!   does;
-//! - the loop over lanes is inside, so the operation and the instructions for it are chosen once a
-//!   strip.
+//! - the loop over lanes is inside, so the instructions are chosen once a strip.
 
-use super::strip::{Fate, Lanes, STRIP, unpack};
-use crate::cohort::Segment;
-use crate::cohort::{Arena, View};
+use super::strip::{Fate, Lanes, Registers, unpack};
+use crate::cohort::{Arena, Segment, View};
 use crate::device::functions;
 use crate::device::limits::FOLD_BYTES_MAX;
-use crate::program::Escape;
+use crate::program::{FragmentId, Register};
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
 /// Bytes at a region's end that a move may spill into.
@@ -24,7 +24,76 @@ pub(super) const SLACK: usize = 64;
 const MOVE: usize = 64;
 
 /// The bytes that HTML must escape.
-const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
+pub(super) const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
+
+/// What is appended for every selected lane.
+enum Piece {
+    /// The same text for all.
+    Constant {
+        /// Where its moves begin in [`Pieces::moves`].
+        first_move: usize,
+        length: usize,
+    },
+    /// The same text for all, which stays where it is and is noted as a segment.
+    Fragment { fragment: FragmentId, length: usize },
+    /// The lane's own text.
+    Text {
+        from: Register,
+        /// The bytes to escape; `None` where the texts are safe.
+        special: Option<ByteSet>,
+    },
+    /// The lane's own integer.
+    Int { from: Register },
+}
+
+/// What is to be appended, in order.
+#[derive(Default)]
+pub(super) struct Pieces {
+    list: Vec<Piece>,
+    /// Constant texts, padded to whole moves.
+    moves: Vec<[u8; MOVE]>,
+}
+
+impl Pieces {
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.moves.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether a register is among what is to be appended.
+    pub(super) fn read(&self, register: Register) -> bool {
+        self.list.iter().any(|piece| match piece {
+            Piece::Text { from, .. } | Piece::Int { from } => *from == register,
+            Piece::Constant { .. } | Piece::Fragment { .. } => false,
+        })
+    }
+
+    pub(super) fn push_fragment(&mut self, fragment: FragmentId, text: &[u8]) {
+        let length = text.len();
+        if length > FOLD_BYTES_MAX {
+            return self.list.push(Piece::Fragment { fragment, length });
+        }
+        let first_move = self.moves.len();
+        for part in text.chunks(MOVE) {
+            let mut padded = [0; MOVE];
+            padded[..part.len()].copy_from_slice(part);
+            self.moves.push(padded);
+        }
+        self.list.push(Piece::Constant { first_move, length });
+    }
+
+    pub(super) fn push_text(&mut self, from: Register, special: Option<ByteSet>) {
+        self.list.push(Piece::Text { from, special });
+    }
+
+    pub(super) fn push_int(&mut self, from: Register) {
+        self.list.push(Piece::Int { from });
+    }
+}
 
 /// The output regions of a strip.
 pub(super) struct Regions<'a> {
@@ -43,126 +112,45 @@ impl Regions<'_> {
         (usize::from(lane) + 1) * self.stride - SLACK
     }
 
-    /// Copies any text to the lane's run; the lane overflows where there is no room.
-    #[inline]
-    fn copy(&mut self, lanes: &mut Lanes, lane: u8, text: &[u8]) {
+    /// Appends any text to a lane's run; the lane overflows where there is no room.
+    pub(super) fn append(&mut self, lanes: &mut Lanes, lane: u8, text: &[u8]) {
         let at = lanes.cursor[usize::from(lane)] as usize;
-        if at + text.len() > self.end(lane) {
-            return lanes.end(lane, Fate::Overflowed);
+        match copy(self.runs, at, self.end(lane), text) {
+            Some(end) => lanes.cursor[usize::from(lane)] = end as u32,
+            None => lanes.end(lane, Fate::Overflowed),
         }
-        self.runs[at..at + text.len()].copy_from_slice(text);
-        lanes.cursor[usize::from(lane)] += text.len() as u32;
     }
 
-    /// Puts the same short text into every selected lane's run.
-    pub(super) fn put_constant(
+    /// Appends all pieces to every selected lane's run; a lane overflows where there is no room.
+    pub(super) fn append_pieces(
         &mut self,
         lanes: &mut Lanes,
         selection: &[u8],
-        text: &[u8],
+        pieces: &Pieces,
+        registers: &Registers,
+        arena: &Arena,
         level: Level,
     ) {
-        let mut padded = [[0; MOVE]; FOLD_BYTES_MAX / MOVE];
-        debug_assert!(text.len() <= FOLD_BYTES_MAX);
-        for (padded, part) in padded.iter_mut().zip(text.chunks(MOVE)) {
-            padded[..part.len()].copy_from_slice(part);
-        }
-        level.run(PutConstant {
+        level.run(Append {
             regions: self,
             lanes,
             selection,
-            moves: &padded[..text.len().div_ceil(MOVE)],
-            length: text.len(),
+            pieces,
+            registers,
+            texts: arena.bytes(),
         });
     }
+}
 
-    /// Notes that a fragment comes here in every selected lane's body.
-    pub(super) fn put_segment(
-        &mut self,
-        lanes: &mut Lanes,
-        selection: &[u8],
-        fragment: u32,
-        bytes: usize,
-    ) {
-        for &lane in selection {
-            let own = usize::from(lane);
-            let count = lanes.segments[own] as usize;
-            if count == self.segment_stride {
-                lanes.end(lane, Fate::Overflowed);
-                continue;
-            }
-            self.segments[own * self.segment_stride + count] = Segment {
-                run_end: lanes.cursor[own] - (own * self.stride) as u32,
-                fragment,
-            };
-            lanes.segments[own] += 1;
-            lanes.fragment_bytes[own] += bytes;
-        }
+/// Copies a text to `at`, if it ends before `end`, and gives where it ends.
+#[inline]
+fn copy(runs: &mut [u8], at: usize, end: usize, text: &[u8]) -> Option<usize> {
+    let after = at + text.len();
+    if after > end {
+        return None;
     }
-
-    /// Puts each selected lane's text, a view in `cells`, escaped.
-    pub(super) fn put_texts(
-        &mut self,
-        lanes: &mut Lanes,
-        selection: &[u8],
-        cells: &[u64; STRIP],
-        arena: &Arena,
-        escape: Escape,
-        level: Level,
-    ) {
-        match escape {
-            Escape::None => level.run(PutTexts {
-                regions: self,
-                lanes,
-                selection,
-                cells,
-                arena,
-                special: None,
-            }),
-            Escape::Html => level.run(PutTexts {
-                regions: self,
-                lanes,
-                selection,
-                cells,
-                arena,
-                special: Some(HTML_SPECIAL),
-            }),
-            Escape::Percent | Escape::Header => {
-                let mut escaped = Vec::new();
-                for &lane in selection {
-                    escaped.clear();
-                    let text = arena.get(unpack(cells[usize::from(lane)]));
-                    functions::escape(escape, text, &mut escaped);
-                    self.copy(lanes, lane, &escaped);
-                }
-            }
-        }
-    }
-
-    fn escape_bytes(&mut self, lanes: &mut Lanes, lane: u8, text: &[u8]) {
-        for byte in text {
-            match functions::html_entity(*byte) {
-                Some(entity) => self.copy(lanes, lane, entity),
-                None => self.copy(lanes, lane, std::slice::from_ref(byte)),
-            }
-        }
-    }
-
-    /// Puts the text that `print` appends for each selected lane: digits, so nothing to escape.
-    pub(super) fn put_printed(
-        &mut self,
-        lanes: &mut Lanes,
-        selection: &[u8],
-        cells: &[u64; STRIP],
-        print: impl Fn(u64, &mut Vec<u8>),
-    ) {
-        let mut text = Vec::with_capacity(32);
-        for &lane in selection {
-            text.clear();
-            print(cells[usize::from(lane)], &mut text);
-            self.copy(lanes, lane, &text);
-        }
-    }
+    runs[at..after].copy_from_slice(text);
+    Some(after)
 }
 
 /// Moves 64 bytes. The target is in bounds by the region's slack; the compiler keeps the check,
@@ -174,97 +162,131 @@ fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
     }
 }
 
-/// [`Regions::put_constant`], compiled for each instruction set.
-struct PutConstant<'a, 'r> {
+/// [`Regions::append_pieces`], compiled for each instruction set.
+struct Append<'a, 'r> {
     regions: &'a mut Regions<'r>,
     lanes: &'a mut Lanes,
     selection: &'a [u8],
-    /// The text, padded to whole moves.
-    moves: &'a [[u8; MOVE]],
-    length: usize,
+    pieces: &'a Pieces,
+    registers: &'a Registers,
+    /// The arena.
+    texts: &'a [u8],
 }
 
-impl Task for PutConstant<'_, '_> {
+impl Task for Append<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let PutConstant {
-            regions,
-            lanes,
-            selection,
-            moves,
-            length,
-        } = self;
-        for &lane in selection {
-            let own = usize::from(lane);
-            let at = lanes.cursor[own] as usize;
-            if at + length > regions.end(lane) {
-                lanes.end(lane, Fate::Overflowed);
-                continue;
+    fn run<S: Simd>(mut self, s: S) {
+        for &lane in self.selection {
+            let start = self.lanes.cursor[usize::from(lane)] as usize;
+            let end = self.regions.end(lane);
+            let mut at = Some(start);
+            for piece in &self.pieces.list {
+                let Some(before) = at else { break };
+                at = self.piece(s, piece, lane, before, end);
             }
-            for (i, part) in moves.iter().enumerate() {
-                move_bytes(regions.runs, at + i * MOVE, part);
+            match at {
+                Some(at) => self.lanes.cursor[usize::from(lane)] = at as u32,
+                None => self.lanes.end(lane, Fate::Overflowed),
             }
-            lanes.cursor[own] += length as u32;
         }
     }
 }
 
-/// [`Regions::put_texts`], compiled for each instruction set.
-struct PutTexts<'a, 'r> {
-    regions: &'a mut Regions<'r>,
-    lanes: &'a mut Lanes,
-    selection: &'a [u8],
-    cells: &'a [u64; STRIP],
-    arena: &'a Arena,
-    /// The bytes to escape; `None` where the texts are safe.
-    special: Option<ByteSet>,
-}
-
-impl Task for PutTexts<'_, '_> {
-    type Output = ();
-
+impl Append<'_, '_> {
+    /// Appends a piece at `at` and gives where it ends; `None` where that would be past `end`.
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let PutTexts {
-            regions,
-            lanes,
-            selection,
-            cells,
-            arena,
-            special,
-        } = self;
-        let texts = arena.bytes();
-        for &lane in selection {
-            let View { offset, length } = unpack(cells[usize::from(lane)]);
-            let (offset, length) = (offset as usize, length as usize);
-            let at = lanes.cursor[usize::from(lane)] as usize;
-            let is_short =
-                length < MOVE && offset + MOVE <= texts.len() && at + length <= regions.end(lane);
-            if is_short
-                && let Some(Ok(bytes)) = texts
-                    .get(offset..offset + MOVE)
-                    .map(<&[u8; MOVE]>::try_from)
-            {
-                let mask = special.map_or(0, |set| simd.in_set(simd.load(bytes), &set));
-                if mask & ((1 << length) - 1) == 0 {
-                    move_bytes(regions.runs, at, bytes);
-                    lanes.cursor[usize::from(lane)] += length as u32;
-                    continue;
+    fn piece<S: Simd>(
+        &mut self,
+        s: S,
+        piece: &Piece,
+        lane: u8,
+        at: usize,
+        end: usize,
+    ) -> Option<usize> {
+        let own = usize::from(lane);
+        let runs = &mut *self.regions.runs;
+        match *piece {
+            Piece::Constant { first_move, length } => {
+                if at + length > end {
+                    return None;
                 }
+                for (i, part) in self.pieces.moves[first_move..][..length.div_ceil(MOVE)]
+                    .iter()
+                    .enumerate()
+                {
+                    move_bytes(runs, at + i * MOVE, part);
+                }
+                Some(at + length)
             }
-            // Long, at the arena's end, or with something to escape: plain stretches are copied,
-            // others byte by byte.
-            for stretch in texts[offset..offset + length].chunks(MOVE) {
-                // Bytes that `load` adds to a short stretch are zero, hence not special.
-                match special {
-                    Some(set) if simd.in_set(simd.load(stretch), &set) != 0 => {
-                        regions.escape_bytes(lanes, lane, stretch);
+            Piece::Fragment { fragment, length } => {
+                let count = self.lanes.segments[own] as usize;
+                if count == self.regions.segment_stride {
+                    return None;
+                }
+                self.regions.segments[own * self.regions.segment_stride + count] = Segment {
+                    run_end: (at - own * self.regions.stride) as u32,
+                    fragment,
+                };
+                self.lanes.segments[own] += 1;
+                self.lanes.fragment_bytes[own] += length;
+                Some(at)
+            }
+            Piece::Text { from, special } => {
+                let View { offset, length } = unpack(self.registers.column(from)[own]);
+                let (offset, length) = (offset as usize, length as usize);
+                if length < MOVE
+                    && at + length <= end
+                    && let Some(Ok(bytes)) = (self.texts)
+                        .get(offset..offset + MOVE)
+                        .map(<&[u8; MOVE]>::try_from)
+                {
+                    let mask = special.map_or(0, |set| s.in_set(s.load(bytes), &set));
+                    if mask & ((1 << length) - 1) == 0 {
+                        move_bytes(runs, at, bytes);
+                        return Some(at + length);
                     }
-                    _ => regions.copy(lanes, lane, stretch),
                 }
+                let text = &self.texts[offset..offset + length];
+                append_stretches(s, runs, at, end, text, special)
+            }
+            Piece::Int { from } => {
+                let value = self.registers.column(from)[own] as i64;
+                copy(runs, at, end, itoa::Buffer::new().format(value).as_bytes())
             }
         }
     }
+}
+
+/// Appends a text that is long, at the arena's end, or has something to escape: plain stretches are
+/// copied, others byte by byte.
+#[inline(always)]
+fn append_stretches<S: Simd>(
+    s: S,
+    runs: &mut [u8],
+    mut at: usize,
+    end: usize,
+    text: &[u8],
+    special: Option<ByteSet>,
+) -> Option<usize> {
+    for stretch in text.chunks(MOVE) {
+        // Bytes that `load` adds to a short stretch are zero, hence not special.
+        at = match special {
+            Some(set) if s.in_set(s.load(stretch), &set) != 0 => {
+                append_escaped(runs, at, end, stretch)?
+            }
+            _ => copy(runs, at, end, stretch)?,
+        };
+    }
+    Some(at)
+}
+
+/// Appends a text escaped for HTML.
+fn append_escaped(runs: &mut [u8], mut at: usize, end: usize, text: &[u8]) -> Option<usize> {
+    for byte in text {
+        let entity = functions::html_entity(*byte);
+        at = copy(runs, at, end, entity.unwrap_or(std::slice::from_ref(byte)))?;
+    }
+    Some(at)
 }

@@ -112,6 +112,7 @@ impl Bench {
                             requests: if is_emulated { 512 } else { 20_000 },
                             repeats: 3,
                             ring_bytes: 84 << 20,
+                            output: emulate::Output::Pages,
                             pages: self.pages.clone(),
                         };
                         emulate::run(&self.site, &options, &mut |_| {})
