@@ -5,27 +5,30 @@
 //! events that the pipeline passes on, and has the time in every call. It is the shape of a
 //! [`Backend`](crate::backend::Backend), so the pipeline waits for both in one way.
 //!
-//! What an author of a link has to hold:
+//! What the author of a link has to hold:
 //!
 //! - **Each work is given back exactly once**: by the [`Refusal`] of [`DeviceLink::submit`], or by
 //!   [`DeviceLink::poll`], under the token it came with. A cohort that is not given back keeps its
 //!   context and its clients for ever; one that is given back twice is a panic.
-//! - **Within bounded time.** The pipeline has no deadline for devices: a link to something that may
-//!   be silent has its own, asks for [`DeviceLink::tick`] by [`DeviceLink::wake_at`], and takes the
-//!   work back when it is past.
-//! - **Whole or failed.** A cohort comes back with its stage run as [`Executor`] says. One that was
-//!   lost on the way is run again: its columns are here until the answer has come whole, so that an
-//!   executor on this machine can begin anew with them, and nobody loses an answer. Where there is
-//!   none, its active lanes are failed with
-//!   [`DeviceFailed`](rhythm_engine::cohort::LaneError::DeviceFailed) and its requests cleared, which
-//!   is an honest error; or, if it was not begun, it is refused as [`Refusal::Lost`], with the same
-//!   outcome for this cohort. The link is asked again with the next one.
+//! - **Within bounded time.** The pipeline has no deadline for devices: a link to something that
+//!   may be silent has its own, asks for [`DeviceLink::tick`] by [`DeviceLink::wake_at`], and takes
+//!   the work back when it is past.
+//! - **Whole or failed.** A cohort comes back with its stage run as [`Executor`] says. Until the
+//!   answer has come whole its columns stay here untouched, so that an executor on this machine can
+//!   begin the stage anew when the work is lost on the way, and nobody loses an answer. Where there
+//!   is none, the active lanes are failed with
+//!   [`DeviceFailed`](rhythm_engine::cohort::LaneError::DeviceFailed) and the requests cleared; or,
+//!   what was not begun is refused as [`Refusal::Lost`], with the same outcome for this cohort: an
+//!   honest error. The link is asked again with the next one.
 //! - **Bounded.** It has so many works under way at most, and refuses more with [`Refusal::Busy`];
-//!   the pipeline keeps those and offers them again at every event. Its bytes that a socket does not
-//!   take are bounded thereby; they wait for [`DeviceLink::writable`].
+//!   the pipeline keeps those and offers them again at every event. So its bytes that a socket does
+//!   not take are bounded, too; they wait for [`DeviceLink::writable`].
 //! - **Nothing blocks**, and nothing is read from a clock: time is what the calls say it is.
 //! - **Connections end.** One that has nothing under way is closed after a while, and one that
 //!   failed, or broke the protocol, gives back all that was under way on it.
+//!
+//! The simulator's device on another machine (tests/simulator/remote_device.rs) is a whole one, but
+//! for the form of its messages.
 
 use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_net::{ConnectionId, Ended, Port, Time};
