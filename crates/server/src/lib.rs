@@ -17,11 +17,12 @@ mod worker;
 
 pub use answer::response::Random;
 pub use flight::backends::BackendFactory;
+pub use flight::link::DeviceLink;
 pub use host::statics::{StaticFile, Statics};
 pub use options::ServerOptions;
 pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
-    Control, ExecutorFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
+    Control, DeviceFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
 };
 pub use site::{BackendSettings, Site, SiteSettings};

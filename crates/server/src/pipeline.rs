@@ -98,7 +98,7 @@ impl Pipeline {
     pub fn new(parts: PipelineParts, options: PipelineOptions) -> Pipeline {
         let PipelineParts {
             site,
-            executor,
+            device,
             backends,
             sessions,
             random,
@@ -115,7 +115,7 @@ impl Pipeline {
             parser: Parser::default(),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
-            device: Device::new(executor),
+            device: Device::new(device),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
@@ -401,7 +401,8 @@ impl Pipeline {
 
     /// Gives a cohort to the device for its next stage.
     fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        if self.device.submit(&mut self.cohorts, id).is_err() {
+        let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
+        if submitted.is_err() {
             self.fail(port, id, now);
         }
     }

@@ -1,6 +1,7 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
+use crate::flight::link::DeviceLink;
 use crate::host::admin;
 use crate::observe::access_log::{LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
@@ -11,7 +12,6 @@ use crate::site::current::Current;
 use crate::worker::{Command, DEVICE, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
@@ -23,10 +23,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker
+/// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
-pub type ExecutorFactory =
-    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
+pub type DeviceFactory =
+    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
 
 /// Makes a backend of a site, by its index, for a worker.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
@@ -40,8 +40,8 @@ pub struct ServerParts {
     pub site: Arc<Site>,
     /// Gives it anew, for [`Control::reload`].
     pub loader: Loader,
-    /// Makes executors.
-    pub executors: ExecutorFactory,
+    /// Makes devices: executors, or the ways to them.
+    pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
     /// Where the access log goes, if anywhere.
@@ -272,7 +272,7 @@ impl Server {
         };
         let factory = WorkerFactory {
             current: current.clone(),
-            executors: parts.executors,
+            devices: parts.devices,
             backends: parts.backends,
             sessions,
             metrics: metrics.clone(),
@@ -317,7 +317,7 @@ impl Server {
 /// Makes workers, each on its own thread.
 struct WorkerFactory {
     current: Arc<Current>,
-    executors: ExecutorFactory,
+    devices: DeviceFactory,
     backends: SharedBackendFactory,
     sessions: Arc<SessionArray>,
     metrics: Arc<Metrics>,
@@ -339,7 +339,7 @@ impl WorkerFactory {
         let now = clock::monotonic();
         let parts = PipelineParts {
             site: self.current.site(),
-            executor: (self.executors)(index, device_waker)?,
+            device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             sessions: self.sessions.clone(),
             random: system_random(),

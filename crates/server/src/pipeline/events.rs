@@ -20,6 +20,8 @@ impl Handler for Pipeline {
             // It takes no more requests: what it sends is of no interest.
         } else if let Some(backend) = self.backends.owner(id) {
             backend.received(port, id, bytes, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.received(port, id, bytes, now);
         } else {
             // Nobody's: of a pipeline before this one, that panicked.
             port.abort(id);
@@ -36,6 +38,8 @@ impl Handler for Pipeline {
             }
         } else if let Some(backend) = self.backends.owner(id) {
             backend.ended(port, id, how, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.ended(port, id, how, now);
         } else {
             port.abort(id);
         }
@@ -47,6 +51,8 @@ impl Handler for Pipeline {
             self.clients.writable(port, id, now);
         } else if let Some(backend) = self.backends.owner(id) {
             backend.writable(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.writable(port, id, now);
         }
     }
 
@@ -54,6 +60,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if let Some(backend) = self.backends.owner(id) {
             backend.connected(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.connected(port, id, now);
         }
     }
 
@@ -73,6 +81,7 @@ impl Handler for Pipeline {
             (self.responder).refuse(port, &mut self.clients, id, 408, now);
         }
         self.backends.tick(port, now);
+        self.device.tick(port, now);
         self.work(port, now);
         self.check_waiting(port, now);
         if self.drain_until.is_some_and(|until| until <= now) {
@@ -103,6 +112,7 @@ impl Handler for Pipeline {
             forming,
             waiting,
             self.backends.wake_at(),
+            self.device.wake_at(),
             self.drain_until,
             self.gauges.wake_at(),
         ]

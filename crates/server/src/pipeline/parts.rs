@@ -2,11 +2,11 @@
 
 use crate::answer::response::Random;
 use crate::flight::backends::BackendFactory;
+use crate::flight::link::DeviceLink;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use rhythm_cohort::Formation;
-use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
 use rhythm_http::ClientLimits;
 use rhythm_net::Time;
@@ -27,8 +27,8 @@ pub struct PipelineOptions {
 pub struct PipelineParts {
     /// What is served.
     pub site: Arc<Site>,
-    /// What runs the pages' stages.
-    pub executor: Box<dyn Executor>,
+    /// What runs the pages' stages: an executor, or the way to one.
+    pub device: Box<dyn DeviceLink>,
     /// Where the pages' data comes from.
     pub backends: BackendFactory,
     /// Who is logged in; shared with the other pipelines.
