@@ -1,8 +1,8 @@
 //! BeSim as an HTTP server: `GET /besim?1&3&17`, on any path.
 //!
-//! Each thread has a listener on the same port and a driver of its own; they share nothing. A
-//! connection's answers wait in a queue in the order of its requests, each until its delay is over,
-//! so pipelined requests are delayed side by side, as a backend works on them. Delays are up to a
+//! Each thread has a listener on the same port and a driver of its own; they share nothing.
+//! Connections are `rhythm_http`'s. Requests that are delayed wait in the order of their times, so
+//! pipelined ones are delayed side by side, as a backend works on them. Delays are up to a
 //! millisecond longer than asked for (the grain of the timers).
 //!
 //! For studying what a front end makes of a bad backend, answers can be delayed, at random if
@@ -11,17 +11,13 @@
 
 use crate::bank::Bank;
 use crate::mix::mix64;
-use rhythm_net::workers::{
-    self, Entrance, Inbox, Place, Worker, WorkerError, WorkerOptions, Workers,
+use rhythm_http::{
+    AnswerShape, AnswerSlot, Answers, ClientLimits, Host, HostServer, Request, RequestLimits,
 };
-use rhythm_net::{
-    Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, ListenError, ListenOptions,
-    Listener, Outgoing, Port, Role, Time, TimerWheel,
-};
-use rhythm_protocol::http::head::Progress;
-use rhythm_protocol::http::request::{Framing, HeadLimits, Method, RequestHead, parse_head};
-use rhythm_protocol::http::response::ResponseWriter;
-use std::collections::VecDeque;
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
+use rhythm_net::{ListenError, ListenOptions, Listener, Role, Time, clock};
+use rhythm_protocol::http::request::Method;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -29,13 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Answers a connection may wait for; beyond, its requests are not read.
-const WAITING_MAX: usize = 1024;
-
-/// Bytes of answers not yet taken by a socket; beyond, its requests are not read.
-const OUT_MAX: usize = 256 * 1024;
-
-/// The buffer for answers that a connection keeps while it has none to send.
-const KEEP_BYTES: usize = 8 * 1024;
+const PIPELINED_MAX: u32 = 1024;
+/// Connections are kept as good as for ever: it is for a front end to close them.
+const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +110,7 @@ impl Server {
         };
         let options = options.clone();
         let make = move |place: Place<'_, Infallible>| {
-            Ok::<_, Infallible>(Service::new(&options, place.index as u64))
+            Ok::<_, Infallible>(server(&options, place.index as u64))
         };
         let listeners = vec![Entrance::listeners(Role::default(), listeners)];
         let workers = workers::start(&worker_options, listeners, make).map_err(io::Error::other)?;
@@ -148,50 +140,58 @@ impl Server {
     }
 }
 
+/// What one thread serves.
+fn server(options: &ServeOptions, index: u64) -> HostServer<BesimHost> {
+    let clients = ClientLimits {
+        pipelined_max: PIPELINED_MAX,
+        ..ClientLimits::within(TIMEOUT)
+    };
+    let host = BesimHost::new(options, index);
+    // Content is not expected.
+    HostServer::new(host, clients, RequestLimits::default(), clock::monotonic())
+}
+
+/// What becomes of a request.
+enum Outcome {
+    Body(Vec<u8>),
+    Status(u16),
+    /// The connection is dropped instead.
+    Drop,
+}
+
 /// An answer that waits for its time.
 struct Delayed {
-    due: Time,
-    /// Nothing if the connection is to be dropped instead.
-    bytes: Option<Vec<u8>>,
+    slot: AnswerSlot,
+    shape: AnswerShape,
+    outcome: Outcome,
 }
 
-/// A client's connection.
-struct Connection {
-    head: RequestHead,
-    /// Input of which no whole request is made yet.
-    input: Vec<u8>,
-    waiting: VecDeque<Delayed>,
-    out: Outgoing,
-    /// No more requests are read: close once all is answered.
-    is_last: bool,
-    is_paused: bool,
-}
-
-/// A thread's connections.
-struct Service {
+/// What answers on one thread. See the module's text.
+struct BesimHost {
     bank: Bank,
     delay: Duration,
     jitter: Duration,
     /// Of 2^32 requests, how many fail.
     fail_share: u64,
     random: u64,
-    connections: ConnectionTable<Connection>,
-    timers: TimerWheel,
-    body: Vec<u8>,
+    /// By when they are due, and among those of one time by their order. What is owed to clients
+    /// that are gone goes with the rest, at its time.
+    delayed: BTreeMap<(Time, u64), Delayed>,
+    order: u64,
 }
 
-impl Service {
-    fn new(options: &ServeOptions, index: u64) -> Service {
+impl BesimHost {
+    /// `index`: which of several hosts that fail differently.
+    fn new(options: &ServeOptions, index: u64) -> BesimHost {
         let share = (options.fail_percent / 100.0).clamp(0.0, 1.0);
-        Service {
+        BesimHost {
             bank: Bank::new(options.users),
             delay: options.delay,
             jitter: options.jitter,
             fail_share: (share * (1_u64 << 32) as f64) as u64,
             random: mix64(options.seed ^ index << 32),
-            connections: ConnectionTable::new(),
-            timers: TimerWheel::new(rhythm_net::clock::monotonic()),
-            body: Vec::new(),
+            delayed: BTreeMap::new(),
+            order: 0,
         }
     }
 
@@ -201,219 +201,77 @@ impl Service {
         mix64(self.random)
     }
 
-    fn forget(&mut self, id: ConnectionId) {
-        if self.connections.remove(id).is_some() {
-            self.timers.clear(id.slot());
-        }
-    }
-
-    /// Answers the whole requests in the input, and sends what is due. Requests beyond the room for
-    /// answers are left, to be taken up when there is room again.
-    fn work(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        while self.take_requests(port, id, now) {
-            self.send(port, id, now);
-        }
-        self.send(port, id, now);
-    }
-
-    /// Makes answers of the whole requests in the input. Whether there may be more than there was
-    /// room for.
-    fn take_requests(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) -> bool {
-        let Some(mut connection) = self.connections.remove(id) else {
-            return false;
-        };
-        let mut used = 0;
-        while !connection.is_last && connection.has_room() && used < connection.input.len() {
-            let input = &connection.input[used..];
-            match parse_head(&mut connection.head, input, &HeadLimits::default()) {
-                Ok(Progress::Partial) => break,
-                Ok(Progress::Complete { head_len }) => {
-                    let delayed = self.answer(&connection.head, input, now);
-                    let head = &connection.head;
-                    // Content is not expected; what follows could not be told from it.
-                    connection.is_last = !head.keep_alive()
-                        || head.framing() != Framing::None
-                        || delayed.bytes.is_none();
-                    connection.waiting.push_back(delayed);
-                    used += head_len;
-                }
-                Err(error) => {
-                    connection.is_last = true;
-                    let bytes = Some(plain(error.status(), false));
-                    connection.waiting.push_back(Delayed { due: now, bytes });
-                }
-            }
-        }
-        connection.input.drain(..used);
-        let filled_up = used > 0 && !connection.has_room();
-        if connection.has_room() == connection.is_paused {
-            connection.is_paused = !connection.is_paused;
-            if connection.is_paused {
-                port.pause(id);
-            } else {
-                port.resume(id);
-            }
-        }
-        self.connections.insert(id, connection);
-        filled_up
-    }
-
-    fn answer(&mut self, head: &RequestHead, bytes: &[u8], now: Time) -> Delayed {
+    /// What becomes of a request, and how long that takes.
+    fn decide(&mut self, request: &Request<'_>) -> (Duration, Outcome) {
         let random = self.random();
         let jitter = self
             .jitter
             .mul_f64((random >> 32) as f64 / (1_u64 << 32) as f64);
-        let due = now + self.delay + jitter;
+        let takes = self.delay + jitter;
         if (random & 0xffff_ffff) < self.fail_share {
             // Bits that have nothing to do with those above.
-            let bytes = (self.random() & 1 == 0).then(|| plain(500, head.keep_alive()));
-            return Delayed { due, bytes };
-        }
-        if head.framing() != Framing::None {
-            return Delayed {
-                due,
-                bytes: Some(plain(413, false)),
+            let outcome = match self.random() & 1 {
+                0 => Outcome::Status(500),
+                _ => Outcome::Drop,
             };
+            return (takes, outcome);
         }
-        let is_head = match head.method() {
-            Method::Get => false,
-            Method::Head => true,
-            _ => {
-                return Delayed {
-                    due,
-                    bytes: Some(plain(405, head.keep_alive())),
-                };
-            }
+        let (head, bytes) = (request.head, request.bytes);
+        if !matches!(head.method(), Method::Get | Method::Head) {
+            return (takes, Outcome::Status(405));
+        }
+        let mut body = Vec::new();
+        self.bank.answer(head.query().of(bytes), &mut body);
+        (takes, Outcome::Body(body))
+    }
+}
+
+impl Host for BesimHost {
+    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
+        let (takes, outcome) = self.decide(&request);
+        let delayed = Delayed {
+            slot: request.slot,
+            shape: request.shape,
+            outcome,
         };
-        self.body.clear();
-        self.bank.answer(head.query().of(bytes), &mut self.body);
-        let mut out = Vec::with_capacity(128 + self.body.len());
-        let mut writer = ResponseWriter::new(&mut out, 200);
-        writer
-            .content_type("text/html; charset=utf-8")
-            .content_length(self.body.len() as u64)
-            .connection(head.keep_alive(), head.is_http10())
-            .end();
-        if !is_head {
-            out.extend_from_slice(&self.body);
+        if takes.is_zero() {
+            return delayed.give(answers);
         }
-        Delayed {
-            due,
-            bytes: Some(out),
-        }
+        self.order += 1;
+        let key = (answers.now() + takes, self.order);
+        self.delayed.insert(key, delayed);
     }
 
-    /// Sends the answers whose time has come, and closes after the last.
-    fn send(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        while let Some(delayed) = connection
-            .waiting
-            .front_mut()
-            .filter(|first| first.due <= now)
+    fn tick(&mut self, answers: &mut Answers<'_>) {
+        while let Some(first) = self.delayed.first_entry()
+            && first.key().0 <= answers.now()
         {
-            let bytes = delayed.bytes.take();
-            connection.waiting.pop_front();
-            match bytes {
-                Some(bytes) => connection.out.push(&bytes),
-                None => {
-                    port.abort(id);
-                    return self.forget(id);
-                }
-            }
-        }
-        match connection.out.flush(port, id) {
-            Flushed::All if connection.is_last && connection.waiting.is_empty() => {
-                port.close(id);
-                return self.forget(id);
-            }
-            Flushed::All | Flushed::Some => {}
-            Flushed::Gone => return self.forget(id),
-        }
-        match connection.waiting.front() {
-            Some(delayed) => self.timers.set(id.slot(), delayed.due),
-            None => self.timers.clear(id.slot()),
-        }
-    }
-}
-
-impl Connection {
-    fn has_room(&self) -> bool {
-        self.waiting.len() < WAITING_MAX && self.out.unsent() < OUT_MAX
-    }
-}
-
-/// An answer without a body worth reading.
-fn plain(status: u16, keep_alive: bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut writer = ResponseWriter::new(&mut out, status);
-    if status == 405 {
-        writer.allow(["GET", "HEAD"]);
-    }
-    writer.content_length(0).connection(keep_alive, false).end();
-    out
-}
-
-impl Worker for Service {
-    type Command = Infallible;
-}
-
-impl Handler for Service {
-    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
-        let connection = Connection {
-            head: RequestHead::new(),
-            input: Vec::new(),
-            waiting: VecDeque::new(),
-            out: Outgoing::keeping(KEEP_BYTES),
-            is_last: false,
-            is_paused: false,
-        };
-        self.connections.insert(accepted.connection, connection);
-    }
-
-    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        let connection = self.connections.get_mut(id);
-        if let Some(connection) = connection.filter(|connection| !connection.is_last) {
-            connection.input.extend_from_slice(bytes);
-            self.work(port, id, now);
-        }
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        match (how, self.connections.get_mut(id)) {
-            (Ended::PeerFinished, Some(connection)) => {
-                connection.is_last = true;
-                self.send(port, id, now);
-            }
-            _ => self.forget(id),
-        }
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            match connection.out.writable(port, id) {
-                Flushed::Gone => self.forget(id),
-                Flushed::All | Flushed::Some => self.work(port, id, now),
-            }
-        }
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        let mut due = Vec::new();
-        self.timers.expire(now, |slot| due.push(slot));
-        for slot in due {
-            let id = self.connections.id_at(slot);
-            debug_assert!(id.is_some(), "a connection that is forgotten has no timer");
-            if let Some(id) = id {
-                // First what is due goes out, which makes room for more requests.
-                self.send(port, id, now);
-                self.work(port, id, now);
-            }
+            first.remove().give(answers);
         }
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.timers.wake_at()
+        self.delayed.first_key_value().map(|((due, _), _)| *due)
+    }
+}
+
+impl Delayed {
+    fn give(self, answers: &mut Answers<'_>) {
+        let Delayed {
+            slot,
+            shape,
+            outcome,
+        } = self;
+        match outcome {
+            Outcome::Body(body) => answers.answer(slot, shape, 200, &body, |head| {
+                head.content_type("text/html; charset=utf-8");
+            }),
+            Outcome::Status(status) => answers.answer(slot, shape, status, b"", |head| {
+                if status == 405 {
+                    head.allow(["GET", "HEAD"]);
+                }
+            }),
+            Outcome::Drop => answers.abandon(slot),
+        }
     }
 }

@@ -60,7 +60,7 @@ fn host_equals_the_reference_for_large_cohorts() {
 fn a_wrong_executor_is_found() {
     // Runs as the reference does, with a limit that is a little lower.
     let mut wrong = Scalar::new(LaneLimits {
-        turns: 8,
+        turns_max: 8,
         ..LaneLimits::default()
     });
     let found = (0..200).any(|seed| {

@@ -76,8 +76,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             warn(&site);
             Ok(site)
         }),
-        executors: Arc::new(move |_, waker: Waker| {
-            makes.executor(limits, Arc::new(move || waker.wake()))
+        devices: Arc::new(move |_, waker: Waker| {
+            let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
+            Ok(Box::new(executor))
         }),
         backends: Arc::new(|site, index| open(&site.service().backends[index])),
         log: config

@@ -3,11 +3,11 @@
 
 mod answer;
 pub mod backend;
-mod client;
 mod flight;
 mod host;
 mod intake;
 pub mod observe;
+mod options;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
@@ -16,12 +16,13 @@ mod site;
 mod worker;
 
 pub use answer::response::Random;
-pub use client::{ClientLimits, SEND_RATE_MIN};
 pub use flight::backends::BackendFactory;
+pub use flight::link::DeviceLink;
 pub use host::statics::{StaticFile, Statics};
+pub use options::ServerOptions;
 pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
+pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
-    Control, ExecutorFactory, Handle, Loader, Server, ServerOptions, ServerParts,
-    SharedBackendFactory, StartError,
+    Control, DeviceFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
 };
 pub use site::{BackendSettings, Site, SiteSettings};

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!  connections
-//!      |  bytes                                                            client/
+//!      |  bytes                                                            crate http
 //!      v
-//!   Reader     whole requests, limits, back-pressure                       intake/reader.rs
+//!   Reader     whole requests, limits, back-pressure                       crate http
 //!      v
 //!   Dispatch   a page's cohort -------------+--> host path: files, errors  intake/dispatch.rs
 //!      v                                    |
@@ -41,7 +41,6 @@ mod parts;
 pub use parts::{PipelineOptions, PipelineParts};
 
 use crate::answer::responder::Responder;
-use crate::client::{Clients, Stall};
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -49,7 +48,6 @@ use crate::flight::former::{Former, Outlook};
 use crate::host::reply::Reply;
 use crate::intake::dispatch::{Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
-use crate::intake::reader::{Incoming, Next, Reading};
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
@@ -57,6 +55,7 @@ use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
+use rhythm_http::{Clients, Incoming, Next, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -98,7 +97,7 @@ impl Pipeline {
     pub fn new(parts: PipelineParts, options: PipelineOptions) -> Pipeline {
         let PipelineParts {
             site,
-            executor,
+            device,
             backends,
             sessions,
             random,
@@ -119,7 +118,7 @@ impl Pipeline {
                 options.formation.lanes_max,
                 options.arena_bytes_max,
             ),
-            device: Device::new(executor),
+            device: Device::new(device),
             backends,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
@@ -141,7 +140,7 @@ impl Pipeline {
         self.begin(port, now);
         port.stop_accepting();
         self.drain_until.get_or_insert(now + limit);
-        self.clients.drain(port);
+        self.clients.drain(port, now);
     }
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
@@ -207,7 +206,10 @@ impl Pipeline {
         let id = reading.connection();
         loop {
             let site = &*self.epoch.site;
-            match self.clients.next(port, &mut reading, site) {
+            match self
+                .clients
+                .next(port, &mut reading, &site.request_limits, now)
+            {
                 Next::Request => match self.take(port, id, reading.request(), now) {
                     Ok(()) => reading.taken(),
                     Err(NoContext) => {
@@ -224,20 +226,23 @@ impl Pipeline {
                     let found = self.parser.route(site, head, bytes);
                     match early_refusal(site, found, head, bytes) {
                         Some(status) => {
-                            (self.responder).refuse(port, &mut self.clients, id, status)
+                            (self.responder).refuse(port, &mut self.clients, id, status, now)
                         }
-                        None => self.clients.send_continue(port, id),
+                        None => self.clients.send_continue(port, id, now),
                     }
                     break;
                 }
+                // Pages take their content whole.
+                Next::Head => {}
+                Next::Piece => unreachable!("no content is taken in pieces"),
                 Next::Refuse(status) => {
-                    (self.responder).refuse(port, &mut self.clients, id, status);
+                    (self.responder).refuse(port, &mut self.clients, id, status, now);
                     break;
                 }
                 Next::Nothing => break,
             }
         }
-        self.clients.read_done(port, reading);
+        self.clients.read_done(port, reading, now);
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
@@ -259,7 +264,7 @@ impl Pipeline {
             Way::Host(reply) => reply,
         };
         let site = &self.epoch.site;
-        (self.responder).reply(port, &mut self.clients, site, id, request, reply);
+        (self.responder).reply(port, &mut self.clients, site, id, request, reply, now);
         Ok(())
     }
 
@@ -293,12 +298,12 @@ impl Pipeline {
                 return Ok(Err(Reply::BadParameter(bad)));
             }
         };
-        let Some((turn, form, peer)) = self.clients.accept(id, head) else {
+        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
             unreachable!("the connection whose bytes are being parsed");
         };
-        flight.requests.push(turn, form, now, session);
+        flight.requests.push(slot, shape, now, session);
         if self.responder.logs() {
-            flight.requests.keep_line(peer, head, bytes);
+            flight.requests.keep_line(peer.ip(), head, bytes);
         }
         if epoch.page(page).has_files {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));
@@ -378,7 +383,7 @@ impl Pipeline {
             }
             let outlook = Outlook {
                 epoch: self.epoch.number,
-                draining: self.clients.draining,
+                draining: self.clients.is_draining(),
                 idle: self.device.in_flight() == 0,
             };
             match self.former.next_launch(&self.cohorts, outlook, now) {
@@ -403,7 +408,8 @@ impl Pipeline {
 
     /// Gives a cohort to the device for its next stage.
     fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        if self.device.submit(&mut self.cohorts, id).is_err() {
+        let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
+        if submitted.is_err() {
             self.fail(port, id, now);
         }
     }
@@ -475,7 +481,6 @@ impl Pipeline {
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
         self.now = now;
-        self.clients.now = now;
         (self.responder).begin(port.wall_clock().unix_seconds, now);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::host::statics::Statics;
 use crate::intake::parser::{Parser, form_fits};
-use crate::intake::reader::Incoming;
 use crate::site::routes::{Found, Target};
 use crate::site::{Site, SiteSettings};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionId;
+use rhythm_http::Incoming;
 use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::{Framing, Method, RequestHead, parse_head};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl ReferenceParser {
     pub fn parse(&mut self, bytes: &[u8]) -> Option<ReferenceRequest> {
         let ReferenceParser { site, parser, head } = self;
         head.clear();
-        let progress = parse_head(head, bytes, &site.head_limits).ok()?;
+        let progress = parse_head(head, bytes, &site.request_limits.head).ok()?;
         let Progress::Complete { head_len } = progress else {
             return None;
         };

@@ -1,34 +1,32 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
-use crate::client::ClientLimits;
+use crate::flight::link::DeviceLink;
 use crate::host::admin;
 use crate::observe::access_log::{LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
+use crate::options::ServerOptions;
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
+use crate::site::current::Current;
 use crate::worker::{Command, DEVICE, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_cohort::{Formation, Policy};
-use rhythm_engine::device::Executor;
-use rhythm_engine::program::Service;
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, ServiceConfig};
+use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Makes a worker's executor, on its thread. The waker is for devices that finish while the worker
+/// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
-pub type ExecutorFactory =
-    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
+pub type DeviceFactory =
+    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
 
 /// Makes a backend of a site, by its index, for a worker.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
@@ -36,87 +34,14 @@ pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + S
 /// Gives the site anew: what it was made from may have changed.
 pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Where clients connect; with port 0 a free one is chosen.
-    pub listen: SocketAddr,
-    /// Where health, metrics and configuration are told, if anywhere.
-    pub admin: Option<SocketAddr>,
-    /// Threads, each with its own event loop; at least 1.
-    pub workers: usize,
-    /// Keep each worker on a core of its own.
-    pub pin: bool,
-    /// Bounds of each worker's pipeline.
-    pub pipeline: PipelineOptions,
-    /// Connections of clients at a time, shared out evenly to the workers.
-    pub connections_max: usize,
-    /// Sessions at a time.
-    pub sessions_max: u32,
-    /// A session that is not used for so long has ended.
-    pub session_idle: Duration,
-    /// The longest that a shutdown waits for what is under way.
-    pub drain: Duration,
-    /// The access log's format.
-    pub log_format: AccessLogFormat,
-}
-
-impl ServerOptions {
-    /// What a service's settings say.
-    pub fn of(service: &Service) -> ServerOptions {
-        let ServiceConfig {
-            server,
-            session,
-            cohort,
-            limits,
-            ..
-        } = &service.config;
-        let formation = Formation {
-            policy: match cohort.policy {
-                CohortPolicy::WorkConserving => Policy::WorkConserving,
-                CohortPolicy::Fixed => Policy::Fixed,
-            },
-            lanes_max: cohort.size as usize,
-            delay: cohort.delay,
-        };
-        ServerOptions {
-            listen: server.listen,
-            admin: server.admin,
-            workers: match server.workers {
-                Some(workers) => workers.get() as usize,
-                None => std::thread::available_parallelism().map_or(1, usize::from),
-            },
-            pin: server.pin,
-            pipeline: PipelineOptions {
-                contexts: match cohort.contexts {
-                    Some(contexts) => contexts.get() as usize,
-                    // Each page can form a cohort while others are under way.
-                    None => (2 * service.pages.len()).max(CONTEXTS_MIN),
-                },
-                formation,
-                arena_bytes_max: cohort.arena_bytes_max as usize,
-                clients: ClientLimits::of(limits),
-            },
-            connections_max: limits.connections_max as usize,
-            sessions_max: session.capacity,
-            session_idle: session.idle_timeout,
-            drain: server.drain_timeout,
-            log_format: server.access_log_format,
-        }
-    }
-}
-
-/// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
-const CONTEXTS_MIN: usize = 16;
-
 /// What the server needs beside its options.
 pub struct ServerParts {
     /// What is served at first.
     pub site: Arc<Site>,
     /// Gives it anew, for [`Control::reload`].
     pub loader: Loader,
-    /// Makes executors.
-    pub executors: ExecutorFactory,
+    /// Makes devices: executors, or the ways to them.
+    pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
     /// Where the access log goes, if anywhere.
@@ -160,29 +85,10 @@ impl SessionGauge for Sessions {
     }
 }
 
-/// What holds for every worker, and for one that starts anew.
-struct Current {
-    site: Mutex<Arc<Site>>,
-    is_draining: AtomicBool,
-}
-
-impl Current {
-    fn site(&self) -> Arc<Site> {
-        let site = self.site.lock();
-        site.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Acquire)
-    }
-}
-
 /// What a server shares with those who control it.
 struct Shared {
     inboxes: Vec<Inbox<Command>>,
     loader: Mutex<Loader>,
-    /// The settings in effect.
-    config: Mutex<ServiceConfig>,
     current: Arc<Current>,
     drain: Duration,
 }
@@ -214,20 +120,11 @@ impl Control {
         let site = loader().inspect_err(|error| {
             tracing::error!(error, "the service cannot be reloaded; the old one is kept");
         })?;
-        let mut config = (self.shared.config.lock()).unwrap_or_else(PoisonError::into_inner);
-        let (reloaded, kept) = config.reloaded(&site.service().config);
-        *config = reloaded;
-        drop(config);
+        let kept = self.shared.current.reload(site.clone());
         if !kept.is_empty() {
             let settings = kept.join(", ");
             tracing::warn!(settings, "these settings keep their values until a restart");
         }
-        *self
-            .shared
-            .current
-            .site
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = site.clone();
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Reload(site.clone()));
         }
@@ -240,8 +137,7 @@ impl Control {
 
     /// Begins to shut down: no more clients are taken, and what is under way is finished.
     pub fn shutdown(&self) {
-        let current = &self.shared.current;
-        current.is_draining.store(true, Ordering::Release);
+        self.shared.current.drain();
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Drain(self.shared.drain));
         }
@@ -254,8 +150,7 @@ impl Control {
 
     /// The settings in effect: the site's, but those that a reload does not change.
     pub fn config(&self) -> ServiceConfig {
-        let config = self.shared.config.lock();
-        config.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.current.config()
     }
 
     /// What is served now.
@@ -310,13 +205,25 @@ impl Handle {
         &self.metrics
     }
 
+    fn start_admin(
+        &mut self,
+        address: SocketAddr,
+        options: ServerOptions,
+    ) -> Result<(), StartError> {
+        let listener = Listener::bind(address, &ListenOptions::default())?;
+        self.admin = Some(listener.local_address());
+        let current = self.control.shared.current.clone();
+        let thread = admin::start(listener, current, self.metrics.clone(), options)?;
+        self.admin_thread = Some(thread);
+        Ok(())
+    }
+
     /// Waits until it has shut down.
     pub fn join(self) {
         // A worker that could not go on has said why.
         let _ = self.workers.join();
         if let Some(admin) = self.admin_thread {
-            let current = &self.control.shared.current;
-            current.is_draining.store(true, Ordering::Release);
+            self.control.shared.current.drain();
             admin.stop();
             let _ = admin.join();
         }
@@ -353,11 +260,7 @@ impl Server {
         let local = listeners
             .first()
             .map_or(options.listen, Listener::local_address);
-        let config = parts.site.service().config.clone();
-        let current = Arc::new(Current {
-            site: Mutex::new(parts.site),
-            is_draining: AtomicBool::new(false),
-        });
+        let current = Arc::new(Current::new(parts.site));
         let worker_options = WorkerOptions {
             threads: workers,
             pin: options.pin,
@@ -369,7 +272,7 @@ impl Server {
         };
         let factory = WorkerFactory {
             current: current.clone(),
-            executors: parts.executors,
+            devices: parts.devices,
             backends: parts.backends,
             sessions,
             metrics: metrics.clone(),
@@ -387,7 +290,6 @@ impl Server {
             shared: Arc::new(Shared {
                 inboxes: workers.inboxes().to_vec(),
                 loader: Mutex::new(parts.loader),
-                config: Mutex::new(config),
                 current,
                 drain: options.drain,
             }),
@@ -401,18 +303,12 @@ impl Server {
             admin_thread: None,
             log,
         };
-        if let Some(address) = options.admin {
-            match admin::start(address, handle.control(), handle.metrics.clone(), options) {
-                Ok((address, thread)) => {
-                    handle.admin = Some(address);
-                    handle.admin_thread = Some(thread);
-                }
-                Err(error) => {
-                    handle.shutdown();
-                    handle.join();
-                    return Err(error);
-                }
-            }
+        if let Some(address) = options.admin
+            && let Err(error) = handle.start_admin(address, options)
+        {
+            handle.shutdown();
+            handle.join();
+            return Err(error);
         }
         Ok(handle)
     }
@@ -421,7 +317,7 @@ impl Server {
 /// Makes workers, each on its own thread.
 struct WorkerFactory {
     current: Arc<Current>,
-    executors: ExecutorFactory,
+    devices: DeviceFactory,
     backends: SharedBackendFactory,
     sessions: Arc<SessionArray>,
     metrics: Arc<Metrics>,
@@ -443,7 +339,7 @@ impl WorkerFactory {
         let now = clock::monotonic();
         let parts = PipelineParts {
             site: self.current.site(),
-            executor: (self.executors)(index, device_waker)?,
+            device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             sessions: self.sessions.clone(),
             random: system_random(),

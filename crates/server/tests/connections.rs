@@ -311,7 +311,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     let service = service_of(PAGES, SERVICE);
     let options = options_of(&service);
     let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
-    parts.executors = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
+    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut bystander = client(&server);
     assert_eq!(bystander.get("/hello").status, 200);

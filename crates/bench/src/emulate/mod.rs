@@ -167,7 +167,7 @@ impl Stage {
         let mut seed = 1u128;
         let parts = PipelineParts {
             site: Arc::clone(site),
-            executor,
+            device: Box::new(executor),
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             // A bench's sessions may be guessed.

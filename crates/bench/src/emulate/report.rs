@@ -248,7 +248,8 @@ impl fmt::Display for Report {
                 .map_or("-".to_owned(), |count| format!("{count:.0}"));
             writeln!(
                 f,
-                "{name:24} {bytes:>8.0} {copy:>8.0} {stream:>9.0} {:>wide$} {:>9.0} {:>12.0} {instructions:>12} {:>7.2} {:>9.2}",
+                "{name:24} {bytes:>8.0} {copy:>8.0} {stream:>9.0} {:>wide$} {:>9.0} {:>12.0} \
+                 {instructions:>12} {:>7.2} {:>9.2}",
                 e.executor, e.ns, e.requests_per_s, e.gb_per_s, e.of_copy_limit
             )
         };

@@ -64,3 +64,21 @@ pub trait Executor {
     /// How many stages are under way: submitted and not polled as done.
     fn in_flight(&self) -> usize;
 }
+
+impl<E: Executor + ?Sized> Executor for Box<E> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+        (**self).submit(work)
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        (**self).poll(done);
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+}

@@ -7,6 +7,7 @@ use crate::cohort::LaneError;
 pub use crate::cohort::{print_bool, print_float, print_int};
 use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
 use md5::{Digest, Md5};
+use rhythm_protocol::html;
 use std::io::Write;
 
 /// Integer arithmetic; a result beyond 64 bits fails the lane.
@@ -121,28 +122,14 @@ pub fn text_to_float(text: &str) -> Result<f64, LaneError> {
     text.parse().map_err(|_| LaneError::NotANumber)
 }
 
-/// What replaces a byte in HTML, if anything does.
-#[inline]
-pub(crate) fn html_entity(byte: u8) -> Option<&'static [u8]> {
-    Some(match byte {
-        b'<' => b"&lt;",
-        b'>' => b"&gt;",
-        b'&' => b"&amp;",
-        b'"' => b"&quot;",
-        b'\'' => b"&#x27;",
-        b'/' => b"&#x2f;",
-        _ => return None,
-    })
-}
-
 /// Appends a text, escaped.
 pub fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
     match escape {
         Escape::None => to.extend_from_slice(text),
         Escape::Html => {
             for &byte in text {
-                match html_entity(byte) {
-                    Some(entity) => to.extend_from_slice(entity),
+                match html::entity(byte) {
+                    Some(entity) => to.extend_from_slice(entity.as_bytes()),
                     None => to.push(byte),
                 }
             }

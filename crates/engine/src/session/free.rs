@@ -15,6 +15,7 @@
 //! a thread sleeps through exactly 2^32 pushes to one stack.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::prefetch::prefetch;
 use super::slot::Slot;
 
 /// Not a slot: the end of a list.
@@ -102,7 +103,13 @@ impl Stack {
             // changed and the exchange fails.
             let next = slots[first as usize].next();
             match self.swap(head, pack(tag, next)) {
-                Ok(()) => break,
+                Ok(()) => {
+                    // Where the next session goes: its link is read when it is taken.
+                    if let Some(next) = slots.get(next as usize) {
+                        prefetch(next);
+                    }
+                    break;
+                }
                 Err(actual) => head = actual,
             }
         }

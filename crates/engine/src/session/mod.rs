@@ -29,7 +29,7 @@ mod array;
 mod atomic;
 mod free;
 mod id;
-mod prefetch;
+pub(crate) mod prefetch;
 mod slot;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::definition::{Mistake, address, bytes, choice, count, file, map, switch, text, time};
 use crate::{choice, section};
+use rhythm_protocol::http::head::is_token;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -183,7 +184,7 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
 
 /// A token (RFC 6265, section 4.1.1).
 fn cookie_name(name: String) -> Result<String, Mistake> {
-    if name.is_empty() || !name.bytes().all(crate::source::keys::is_token) {
+    if !is_token(name.as_bytes()) {
         let hint = "letters, digits, `_` and `-` (RFC 6265, section 4.1.1)";
         return Err(Mistake::new("this is no cookie name", hint));
     }

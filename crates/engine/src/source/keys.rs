@@ -321,8 +321,3 @@ pub(crate) fn text_of<'a>(toml: &TomlText<'a>, value: &Spanned<DeValue<'a>>) -> 
         _ => None,
     }
 }
-
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
-pub(crate) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}

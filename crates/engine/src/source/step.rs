@@ -1,10 +1,11 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
 use super::declaration::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
-use super::keys::{Keys, Text, TomlText, is_token, text_of};
+use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
 use crate::program::Type;
+use rhythm_protocol::http::head::is_token;
 use toml::de::DeTable;
 
 /// Reads who answers: the page under `page_key`, and `status` and `with`.
@@ -128,7 +129,7 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
     };
     for (name, value) in Keys::entries(&keys.toml, table) {
         let lower = name.value.to_ascii_lowercase();
-        if name.value.is_empty() || !name.value.bytes().all(is_token) {
+        if !is_token(name.value.as_bytes()) {
             report.error(
                 name.place,
                 "this is no header name",

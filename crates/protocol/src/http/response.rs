@@ -168,6 +168,13 @@ impl<'a> ResponseWriter<'a> {
         self.number("Content-Length: ", length)
     }
 
+    /// Transfer-Encoding: the body comes in chunks.
+    pub fn chunked(&mut self) -> &mut Self {
+        self.out
+            .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        self
+    }
+
     /// Content-Type.
     #[inline]
     pub fn content_type(&mut self, content_type: &str) -> &mut Self {

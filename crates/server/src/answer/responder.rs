@@ -3,18 +3,16 @@
 //! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
 //! the connections' order, through [`Clients`].
 
-use crate::answer::form::Answered;
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
-use crate::client::Clients;
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::host::reply::{Host, Reply};
-use crate::intake::reader::Incoming;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::SessionArray;
+use rhythm_http::{Answered, Clients, Incoming};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use std::net::IpAddr;
@@ -118,6 +116,7 @@ impl Responder {
     }
 
     /// Answers a request on the host path.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn reply(
         &mut self,
         port: &mut dyn Port,
@@ -126,18 +125,20 @@ impl Responder {
         id: ConnectionId,
         request: Incoming<'_>,
         reply: Reply,
+        now: Time,
     ) {
-        let Some((turn, form, peer)) = clients.accept(id, request.head) else {
+        let Some((slot, shape, peer)) = clients.accept(id, request.head) else {
             return;
         };
         let mut host = Host {
             clients,
             date: &self.date,
-            turn,
-            form,
+            slot,
+            shape,
+            now,
         };
         let answered = host.reply(port, site, request, reply);
-        self.host_answered(peer, Some(request), answered);
+        self.host_answered(peer.ip(), Some(request), answered);
     }
 
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
@@ -148,18 +149,20 @@ impl Responder {
         clients: &mut Clients,
         id: ConnectionId,
         status: u16,
+        now: Time,
     ) {
-        let Some((turn, form, peer)) = clients.accept_last(port, id) else {
+        let Some((slot, shape, peer)) = clients.accept_last(port, id) else {
             return;
         };
         let mut host = Host {
             clients,
             date: &self.date,
-            turn,
-            form,
+            slot,
+            shape,
+            now,
         };
         let answered = host.error(port, status, "", |_| {});
-        self.host_answered(peer, None, answered);
+        self.host_answered(peer.ip(), None, answered);
     }
 
     /// Counts and logs an answer of the host path.

@@ -3,9 +3,6 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
-use crate::answer::error::write_error;
-use crate::answer::form::{AnswerForm, Answered};
-use crate::client::{Clients, Turn};
 use crate::flight::request::{Request, Requests};
 use crate::host::statics::Wanted;
 use crate::observe::access_log::LogSink;
@@ -15,6 +12,7 @@ use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::cohort::{LaneOutput, SessionChange};
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::{Millis, SessionArray};
+use rhythm_http::{Answered, Clients, Encoding, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
@@ -95,18 +93,6 @@ impl LaneAnswers<'_> {
         left
     }
 
-    /// How an answer is to look and where it goes; `None` where the client is gone.
-    fn turn(&mut self, request: &Request) -> Option<(AnswerForm, Turn)> {
-        let turn = request.turn;
-        let ends = (self.clients).ends_with(turn.connection, turn.sequence)?;
-        let close = request.form.close || ends;
-        let form = AnswerForm {
-            close,
-            ..request.form
-        };
-        Some((form, Turn { close, ..turn }))
-    }
-
     fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         let status = error.status();
@@ -114,9 +100,9 @@ impl LaneAnswers<'_> {
     }
 
     fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
-        if let Some((form, turn)) = self.turn(request) {
-            self.clients.answer(port, turn, |out| {
-                write_error(out, status, form, self.date, "", |_| {});
+        if let Some(shape) = self.clients.shape_now(request.slot, request.shape) {
+            (self.clients).answer(port, request.slot, shape, self.now, |out| {
+                write_error(out, status, shape, self.date, "", |_| {});
             });
         }
         Answered::bare(status)
@@ -139,7 +125,7 @@ impl LaneAnswers<'_> {
         {
             self.sessions.destroy(session);
         }
-        let Some((form, turn)) = self.turn(request) else {
+        let Some(shape) = self.clients.shape_now(request.slot, request.shape) else {
             return Answered::bare(status);
         };
         let cookie = match self.change_session(output, milliseconds(self.now)) {
@@ -168,10 +154,11 @@ impl LaneAnswers<'_> {
                 return self.error(port, request, 404);
             };
             let wanted = Wanted {
-                form,
-                turn,
+                shape,
+                slot: request.slot,
+                now: self.now,
                 conditions: self.requests.conditions(request),
-                method: if form.head_only {
+                method: if shape.head_only {
                     Method::Head
                 } else {
                     Method::Get
@@ -185,19 +172,14 @@ impl LaneAnswers<'_> {
                 added(head);
             };
             let statics = &self.site.statics;
-            let (status, body_length) =
-                statics.answer(file, wanted, self.date, self.clients, port, added);
-            return Answered {
-                status,
-                body_length,
-            };
+            return statics.answer(file, wanted, self.date, self.clients, port, added);
         }
-        let has_body = !has_no_content(status) && !form.head_only;
-        let (clients, date, site) = (&mut *self.clients, self.date, self.site);
-        clients.answer(port, turn, |out| {
+        let has_body = !has_no_content(status) && !shape.head_only;
+        let (clients, date, site, now) = (&mut *self.clients, self.date, self.site, self.now);
+        clients.answer(port, request.slot, shape, now, |out| {
             let mut head = ResponseWriter::new(out, status);
             added(&mut head);
-            head.connection(!form.close, form.http10).date(date);
+            head.connection(!shape.close, shape.http10).date(date);
             if info.replaces_fields {
                 if !sets(HeaderKind::ContentType) {
                     head.content_type(&program.content_type);
@@ -217,7 +199,11 @@ impl LaneAnswers<'_> {
                 out.extend_from_slice(b"\r\n\r\n");
             }
             if has_body {
-                cohort.output.stitch(lane, &site.service.fragments, out);
+                match shape.encoding {
+                    Encoding::Identity => {
+                        cohort.output.stitch(lane, &site.service.fragments, out);
+                    }
+                }
             }
         });
         let body_length = if has_body {

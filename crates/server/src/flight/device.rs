@@ -1,12 +1,14 @@
-//! Device: the stages of cohorts on the executor (paper, section 3.2, *Process*).
+//! Device: the stages of cohorts, over the link to what runs them (paper, section 3.2, *Process*).
 //!
 //! In: busy cohorts. Out: the same when their stage is done. A cohort that finds no slot on the
 //! device waits for one in a queue.
 
 use crate::flight::cohorts::{CohortKey, Cohorts, Phase};
+use crate::flight::link::DeviceLink;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::device::{Executor, Refusal, Work};
+use rhythm_engine::device::{Refusal, Work};
+use rhythm_net::{ConnectionId, Port, Time};
 use std::collections::VecDeque;
 
 /// The device failed for good; the cohort is back in its context.
@@ -15,7 +17,7 @@ pub(crate) struct DeviceLost;
 
 /// See the module's text.
 pub(crate) struct Device {
-    executor: Box<dyn Executor>,
+    link: Box<dyn DeviceLink>,
     /// Cohorts that it had no slot for.
     ready: VecDeque<ContextId>,
     /// Work that is done, its memory kept from call to call.
@@ -25,9 +27,9 @@ pub(crate) struct Device {
 
 impl Device {
     /// A device on which nothing is under way.
-    pub(crate) fn new(executor: Box<dyn Executor>) -> Device {
+    pub(crate) fn new(link: Box<dyn DeviceLink>) -> Device {
         Device {
-            executor,
+            link,
             ready: VecDeque::new(),
             done: VecDeque::new(),
             polled: Vec::new(),
@@ -40,8 +42,10 @@ impl Device {
     /// When the device is lost.
     pub(crate) fn submit(
         &mut self,
+        port: &mut dyn Port,
         cohorts: &mut Cohorts,
         id: ContextId,
+        now: Time,
     ) -> Result<(), DeviceLost> {
         let work = Work {
             service: cohorts.flight(id).epoch().site.service.clone(),
@@ -49,7 +53,7 @@ impl Device {
             cohort: cohorts.pool.take(id),
             token: u64::from(id),
         };
-        match self.executor.submit(work) {
+        match self.link.submit(port, work, now) {
             Ok(()) => {
                 cohorts.flight_mut(id).phase = Phase::Device;
                 Ok(())
@@ -61,7 +65,7 @@ impl Device {
                 Ok(())
             }
             Err(Refusal::Lost(work, reason)) => {
-                tracing::error!(device = self.executor.name(), reason, "the device is lost");
+                tracing::error!(device = self.link.name(), reason, "the device is lost");
                 take_back(cohorts, id, work.cohort);
                 Err(DeviceLost)
             }
@@ -70,7 +74,7 @@ impl Device {
 
     /// Asks the device what it has done; [`Device::next_done`] gives it.
     pub(crate) fn poll(&mut self) {
-        self.executor.poll(&mut self.polled);
+        self.link.poll(&mut self.polled);
         self.done.extend(self.polled.drain(..));
     }
 
@@ -95,7 +99,24 @@ impl Device {
 
     /// How many stages are under way.
     pub(crate) fn in_flight(&self) -> usize {
-        self.executor.in_flight()
+        self.link.in_flight()
+    }
+
+    /// The link, if a connection is its.
+    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn DeviceLink> {
+        self.link.owns(id).then_some(&mut *self.link)
+    }
+
+    /// Lets time pass if the link wanted it.
+    pub(crate) fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if self.link.wake_at().is_some_and(|at| at <= now) {
+            self.link.tick(port, now);
+        }
+    }
+
+    /// When [`Device::tick`] is due.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.link.wake_at()
     }
 }
 

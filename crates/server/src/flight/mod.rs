@@ -3,7 +3,7 @@
 //! ```text
 //!    former     which is launched when                       former.rs
 //!      v  full / timeout / idle / drain
-//!    device     stages on the executor                       device.rs
+//!    device     stages, over a link to what runs them        device.rs, link.rs
 //!      v  ^
 //!    backends   requests of a stage, answers, stragglers     backends.rs, stragglers.rs
 //! ```
@@ -15,6 +15,7 @@ pub(crate) mod backends;
 pub(crate) mod cohorts;
 pub(crate) mod device;
 pub(crate) mod former;
+pub(crate) mod link;
 pub(crate) mod pending;
 pub(crate) mod request;
 mod stragglers;

@@ -4,11 +4,10 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
-use crate::answer::form::AnswerForm;
-use crate::client::Turn;
 use crate::observe::access_log::LogEntry;
 use rhythm_engine::cohort::{Arena, View};
 use rhythm_engine::session::SessionId;
+use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
@@ -17,10 +16,10 @@ use std::net::IpAddr;
 /// A request between its parsing and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Where the answer goes, and when.
-    pub(crate) turn: Turn,
-    /// What to heed when answering.
-    pub(crate) form: AnswerForm,
+    /// Where the answer goes.
+    pub(crate) slot: AnswerSlot,
+    /// What the answer's form takes from it.
+    pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
     /// What is kept of its bytes.
@@ -86,14 +85,14 @@ impl Requests {
     #[inline]
     pub(crate) fn push(
         &mut self,
-        turn: Turn,
-        form: AnswerForm,
+        slot: AnswerSlot,
+        shape: AnswerShape,
         arrived: Time,
         session: Option<SessionId>,
     ) {
         let request = Request {
-            turn,
-            form,
+            slot,
+            shape,
             arrived,
             kept: Kept::default(),
         };
@@ -185,7 +184,7 @@ impl Requests {
         for &lane in lanes {
             let request = self.take(lane).expect("a lane that waits is not answered");
             let session = self.sessions[lane];
-            into.push(request.turn, request.form, request.arrived, session);
+            into.push(request.slot, request.shape, request.arrived, session);
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
                 into.last().line = Some((peer, view));

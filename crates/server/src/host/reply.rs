@@ -1,13 +1,10 @@
 //! Answers of the host path that need nothing but the site: static files, redirects and errors.
 
-use crate::answer::error::write_error;
-use crate::answer::form::{AnswerForm, Answered};
-use crate::client::{Clients, Turn};
 use crate::host::statics::Wanted;
 use crate::intake::params::BadParameter;
-use crate::intake::reader::Incoming;
 use crate::site::Site;
-use rhythm_net::Port;
+use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, Incoming, write_error};
+use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 
@@ -32,8 +29,9 @@ pub(crate) enum Reply {
 pub(crate) struct Host<'a> {
     pub(crate) clients: &'a mut Clients,
     pub(crate) date: &'a DateCache,
-    pub(crate) turn: Turn,
-    pub(crate) form: AnswerForm,
+    pub(crate) slot: AnswerSlot,
+    pub(crate) shape: AnswerShape,
+    pub(crate) now: Time,
 }
 
 impl Host<'_> {
@@ -45,16 +43,11 @@ impl Host<'_> {
         request: Incoming<'_>,
         reply: Reply,
     ) -> Answered {
-        let (date, turn, form) = (self.date, self.turn, self.form);
+        let (date, now, slot, shape) = (self.date, self.now, self.slot, self.shape);
         match reply {
             Reply::File(file) => {
-                let wanted = Wanted::of(request.head, request.bytes, form, turn);
-                let (status, body_length) =
-                    (site.statics).answer(file, wanted, date, self.clients, port, |_| {});
-                Answered {
-                    status,
-                    body_length,
-                }
+                let wanted = Wanted::of(request.head, request.bytes, shape, slot, now);
+                (site.statics).answer(file, wanted, date, self.clients, port, |_| {})
             }
             Reply::Redirect(redirect) => {
                 let location = &site.redirects[redirect as usize].location;
@@ -65,10 +58,10 @@ impl Host<'_> {
                 })
             }
             Reply::Options(methods) => {
-                self.clients.answer(port, turn, |out| {
+                self.clients.answer(port, slot, shape, now, |out| {
                     let mut head = ResponseWriter::new(out, 204);
                     head.allow([methods.as_str()]);
-                    head.connection(!form.close, form.http10).date(date).end();
+                    head.connection(!shape.close, shape.http10).date(date).end();
                 });
                 Answered::bare(204)
             }
@@ -94,9 +87,9 @@ impl Host<'_> {
         detail: &str,
         fields: impl FnOnce(&mut ResponseWriter<'_>),
     ) -> Answered {
-        let (date, form) = (self.date, self.form);
-        self.clients.answer(port, self.turn, |out| {
-            write_error(out, status, form, date, detail, fields);
+        let (date, shape) = (self.date, self.shape);
+        (self.clients).answer(port, self.slot, shape, self.now, |out| {
+            write_error(out, status, shape, date, detail, fields);
         });
         Answered::bare(status)
     }

@@ -3,10 +3,8 @@
 //! A request never names a file of the disk: it names an entry of this table, so there is nothing
 //! outside it to be reached by dots and slashes.
 
-use crate::answer::error::write_error;
-use crate::answer::form::AnswerForm;
-use crate::client::{Clients, Turn};
-use rhythm_net::Port;
+use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, write_error};
+use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::{self, DateCache};
 use rhythm_protocol::http::request::{Method, RequestHead};
@@ -130,8 +128,10 @@ impl Entry {
 /// file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) form: AnswerForm,
-    pub(crate) turn: Turn,
+    pub(crate) shape: AnswerShape,
+    pub(crate) slot: AnswerSlot,
+    /// The time of the event at hand.
+    pub(crate) now: Time,
     pub(crate) conditions: Conditions<'a>,
     pub(crate) method: Method,
 }
@@ -141,12 +141,14 @@ impl<'a> Wanted<'a> {
     pub(crate) fn of(
         head: &RequestHead,
         bytes: &'a [u8],
-        form: AnswerForm,
-        turn: Turn,
+        shape: AnswerShape,
+        slot: AnswerSlot,
+        now: Time,
     ) -> Wanted<'a> {
         Wanted {
-            form,
-            turn,
+            shape,
+            slot,
+            now,
             conditions: Conditions::of(head, bytes),
             method: head.method(),
         }
@@ -154,7 +156,7 @@ impl<'a> Wanted<'a> {
 }
 
 impl Statics {
-    /// Answers with a file and gives status and body length. `fields` writes more headers.
+    /// Answers with a file and gives what the log says of it. `fields` writes more headers.
     pub(crate) fn answer(
         &self,
         index: u32,
@@ -163,7 +165,7 @@ impl Statics {
         clients: &mut Clients,
         port: &mut dyn Port,
         fields: impl Fn(&mut ResponseWriter<'_>),
-    ) -> (u16, u64) {
+    ) -> Answered {
         let entry = &self.entries[index as usize];
         let length = entry.bytes.len() as u64;
         let validators = Validators {
@@ -188,13 +190,15 @@ impl Statics {
             // Several ranges: the whole is a right answer, too (RFC 9110, section 14.2).
             _ => (200, 0..entry.bytes.len()),
         };
-        let Wanted { form, turn, .. } = wanted;
+        let Wanted {
+            shape, slot, now, ..
+        } = wanted;
         let body_length = range.len() as u64;
         if status == 412 {
-            clients.answer(port, turn, |out| {
-                write_error(out, 412, form, date, "", |_| {});
+            clients.answer(port, slot, shape, now, |out| {
+                write_error(out, 412, shape, date, "", |_| {});
             });
-            return (412, 0);
+            return Answered::bare(412);
         }
         let head = |out: &mut Vec<u8>| {
             let mut head = ResponseWriter::new(out, status);
@@ -222,15 +226,18 @@ impl Statics {
                 head.header(name("Accept-Ranges"), b"bytes");
             }
             fields(&mut head);
-            head.connection(!form.close, form.http10).date(date).end();
+            head.connection(!shape.close, shape.http10).date(date).end();
         };
-        if form.head_only || range.is_empty() {
-            clients.answer(port, turn, head);
-            return (status, 0);
+        if shape.head_only || range.is_empty() {
+            clients.answer(port, slot, shape, now, head);
+            return Answered::bare(status);
         }
         let body = range.clone();
-        clients.answer_file(port, turn, head, &entry.bytes, body);
-        (status, body_length)
+        clients.answer_file(port, slot, shape, now, head, &entry.bytes, body);
+        Answered {
+            status,
+            body_length,
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Intake: from bytes of a connection to a lane of a cohort, or to the host path.
 //!
-//! reader.rs frames requests, dispatch.rs decides which way they go, and parser.rs reads what they
-//! mean (params.rs: into a lane's columns).
+//! `rhythm_http` finds whole requests, dispatch.rs decides which way they go, and parser.rs reads
+//! what they mean (params.rs: into a lane's columns).
 
 pub(crate) mod dispatch;
 pub(crate) mod params;
 pub(crate) mod parser;
-pub(crate) mod reader;

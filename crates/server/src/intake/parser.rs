@@ -5,12 +5,12 @@
 //! kept nowhere.
 
 use crate::intake::params::{BadParameter, ParamReader, Sources};
-use crate::intake::reader::Incoming;
 use crate::site::Site;
 use crate::site::routes::{Captures, Found, PatternId};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
+use rhythm_http::Incoming;
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::{Framing, RequestHead};
 use rhythm_protocol::http::uri;

@@ -3,8 +3,8 @@
 //! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A
 //! writer that cannot keep up costs lines, which are counted, but never time.
 
-use crate::answer::form::Answered;
 use rhythm_engine::settings::AccessLogFormat;
+use rhythm_http::Answered;
 use rhythm_protocol::http::request::RequestHead;
 use std::io::Write;
 use std::net::IpAddr;

@@ -8,7 +8,7 @@ impl Handler for Pipeline {
         self.begin(port, now);
         self.gauges.touch();
         self.metrics.accepted.add(1);
-        self.clients.opened(accepted.connection, accepted.peer);
+        self.clients.opened(accepted.connection, accepted.peer, now);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
@@ -20,6 +20,8 @@ impl Handler for Pipeline {
             // It takes no more requests: what it sends is of no interest.
         } else if let Some(backend) = self.backends.owner(id) {
             backend.received(port, id, bytes, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.received(port, id, bytes, now);
         } else {
             // Nobody's: of a pipeline before this one, that panicked.
             port.abort(id);
@@ -29,16 +31,15 @@ impl Handler for Pipeline {
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.begin(port, now);
         self.gauges.touch();
-        if let Some(connection) = self.clients.get(id) {
+        if self.clients.has(id) {
             match how {
-                Ended::PeerFinished => {
-                    connection.peer_finished = true;
-                    self.clients.settle(port, id);
-                }
+                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
                 Ended::Failed(_) => self.clients.remove(id),
             }
         } else if let Some(backend) = self.backends.owner(id) {
             backend.ended(port, id, how, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.ended(port, id, how, now);
         } else {
             port.abort(id);
         }
@@ -47,9 +48,11 @@ impl Handler for Pipeline {
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
         if self.clients.has(id) {
-            self.clients.writable(port, id);
+            self.clients.writable(port, id, now);
         } else if let Some(backend) = self.backends.owner(id) {
             backend.writable(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.writable(port, id, now);
         }
     }
 
@@ -57,6 +60,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if let Some(backend) = self.backends.owner(id) {
             backend.connected(port, id, now);
+        } else if let Some(link) = self.device.owner(id) {
+            link.connected(port, id, now);
         }
     }
 
@@ -71,12 +76,12 @@ impl Handler for Pipeline {
             self.gauges.touch();
         }
         let mut expired = Vec::new();
-        self.clients.expire(port, &mut expired);
+        self.clients.expire(port, now, &mut expired);
         for id in expired {
-            (self.responder).refuse(port, &mut self.clients, id, 408);
-            self.clients.settle(port, id);
+            (self.responder).refuse(port, &mut self.clients, id, 408, now);
         }
         self.backends.tick(port, now);
+        self.device.tick(port, now);
         self.work(port, now);
         self.check_waiting(port, now);
         if self.drain_until.is_some_and(|until| until <= now) {
@@ -88,8 +93,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         loop {
             self.launch_due(port, now);
-            self.clients.flush(port);
-            if !self.clients.has_unstalled() {
+            self.clients.flush(port, now);
+            if !self.clients.has_news() {
                 break;
             }
         }
@@ -107,6 +112,7 @@ impl Handler for Pipeline {
             forming,
             waiting,
             self.backends.wake_at(),
+            self.device.wake_at(),
             self.drain_until,
             self.gauges.wake_at(),
         ]

@@ -1,9 +1,9 @@
 //! Gauges: figures that are set now and then, not counted as things happen.
 
-use crate::client::Clients;
 use crate::flight::cohorts::Cohorts;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::epoch::Epoch;
+use rhythm_http::Clients;
 use rhythm_net::Time;
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! What a pipeline is made of and what bounds it.
 
 use crate::answer::response::Random;
-use crate::client::ClientLimits;
 use crate::flight::backends::BackendFactory;
+use crate::flight::link::DeviceLink;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use rhythm_cohort::Formation;
-use rhythm_engine::device::Executor;
 use rhythm_engine::session::SessionArray;
+use rhythm_http::ClientLimits;
 use rhythm_net::Time;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub struct PipelineOptions {
 pub struct PipelineParts {
     /// What is served.
     pub site: Arc<Site>,
-    /// What runs the pages' stages.
-    pub executor: Box<dyn Executor>,
+    /// What runs the pages' stages: an executor, or the way to one.
+    pub device: Box<dyn DeviceLink>,
     /// Where the pages' data comes from.
     pub backends: BackendFactory,
     /// Who is logged in; shared with the other pipelines.

@@ -3,6 +3,7 @@
 //! Beside the compiled service these are its static files, its routes and what can be computed
 //! ahead for each page.
 
+pub(crate) mod current;
 pub(crate) mod epoch;
 pub(crate) mod routes;
 mod settings;
@@ -13,6 +14,7 @@ use crate::host::statics::Statics;
 use crate::site::routes::{Routes, Target};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
+use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use std::sync::Arc;
 
@@ -97,7 +99,7 @@ pub struct Site {
     pub(crate) service: Arc<Service>,
     pub(crate) statics: Statics,
     pub(crate) settings: SiteSettings,
-    pub(crate) head_limits: HeadLimits,
+    pub(crate) request_limits: RequestLimits,
     pub(crate) routes: Routes,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
@@ -140,17 +142,20 @@ impl Site {
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
-        let head_limits = HeadLimits {
-            head_max: settings.head_max,
-            target_max: settings.target_max,
-            headers_max: settings.headers_max,
+        let request_limits = RequestLimits {
+            head: HeadLimits {
+                head_max: settings.head_max,
+                target_max: settings.target_max,
+                headers_max: settings.headers_max,
+            },
+            body_max: settings.body_max,
         };
         Ok(Site {
             pages: service.pages.iter().map(PageInfo::new).collect(),
             service,
             statics,
             settings,
-            head_limits,
+            request_limits,
             routes,
             redirects,
         })

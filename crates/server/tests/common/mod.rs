@@ -203,7 +203,7 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     ServerParts {
         site,
         loader,
-        executors: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
+        devices: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         log: None,
     }

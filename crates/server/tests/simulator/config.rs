@@ -2,13 +2,15 @@
 
 use crate::backends::BackendFaults;
 use crate::besim_server::ServerFaults;
+use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::manners::{Explains, Manners};
+use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_server::ClientLimits;
 use rhythm_server::backend::PoolOptions;
+use rhythm_server::{ClientLimits, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) backend_timeout: u64,
     pub(crate) straggler_delay: u64,
     pub(crate) device: DeviceFaults,
+    /// The device is on another machine; the one of this machine is what the link falls back to.
+    pub(crate) remote_device: Option<(DeviceServerFaults, LinkOptions)>,
     pub(crate) sessions: u32,
     pub(crate) session_timeout: u64,
     pub(crate) clients: Vec<(Manners, usize)>,
@@ -39,6 +43,9 @@ pub(crate) struct Config {
     /// Requests of all clients.
     pub(crate) requests: usize,
 }
+
+/// Longer than anything takes.
+const FOREVER: Duration = Duration::from_secs(100);
 
 /// A fault that is there in one run of a few, once in so many requests.
 fn some(dice: &mut Dice, in_runs: usize, from: &[usize]) -> usize {
@@ -118,6 +125,7 @@ impl Config {
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
+            unsent_max: UNSENT_MAX,
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {
@@ -143,6 +151,21 @@ impl Config {
             timeout = 100 * SECOND;
         }
         let straggler_delay = *dice.pick(&[MILLISECOND, timeout / 8]);
+        let device_server = DeviceServerFaults {
+            delay_max: *dice.pick(&[10 * MICROSECOND, MILLISECOND, 10 * MILLISECOND]),
+            silent: rough(dice, 3, &[5, 50]),
+            reset: rough(dice, 3, &[3, 50]),
+            finish: rough(dice, 3, &[3, 50]),
+        };
+        let link = LinkOptions {
+            slots: *dice.pick(&[1, 2, 8]),
+            timeout: match calm {
+                true => FOREVER,
+                false => Duration::from_nanos(*dice.pick(&[20 * MILLISECOND, SECOND])),
+            },
+            has_local: !dice.once_in(3),
+        };
+        let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         Config {
             net,
@@ -157,6 +180,7 @@ impl Config {
             backend_timeout: timeout,
             straggler_delay,
             device,
+            remote_device,
             sessions: match dice.once_in(4) {
                 true => 1 + dice.below(10) as u32,
                 false => 1000,
@@ -191,7 +215,14 @@ impl Config {
                 None => self.backend.no != 0,
                 Some((server, _)) => server.no != 0,
             },
-            device: self.device.lost_after != 0,
+            device: match &self.remote_device {
+                None => self.device.lost_after != 0,
+                Some((_, link)) if link.has_local => self.device.lost_after != 0,
+                Some((server, link)) => {
+                    let net_fails = (self.net.reset | self.net.connect_fails) != 0;
+                    server.can_fail() || net_fails || link.timeout < FOREVER
+                }
+            },
             sessions_scarce: (self.sessions as usize) < self.requests,
             sessions_expire: self.session_timeout < 100_000_000,
             patience: patience / 10 * 9,

@@ -11,8 +11,8 @@
 //!
 //! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask,
 //! [`reference`] what the answers must be, [`judge`] whether they are, [`backends`],
-//! [`besim_server`] and [`devices`] the faults, [`config`] how much of each, and [`run`] puts them
-//! together.
+//! [`besim_server`], [`devices`] and [`device_server`] the faults, [`remote_device`] the link to
+//! the last, [`config`] how much of each, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -20,10 +20,12 @@ mod backends;
 mod besim_server;
 mod clients;
 mod config;
+mod device_server;
 mod devices;
 mod judge;
 mod manners;
 mod reference;
+mod remote_device;
 mod requests;
 mod run;
 mod world;
@@ -37,7 +39,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
 /// What is met in any fifty seeds, beside all pages.
-const SEEN: [&str; 13] = [
+const SEEN: [&str; 16] = [
     "200",
     "206",
     "303",
@@ -51,6 +53,9 @@ const SEEN: [&str; 13] = [
     "503",
     "504",
     "stragglers",
+    "far stages",
+    "stages begun anew",
+    "stages lost",
 ];
 
 fn number(name: &str) -> Option<u64> {

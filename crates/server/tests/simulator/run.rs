@@ -5,9 +5,11 @@ use crate::backends::{BackendSabotage, Blame, FaultyBackend};
 use crate::besim_server::BesimServer;
 use crate::clients::Client;
 use crate::config::Config;
+use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
+use crate::remote_device::{Fates, RemoteDevice};
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
 use rhythm_engine::cohort::Arena;
@@ -16,14 +18,14 @@ use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::SessionArray;
-use rhythm_net::{Handler, Token};
+use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::{AnswerLimits, Backend, BackendUrl, Pool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
-    BackendSettings, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile,
-    Statics,
+    BackendSettings, DeviceLink, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings,
+    StaticFile, Statics,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -81,6 +83,17 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
 /// Where BeSim's server is.
 const BESIM_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 8)), 8081);
 
+/// Where a device on another machine is.
+const DEVICE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9)), 8082);
+
+/// A plain executor.
+fn executor(host: bool) -> Box<dyn Executor> {
+    match host {
+        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
+        false => Box::new(Scalar::new(LaneLimits::default())),
+    }
+}
+
 /// Runs a seed.
 pub(crate) fn run(
     seed: u64,
@@ -98,18 +111,33 @@ pub(crate) fn run(
     }
     let clock = Rc::new(Cell::new(world.now));
     let device_due = Rc::new(Cell::new(None));
-    let inner: Box<dyn Executor> = match config.host {
-        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
-        false => Box::new(Scalar::new(LaneLimits::default())),
-    };
-    let executor = FaultyDevice::new(
-        inner,
+    let local = FaultyDevice::new(
+        executor(config.host),
         config.device,
         sabotages.device,
         fork(&mut dice),
         clock.clone(),
         device_due.clone(),
     );
+    let fates = Rc::new(Fates::default());
+    let mut device_server = None;
+    let device: Box<dyn DeviceLink> = match config.remote_device {
+        None => Box::new(local),
+        Some((faults, options)) => {
+            let actor = config.clients.len() + 1;
+            device_server = Some(DeviceServer::new(actor, faults, fork(&mut dice)));
+            world.servers.push((DEVICE_ADDRESS, actor));
+            // Its connection takes none from the backends.
+            world.net.outgoing_max += 1;
+            Box::new(RemoteDevice::new(
+                Peer::tcp("device", DEVICE_ADDRESS),
+                options,
+                executor(!config.host),
+                Box::new(local),
+                fates.clone(),
+            ))
+        }
+    };
     let blame = Blame::default();
     let met = blame.clone();
     let backend_seed = dice.roll();
@@ -130,7 +158,7 @@ pub(crate) fn run(
     let metrics = Arc::new(WorkerMetrics::default());
     let parts = PipelineParts {
         site: sites[0].clone(),
-        executor: Box::new(executor),
+        device,
         backends: Box::new(move |_, _| -> Box<dyn Backend> {
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
@@ -173,6 +201,7 @@ pub(crate) fn run(
         world,
         clients,
         besim_server,
+        device_server,
         shared: Shared {
             reference,
             epoch: 0,
@@ -198,8 +227,16 @@ pub(crate) fn run(
         .map(|name| run.metrics.page(name).stragglers.get())
         .iter()
         .sum();
-    if stragglers > 0 {
-        books.seen.insert("stragglers".to_owned());
+    let (answered, again, failed) = (&fates.answered, &fates.again, &fates.failed);
+    for (count, what) in [
+        (stragglers, "stragglers"),
+        (answered.get(), "far stages"),
+        (again.get(), "stages begun anew"),
+        (failed.get(), "stages lost"),
+    ] {
+        if count > 0 {
+            books.seen.insert(what.to_owned());
+        }
     }
     Outcome {
         hash: run.world.hash,
@@ -217,6 +254,7 @@ struct Run<'a> {
     pipeline: Pipeline,
     clients: Vec<Client>,
     besim_server: Option<BesimServer>,
+    device_server: Option<DeviceServer>,
     shared: Shared<'a>,
     clock: Rc<Cell<u64>>,
     device_due: Rc<Cell<Option<u64>>>,
@@ -372,7 +410,8 @@ impl Run<'_> {
         // Where no lanes wait for a backend or the device's slots, those of a forming cohort wait
         // for its launch: in time.
         let forming = self.pipeline.contexts()[1] > 0;
-        let waits = !self.config.backend.embedded || self.config.device.slots != 0;
+        let slots = self.config.device.slots != 0 || self.config.remote_device.is_some();
+        let waits = !self.config.backend.embedded || slots;
         if forming && self.config.remote.is_none() && !waits {
             let latest = now + Duration::from_nanos(self.config.delay);
             if self.pipeline.wake_at().is_none_or(|at| at > latest) {
@@ -388,7 +427,11 @@ impl Run<'_> {
         while let Some((actor, event)) = self.world.far_events.pop_front() {
             if let Some(client) = self.clients.get_mut(actor) {
                 client.tell(event, &mut self.world, &mut self.shared);
-            } else if let Some(server) = &mut self.besim_server {
+            } else if actor == self.clients.len() {
+                if let Some(server) = &mut self.besim_server {
+                    server.tell(event, &mut self.world);
+                }
+            } else if let Some(server) = &mut self.device_server {
                 server.tell(event, &mut self.world);
             }
         }

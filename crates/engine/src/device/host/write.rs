@@ -12,9 +12,10 @@
 
 use super::strip::{Fate, Lanes, Registers, unpack};
 use crate::cohort::{Arena, Segment, View};
-use crate::device::functions;
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{FragmentId, Register};
+use crate::session::prefetch::prefetch;
+use rhythm_protocol::html;
 use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 
 /// Bytes at a region's end that a move may spill into.
@@ -22,6 +23,9 @@ pub(super) const SLACK: usize = 64;
 
 /// Bytes a move takes.
 const MOVE: usize = 64;
+
+/// How many lanes ahead a region's next lines are fetched.
+const AHEAD: usize = 3;
 
 /// The bytes that HTML must escape.
 pub(super) const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
@@ -178,7 +182,14 @@ impl Task for Append<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        for &lane in self.selection {
+        for (i, &lane) in self.selection.iter().enumerate() {
+            if let Some(later) = self.selection.get(i + AHEAD) {
+                let at = self.lanes.cursor[usize::from(*later)] as usize;
+                if let Some(next) = self.regions.runs.get(at..at + 2 * MOVE) {
+                    prefetch(&next[0]);
+                    prefetch(&next[MOVE]);
+                }
+            }
             let start = self.lanes.cursor[usize::from(lane)] as usize;
             let end = self.regions.end(lane);
             let mut at = Some(start);
@@ -285,7 +296,7 @@ fn append_stretches<S: Simd>(
 /// Appends a text escaped for HTML.
 fn append_escaped(runs: &mut [u8], mut at: usize, end: usize, text: &[u8]) -> Option<usize> {
     for byte in text {
-        let entity = functions::html_entity(*byte);
+        let entity = html::entity(*byte).map(str::as_bytes);
         at = copy(runs, at, end, entity.unwrap_or(std::slice::from_ref(byte)))?;
     }
     Some(at)

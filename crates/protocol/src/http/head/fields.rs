@@ -25,7 +25,7 @@ pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether `bytes` is a token (RFC 9110 section 5.6.2).
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|byte| TOKEN.contains(*byte))
 }
 

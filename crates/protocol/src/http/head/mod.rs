@@ -15,9 +15,8 @@ mod headers;
 use crate::scan::{self, Simd};
 use core::ops::Range;
 
-pub(crate) use fields::{
-    ConnectionOptions, TOKEN, TransferCodings, decimal, elements, is_token, trim,
-};
+pub use fields::is_token;
+pub(crate) use fields::{ConnectionOptions, TOKEN, TransferCodings, decimal, elements, trim};
 pub(crate) use headers::{HEADERS_CAPACITY, Headers};
 pub use headers::{Header, Known};
 

@@ -1,6 +1,7 @@
 //! Error answers: status and reason as a small page.
 
-use crate::answer::form::AnswerForm;
+use crate::answer::AnswerShape;
+use rhythm_protocol::html::escape;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{ResponseWriter, reason};
 
@@ -8,34 +9,26 @@ use rhythm_protocol::http::response::{ResponseWriter, reason};
 const RETRY_SECONDS: u64 = 1;
 
 /// Writes an error answer: status and reason as a small page, with a sentence that may say more.
-pub(crate) fn write_error(
+/// `fields` writes more headers.
+pub fn write_error(
     out: &mut Vec<u8>,
     status: u16,
-    form: AnswerForm,
+    shape: AnswerShape,
     date: &DateCache,
     detail: &str,
     fields: impl FnOnce(&mut ResponseWriter<'_>),
 ) {
     let reason = reason(status);
-    let mut escaped = String::new();
-    for c in detail.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
+    let mut sentence = String::new();
+    if !detail.is_empty() {
+        sentence.push_str("<p>");
+        escape(detail, &mut sentence);
+        sentence.push_str("</p>\n");
     }
-    let sentence = if escaped.is_empty() {
-        String::new()
-    } else {
-        format!("<p>{escaped}</p>\n")
-    };
     let body = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
-         <title>{status} {reason}</title></head>\n<body><h1>{status} {reason}</h1>\n\
-         {sentence}</body>\n</html>\n"
+         <title>{status} {reason}</title></head>\n\
+         <body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"
     );
     let mut head = ResponseWriter::new(out, status);
     fields(&mut head);
@@ -44,10 +37,10 @@ pub(crate) fn write_error(
     }
     head.content_type("text/html; charset=utf-8")
         .content_length(body.len() as u64)
-        .connection(!form.close, form.http10)
+        .connection(!shape.close, shape.http10)
         .date(date)
         .end();
-    if !form.head_only {
+    if !shape.head_only {
         out.extend_from_slice(body.as_bytes());
     }
 }

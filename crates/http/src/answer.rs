@@ -1,0 +1,55 @@
+//! Where an answer goes and what its request asks of its form.
+
+use rhythm_net::ConnectionId;
+
+/// Names the answer owed to one request: its connection, and its place in the order of that
+/// connection's answers.
+///
+/// A slot kept too long names nothing: its connection is gone, or its answer given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AnswerSlot {
+    /// Where the answer goes.
+    pub connection: ConnectionId,
+    /// Requests of the connection are numbered as they are taken.
+    pub ordinal: u32,
+}
+
+/// What an answer's form takes from its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerShape {
+    /// `HEAD`: no body is sent.
+    pub head_only: bool,
+    /// The client speaks HTTP/1.0.
+    pub http10: bool,
+    /// The connection ends after this answer.
+    pub close: bool,
+    /// How the body is encoded.
+    pub encoding: Encoding,
+}
+
+/// How a body is encoded (RFC 9110, section 8.4), decided once, when its request is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    #[default]
+    Identity,
+}
+
+/// An answer, for log and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Its status.
+    pub status: u16,
+    /// Bytes of its body.
+    pub body_length: u64,
+}
+
+impl Answered {
+    /// An answer whose body is not counted: an error's, or none.
+    pub fn bare(status: u16) -> Answered {
+        Answered {
+            status,
+            body_length: 0,
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A client's connection: what is kept of it between two events.
+
+use crate::answer::{AnswerShape, AnswerSlot};
+use crate::framing::Framing;
+use crate::input::Input;
+use crate::limits::ClientLimits;
+use rhythm_net::{ConnectionId, Outgoing, Time};
+use rhythm_protocol::http::request::{Method, RequestHead};
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Why no more input is taken from a connection for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// No cohort context is free.
+    Context,
+    /// A host takes no more of a request's content.
+    Host,
+    /// Too many of its requests are under way.
+    Pipelined,
+    /// It does not take its answers.
+    Output,
+}
+
+/// What a connection's timer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For the first byte of its first request.
+    First,
+    /// For the rest of a head.
+    Head,
+    /// For the rest of a body.
+    Body,
+    /// For another request.
+    Idle,
+    /// For the client to take its answers.
+    Output,
+    /// For us.
+    Answer,
+}
+
+impl Waiting {
+    /// How long it may last.
+    pub(crate) fn limit(self, limits: &ClientLimits) -> Duration {
+        match self {
+            Waiting::First | Waiting::Head => limits.header_timeout,
+            Waiting::Body => limits.body_timeout,
+            Waiting::Idle | Waiting::Answer => limits.idle_timeout,
+            Waiting::Output => limits.send_timeout,
+        }
+    }
+}
+
+/// An answer that is ready before its turn, or is not whole yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) ordinal: u32,
+    pub(crate) progress: Progress,
+    /// What of it is to be sent when its turn comes.
+    pub(crate) bytes: Vec<u8>,
+    /// It is the connection's last.
+    pub(crate) close: bool,
+    /// Its host waits for room.
+    pub(crate) waits: bool,
+}
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// A host has yet to begin it.
+    Awaited,
+    /// A host goes on appending to it.
+    Begun(Framing),
+    /// It is whole.
+    Finished,
+    /// It cannot be finished: the connection ends in its place.
+    Abandoned,
+}
+
+impl Pending {
+    pub(crate) fn new(ordinal: u32, progress: Progress, bytes: Vec<u8>, close: bool) -> Pending {
+        Pending {
+            ordinal,
+            progress,
+            bytes,
+            close,
+            waits: false,
+        }
+    }
+
+    /// A host is yet to finish it.
+    pub(crate) fn is_hosted(&self) -> bool {
+        matches!(self.progress, Progress::Awaited | Progress::Begun(_))
+    }
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    /// Input that no whole request was made of yet.
+    pub(crate) input: Option<Box<Input>>,
+    /// The request whose content is being taken in pieces.
+    pub(crate) receiving: Option<u32>,
+    pub(crate) stall: Option<Stall>,
+    /// No further request is taken: one asked for the connection's end, or was malformed.
+    pub(crate) last_taken: bool,
+    /// The client sends no more.
+    pub(crate) peer_finished: bool,
+    /// Requests taken so far.
+    pub(crate) requests: u32,
+    /// Whose turn it is.
+    pub(crate) next_answer: u32,
+    /// Answers that are too early or not whole.
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) outgoing: Outgoing,
+    /// The last answer is written: close when everything is sent.
+    pub(crate) closing: bool,
+    /// `100 Continue` is due when this many answers are written.
+    pub(crate) continue_at: Option<u32>,
+    pub(crate) waiting: Waiting,
+    /// When it began to, and how many requests there were then.
+    pub(crate) since: Time,
+    pub(crate) since_requests: u32,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: SocketAddr, now: Time) -> Connection {
+        Connection {
+            peer,
+            input: None,
+            receiving: None,
+            stall: None,
+            last_taken: false,
+            peer_finished: false,
+            requests: 0,
+            next_answer: 0,
+            pending: Vec::new(),
+            outgoing: Outgoing::new(),
+            closing: false,
+            continue_at: None,
+            waiting: Waiting::First,
+            since: now,
+            since_requests: 0,
+        }
+    }
+
+    /// Requests whose answers are not written yet.
+    #[inline]
+    pub(crate) fn under_way(&self) -> u32 {
+        self.requests.wrapping_sub(self.next_answer)
+    }
+
+    /// Takes one more request and gives its place in the order.
+    #[inline]
+    pub(crate) fn take_request(&mut self, last: bool) -> u32 {
+        let ordinal = self.requests;
+        self.requests = self.requests.wrapping_add(1);
+        self.last_taken |= last;
+        ordinal
+    }
+
+    /// What an answer's form takes from a request that is taken now.
+    #[inline]
+    pub(crate) fn shape(
+        &self,
+        head: &RequestHead,
+        requests_max: Option<NonZeroU32>,
+    ) -> AnswerShape {
+        let last = requests_max.is_some_and(|most| self.requests + 1 >= most.get());
+        AnswerShape {
+            head_only: head.method() == Method::Head,
+            http10: head.is_http10(),
+            close: !head.keep_alive() || last,
+            ..AnswerShape::default()
+        }
+    }
+
+    /// The answer whose turn it is is written: the next one's turn.
+    #[inline]
+    pub(crate) fn turn_over(&mut self, close: bool) {
+        self.next_answer = self.next_answer.wrapping_add(1);
+        self.closing |= close;
+    }
+
+    /// Where an answer stands in `pending`.
+    pub(crate) fn position(&self, ordinal: u32) -> Option<usize> {
+        (self.pending.iter()).position(|pending| pending.ordinal == ordinal)
+    }
+
+    /// Whether an answer is owed and nothing is known of it.
+    pub(crate) fn owes(&self, ordinal: u32) -> bool {
+        ordinal.wrapping_sub(self.next_answer) < self.under_way()
+            && self.position(ordinal).is_none()
+    }
+
+    /// Whether bytes that arrive are of interest.
+    pub(crate) fn takes_input(&self) -> bool {
+        !self.last_taken || self.receiving.is_some()
+    }
+
+    /// An answer ends: content of its request that is still to come is not wanted any more. Whether
+    /// there is some; then the connection must end, since nobody looks for the next request in it.
+    pub(crate) fn drop_content(&mut self, ordinal: u32) -> bool {
+        let is_receiving = self.receiving == Some(ordinal);
+        if is_receiving {
+            self.receiving = None;
+            self.last_taken = true;
+        }
+        is_receiving
+    }
+
+    /// Whether nothing of it is under way and nothing is kept for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way() == 0 && self.outgoing.is_empty() && self.input.is_none()
+    }
+
+    /// What it waits for, for its timer.
+    pub(crate) fn waits_for(&self) -> Waiting {
+        if !self.outgoing.is_empty() {
+            Waiting::Output
+        } else if self.receiving.is_some() && self.stall.is_none() {
+            Waiting::Body
+        } else if self.under_way() > 0 || self.stall.is_some() {
+            Waiting::Answer
+        } else {
+            match &self.input {
+                Some(input) if input.has_head() => Waiting::Body,
+                // Empty lines are no request yet (RFC 9112, section 2.2).
+                Some(input) if input.is_partial() => Waiting::Head,
+                _ if self.requests == 0 => Waiting::First,
+                _ => Waiting::Idle,
+            }
+        }
+    }
+
+    /// Whether it is done with: all is answered, and no more will be asked.
+    pub(crate) fn is_over(&self, draining: bool) -> bool {
+        self.closing
+            || ((self.peer_finished || draining && self.requests > 0)
+                && self.under_way() == 0
+                && self.stall.is_none()
+                && (self.peer_finished || self.input.is_none()))
+    }
+
+    /// Whether its stall ends by what it waited for.
+    pub(crate) fn stall_is_over(&self, pipelined_max: u32) -> bool {
+        match self.stall {
+            Some(Stall::Output) => self.outgoing.is_empty(),
+            Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
+            Some(Stall::Context | Stall::Host) | None => false,
+        }
+    }
+
+    /// The slots whose hosts must be told that the client is gone.
+    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = AnswerSlot> {
+        let hosted = self.pending.iter().filter(|pending| pending.is_hosted());
+        hosted.map(move |pending| AnswerSlot {
+            connection: id,
+            ordinal: pending.ordinal,
+        })
+    }
+}

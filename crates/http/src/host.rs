@@ -1,0 +1,227 @@
+//! Hosts: what answers requests without a cohort, at once or later.
+//!
+//! ```text
+//!                 request ---> answered at once: answer, or begin .. finish
+//!                    |
+//!                    +-------> kept in the host's own table under its slot, answered later:
+//!                              from notified (another thread's or a device's waker), from tick,
+//!                              from content, from room
+//!    content, pieces --> Wait: the client is slowed down until Answers::resume
+//!    room            <-- append gave Wait, and the client has taken what was unsent
+//!    gone            <-- the client went away; nothing is owed to it any more
+//! ```
+//!
+//! For who writes one:
+//!
+//! - A request is named by its [`AnswerSlot`] for as long as its answer is owed. Keep what you need
+//!   of it under that name; the head's bytes are valid for the call only.
+//! - Return from `request` whether or not it is answered. What is not answered then must be later,
+//!   within a time that you bound yourself with `tick`: nobody else gives it up.
+//! - Answers may be given in any order. Each goes out in its turn; until then it is kept, so a
+//!   stream that is early gets [`Flow::Wait`] soon.
+//! - `append` always takes what it is given, so a piece is as large as what the host has at hand at
+//!   one time. After [`Flow::Wait`], append no more to that answer until `room` names it. Memory is
+//!   bounded by the client limits' `unsent_max` and one piece.
+//! - Content comes whole, unless `takes_pieces` says that it is to come in pieces. An answer may be
+//!   finished before all content came; the connection ends with it then.
+//! - After `gone`, or `Flow::Gone`, the slot names nothing: using it does nothing.
+//! - A source that fails in the middle of a body has no other way to say so than
+//!   [`Answers::abandon`].
+
+use crate::answer::{AnswerShape, AnswerSlot};
+use crate::clients::Clients;
+use crate::error_page::write_error;
+use crate::framing::Framing;
+use crate::stream::Flow;
+use rhythm_net::{Port, Time, Token};
+use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::RequestHead;
+use rhythm_protocol::http::response::{ResponseWriter, has_no_content};
+use std::net::SocketAddr;
+
+/// A request's content.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It follows in pieces.
+    Pieces,
+}
+
+/// A request for a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Names the answer that is owed to it.
+    pub slot: AnswerSlot,
+    /// What the answer's form takes from it.
+    pub shape: AnswerShape,
+    /// Where the client is.
+    pub peer: SocketAddr,
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// The bytes that the head's offsets are of.
+    pub bytes: &'a [u8],
+    /// Its content.
+    pub content: Content<'a>,
+}
+
+/// What answers requests without a cohort. See the module's text.
+pub trait Host {
+    /// A request came. It is answered by its slot, now or later.
+    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>);
+
+    /// Whether this request's content, which is yet to come, is to come in pieces as it arrives.
+    /// Else it is collected up to the limit of requests.
+    fn takes_pieces(&self, head: &RequestHead, bytes: &[u8]) -> bool {
+        let _ = (head, bytes);
+        false
+    }
+
+    /// A piece of the content of a request; the last may be empty. With [`Flow::Wait`] no more is
+    /// read from the client until [`Answers::resume`].
+    fn content(
+        &mut self,
+        answers: &mut Answers<'_>,
+        slot: AnswerSlot,
+        piece: &[u8],
+        is_last: bool,
+    ) -> Flow {
+        let _ = (answers, slot, piece, is_last);
+        Flow::More
+    }
+
+    /// An answer for which [`Flow::Wait`] was said has room again.
+    fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
+        let _ = (answers, slot);
+    }
+
+    /// The client to which this answer is owed is gone.
+    fn gone(&mut self, slot: AnswerSlot) {
+        let _ = slot;
+    }
+
+    /// Somebody used a waker: another thread has something for this one.
+    fn notified(&mut self, answers: &mut Answers<'_>, token: Token) {
+        let _ = (answers, token);
+    }
+
+    /// The time asked for by [`Host::wake_at`] has come.
+    fn tick(&mut self, answers: &mut Answers<'_>) {
+        let _ = answers;
+    }
+
+    /// When `tick` is to be called at the latest.
+    fn wake_at(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// What a host answers with.
+pub struct Answers<'a> {
+    pub(crate) clients: &'a mut Clients,
+    pub(crate) port: &'a mut dyn Port,
+    pub(crate) date: &'a DateCache,
+    pub(crate) now: Time,
+}
+
+impl Answers<'_> {
+    /// The time of the event at hand.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Gives a whole answer. `fields` writes the head's fields beside Content-Length, Connection
+    /// and Date.
+    pub fn answer(
+        &mut self,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        status: u16,
+        body: &[u8],
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) {
+        let Some(shape) = self.clients.shape_now(slot, shape) else {
+            return;
+        };
+        let (date, length) = (self.date, Some(body.len() as u64));
+        let framing = Framing::of(status, length, shape);
+        (self.clients).answer(self.port, slot, shape, self.now, |out| {
+            write_head(out, status, shape, length, date, fields);
+            if framing != Framing::None {
+                out.extend_from_slice(body);
+            }
+        });
+    }
+
+    /// Gives an error as a small page, with a sentence that may say more.
+    pub fn error(&mut self, slot: AnswerSlot, shape: AnswerShape, status: u16, detail: &str) {
+        let Some(shape) = self.clients.shape_now(slot, shape) else {
+            return;
+        };
+        let date = self.date;
+        (self.clients).answer(self.port, slot, shape, self.now, |out| {
+            write_error(out, status, shape, date, detail, |_| {});
+        });
+    }
+
+    /// Begins an answer whose body is appended in pieces. Its length is told if it is known; else
+    /// it is sent in chunks, or to a client of HTTP/1.0 up to the connection's end.
+    pub fn begin(
+        &mut self,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        status: u16,
+        length: Option<u64>,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) {
+        let Some(mut shape) = self.clients.shape_now(slot, shape) else {
+            return;
+        };
+        let framing = Framing::of(status, length, shape);
+        shape.close |= framing == Framing::Close;
+        let date = self.date;
+        (self.clients).begin(self.port, slot, framing, shape.close, self.now, |out| {
+            write_head(out, status, shape, length, date, fields);
+        });
+    }
+
+    /// Appends a piece to the body of an answer that was begun.
+    pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
+        self.clients.append(self.port, slot, piece, self.now)
+    }
+
+    /// Ends an answer that was begun. One that is shorter than it said is abandoned.
+    pub fn finish(&mut self, slot: AnswerSlot) {
+        self.clients.finish(self.port, slot, self.now);
+    }
+
+    /// Gives an answer up, begun or not: its connection is dropped in its place.
+    pub fn abandon(&mut self, slot: AnswerSlot) {
+        self.clients.abandon(self.port, slot, self.now);
+    }
+
+    /// Takes the content of a request again, after [`Flow::Wait`].
+    pub fn resume(&mut self, slot: AnswerSlot) {
+        self.clients.resume(slot.connection);
+    }
+}
+
+/// Writes the head of an answer of a host.
+fn write_head(
+    out: &mut Vec<u8>,
+    status: u16,
+    shape: AnswerShape,
+    length: Option<u64>,
+    date: &DateCache,
+    fields: impl FnOnce(&mut ResponseWriter<'_>),
+) {
+    let mut head = ResponseWriter::new(out, status);
+    fields(&mut head);
+    match length {
+        _ if has_no_content(status) => {}
+        Some(length) => drop(head.content_length(length)),
+        None if shape.http10 => {}
+        None => drop(head.chunked()),
+    }
+    head.connection(!shape.close, shape.http10).date(date).end();
+}

@@ -1,0 +1,47 @@
+//! The HTTP side of a server: whole requests out of connections, answers into them in order.
+//!
+//! ```text
+//!   bytes ---> Reading -------> a request ------> whoever answers it: cohorts, or a Host
+//!              (reader.rs)      with its slot          |        |           |
+//!                                                   whole     a file    begin, append, finish
+//!              one hot buffer <----- in turn ----------+--------+-----------+
+//!   bytes <--- (outbox.rs)                           (turns.rs)     (stream.rs)
+//! ```
+//!
+//! [`Clients`] are all connections of one thread: their kept input, ordered answers, unsent bytes,
+//! time-outs and ends. It does no I/O and reads no clock: it acts through a [`Port`] and is given
+//! the time. Nothing calls back up: what the owner has to see to (a stall that is over, a stream
+//! that has room again, a client that is gone) it takes out of lists.
+//!
+//! A [`Host`] answers requests without cohorts, at once or later, whole or in pieces.
+//! [`HostServer`] is a server of nothing but a host: the admin listener and BeSim are two.
+//!
+//! It is a crate of its own because two servers need it without each other: the page server and
+//! BeSim, which stands below it.
+//!
+//! [`Port`]: rhythm_net::Port
+#![forbid(unsafe_code)]
+
+mod answer;
+mod clients;
+mod connection;
+mod error_page;
+mod framing;
+mod host;
+mod host_server;
+mod input;
+mod limits;
+mod outbox;
+mod reader;
+mod stream;
+mod turns;
+
+pub use answer::{AnswerShape, AnswerSlot, Answered, Encoding};
+pub use clients::Clients;
+pub use connection::Stall;
+pub use error_page::write_error;
+pub use host::{Answers, Content, Host, Request};
+pub use host_server::HostServer;
+pub use input::{Incoming, Next, Reading};
+pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN, UNSENT_MAX};
+pub use stream::Flow;

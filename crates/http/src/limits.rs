@@ -1,0 +1,59 @@
+//! The bounds of clients' connections and of their requests.
+
+use rhythm_protocol::http::request::HeadLimits;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Limits of clients' connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// From a connection's opening, or a head's first byte, to the head's end.
+    pub header_timeout: Duration,
+    /// From a head's end to its body's end; of a body that is taken in pieces, beside the time its
+    /// bytes take at [`SEND_RATE_MIN`].
+    pub body_timeout: Duration,
+    /// Between an answer and the next request.
+    pub idle_timeout: Duration,
+    /// For the client to take what is ready for it, beside the time its bytes take at
+    /// [`SEND_RATE_MIN`].
+    pub send_timeout: Duration,
+    /// Requests after which a connection is closed, if any.
+    pub requests_max: Option<NonZeroU32>,
+    /// Requests of one connection under way at a time; more are not read.
+    pub pipelined_max: u32,
+    /// Bytes of an answer in pieces that wait for the client; with more, its [`Host`] pauses.
+    ///
+    /// [`Host`]: crate::Host
+    pub unsent_max: usize,
+}
+
+/// The slowest that a client may read or send over time, bytes a second.
+pub const SEND_RATE_MIN: u64 = 4096;
+
+/// Bytes of an answer in pieces that wait for its client, where nothing else is said.
+pub const UNSENT_MAX: usize = 64 * 1024;
+
+impl ClientLimits {
+    /// Limits of a server beside the one for the public: everything within this time, and any
+    /// number of requests.
+    pub fn within(timeout: Duration) -> ClientLimits {
+        ClientLimits {
+            header_timeout: timeout,
+            body_timeout: timeout,
+            idle_timeout: timeout,
+            send_timeout: timeout,
+            requests_max: None,
+            pipelined_max: 64,
+            unsent_max: UNSENT_MAX,
+        }
+    }
+}
+
+/// Limits of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestLimits {
+    /// Of their heads.
+    pub head: HeadLimits,
+    /// Most bytes of content that is collected; beyond is 413.
+    pub body_max: usize,
+}

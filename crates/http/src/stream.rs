@@ -1,0 +1,179 @@
+//! Answers in pieces: begun with a head, appended to, finished (RFC 9112, sections 6 and 7).
+//!
+//! ```text
+//!   begin ---> append ... append ---> finish          the next answer's turn
+//!     |          | Wait: more is unsent than the client's budget; go on when it has room
+//!     |          | Gone: nobody is there to read it
+//!     +----------+---> abandon: the connection ends in this answer's place
+//! ```
+//!
+//! Before its turn an answer's pieces are kept in its connection, within the same budget.
+
+use crate::answer::AnswerSlot;
+use crate::clients::Clients;
+use crate::connection::{Pending, Progress};
+use crate::framing::Framing;
+use rhythm_net::{Port, Time};
+
+/// Whether whoever produces bytes is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// There is room for more.
+    More,
+    /// Not until told that there is room again.
+    Wait,
+    /// Nobody waits for them any more.
+    Gone,
+}
+
+impl Clients {
+    /// Takes note that a request that was taken is answered later, by a host: that is told when the
+    /// client goes away ([`Clients::next_gone`]). Nothing happens if it is answered, or begun.
+    pub(crate) fn await_host(&mut self, slot: AnswerSlot) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && connection.owes(slot.ordinal)
+        {
+            let pending = Pending::new(slot.ordinal, Progress::Awaited, Vec::new(), false);
+            connection.pending.push(pending);
+        }
+    }
+
+    /// Begins an answer whose body comes in pieces. `head` appends all of the head.
+    pub(crate) fn begin(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        framing: Framing,
+        close: bool,
+        now: Time,
+        head: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return;
+        };
+        let index = connection.position(slot.ordinal).unwrap_or_else(|| {
+            let pending = Pending::new(slot.ordinal, Progress::Awaited, Vec::new(), false);
+            connection.pending.push(pending);
+            connection.pending.len() - 1
+        });
+        let is_turn = connection.next_answer == slot.ordinal;
+        let pending = &mut connection.pending[index];
+        assert_eq!(
+            pending.progress,
+            Progress::Awaited,
+            "an answer is begun once"
+        );
+        pending.progress = Progress::Begun(framing);
+        pending.close = close || framing == Framing::Close;
+        if is_turn {
+            self.write(port, slot.connection, now, head);
+        } else {
+            head(&mut pending.bytes);
+        }
+    }
+
+    /// Appends a piece to the body of an answer that was begun. What is appended is always taken;
+    /// who goes on after [`Flow::Wait`] gives up the bound on memory.
+    pub(crate) fn append(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        piece: &[u8],
+        now: Time,
+    ) -> Flow {
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return Flow::Gone;
+        };
+        let is_turn = connection.next_answer == slot.ordinal;
+        let Some(index) = connection.position(slot.ordinal) else {
+            panic!("an answer that is appended to was begun and is not finished");
+        };
+        let pending = &mut connection.pending[index];
+        let Progress::Begun(framing) = &mut pending.progress else {
+            panic!("an answer that is appended to was begun");
+        };
+        if let Framing::Length(left) = framing {
+            let piece = piece.len() as u64;
+            assert!(piece <= *left, "a body is as long as was said at most");
+            *left -= piece;
+        }
+        let framing = *framing;
+        if is_turn {
+            self.write(port, slot.connection, now, |out| framing.write(piece, out));
+        } else {
+            framing.write(piece, &mut pending.bytes);
+        }
+        self.flow(slot)
+    }
+
+    /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
+    /// of it when there is.
+    fn flow(&mut self, slot: AnswerSlot) -> Flow {
+        let unsent_max = self.limits.unsent_max;
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return Flow::Gone;
+        };
+        let unsent = connection.outgoing.unsent();
+        let Some(index) = connection.position(slot.ordinal) else {
+            unreachable!("it was appended to");
+        };
+        let pending = &mut connection.pending[index];
+        pending.waits = unsent + pending.bytes.len() >= unsent_max;
+        if pending.waits {
+            Flow::Wait
+        } else {
+            Flow::More
+        }
+    }
+
+    /// Finishes an answer that was begun. One that is shorter than was said is abandoned: nothing
+    /// else tells the client.
+    pub(crate) fn finish(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return;
+        };
+        let is_turn = connection.next_answer == slot.ordinal;
+        let close = connection.drop_content(slot.ordinal);
+        let Some(index) = connection.position(slot.ordinal) else {
+            panic!("an answer that is finished was begun");
+        };
+        let pending = &mut connection.pending[index];
+        let Progress::Begun(framing) = pending.progress else {
+            panic!("an answer that is finished was begun");
+        };
+        if matches!(framing, Framing::Length(1..)) {
+            return self.abandon(port, slot, now);
+        }
+        pending.close |= close;
+        if !is_turn {
+            pending.bytes.extend_from_slice(framing.end());
+            pending.progress = Progress::Finished;
+            return;
+        }
+        let pending = connection.pending.swap_remove(index);
+        connection.turn_over(pending.close);
+        let end = framing.end();
+        self.write(port, slot.connection, now, |out| out.extend_from_slice(end));
+        self.catch_up(port, slot.connection, now);
+    }
+
+    /// Gives up an answer, begun or not: the connection is dropped when its turn comes.
+    pub(crate) fn abandon(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return;
+        };
+        connection.last_taken = true;
+        connection.receiving = None;
+        match connection.position(slot.ordinal) {
+            Some(index) => connection.pending[index].progress = Progress::Abandoned,
+            None => {
+                let pending = Pending::new(slot.ordinal, Progress::Abandoned, Vec::new(), true);
+                connection.pending.push(pending);
+            }
+        }
+        if connection.next_answer == slot.ordinal {
+            self.catch_up(port, slot.connection, now);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How to serve: what a server's owner decides.
+
+use crate::pipeline::PipelineOptions;
+use rhythm_cohort::{Formation, Policy};
+use rhythm_engine::program::Service;
+use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, Limits, ServiceConfig};
+use rhythm_http::{ClientLimits, UNSENT_MAX};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where clients connect; with port 0 a free one is chosen.
+    pub listen: SocketAddr,
+    /// Where health, metrics and configuration are told, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// Threads, each with its own event loop; at least 1.
+    pub workers: usize,
+    /// Keep each worker on a core of its own.
+    pub pin: bool,
+    /// Bounds of each worker's pipeline.
+    pub pipeline: PipelineOptions,
+    /// Connections of clients at a time, shared out evenly to the workers.
+    pub connections_max: usize,
+    /// Sessions at a time.
+    pub sessions_max: u32,
+    /// A session that is not used for so long has ended.
+    pub session_idle: Duration,
+    /// The longest that a shutdown waits for what is under way.
+    pub drain: Duration,
+    /// The access log's format.
+    pub log_format: AccessLogFormat,
+}
+
+impl ServerOptions {
+    /// What a service's settings say.
+    pub fn of(service: &Service) -> ServerOptions {
+        let ServiceConfig {
+            server,
+            session,
+            cohort,
+            limits,
+            ..
+        } = &service.config;
+        let formation = Formation {
+            policy: match cohort.policy {
+                CohortPolicy::WorkConserving => Policy::WorkConserving,
+                CohortPolicy::Fixed => Policy::Fixed,
+            },
+            lanes_max: cohort.size as usize,
+            delay: cohort.delay,
+        };
+        ServerOptions {
+            listen: server.listen,
+            admin: server.admin,
+            workers: match server.workers {
+                Some(workers) => workers.get() as usize,
+                None => std::thread::available_parallelism().map_or(1, usize::from),
+            },
+            pin: server.pin,
+            pipeline: PipelineOptions {
+                contexts: match cohort.contexts {
+                    Some(contexts) => contexts.get() as usize,
+                    // Each page can form a cohort while others are under way.
+                    None => (2 * service.pages.len()).max(CONTEXTS_MIN),
+                },
+                formation,
+                arena_bytes_max: cohort.arena_bytes_max as usize,
+                clients: client_limits(limits),
+            },
+            connections_max: limits.connections_max as usize,
+            sessions_max: session.capacity,
+            session_idle: session.idle_timeout,
+            drain: server.drain_timeout,
+            log_format: server.access_log_format,
+        }
+    }
+}
+
+/// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
+const CONTEXTS_MIN: usize = 16;
+
+/// What a service's settings say of clients' connections.
+fn client_limits(limits: &Limits) -> ClientLimits {
+    ClientLimits {
+        header_timeout: limits.header_timeout,
+        body_timeout: limits.body_timeout,
+        idle_timeout: limits.idle_timeout,
+        send_timeout: limits.send_timeout,
+        requests_max: limits.requests_per_connection_max,
+        pipelined_max: limits.pipelined_max,
+        unsent_max: UNSENT_MAX,
+    }
+}
