@@ -50,6 +50,14 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// None yet, whose texts take at most so many bytes.
+    pub fn new(texts_bytes_max: usize) -> Requests {
+        Requests {
+            texts: Arena::new(texts_bytes_max),
+            ..Requests::default()
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.lanes.len()
