@@ -50,10 +50,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// No requests, whose texts take at most so many bytes.
-    pub(super) fn new(text_bytes_max: usize) -> Requests {
+    /// None yet, whose texts take at most so many bytes.
+    pub fn new(texts_bytes_max: usize) -> Requests {
         Requests {
-            texts: Arena::new(text_bytes_max),
+            texts: Arena::new(texts_bytes_max),
             ..Requests::default()
         }
     }

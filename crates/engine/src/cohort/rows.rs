@@ -499,9 +499,23 @@ impl Cohort {
                         start: begin,
                         length,
                     } = answer.rows;
+                    let items = begin as usize..(begin + length) as usize;
+                    let texts = |column: &Column| -> usize {
+                        items.clone().map(|item| column.text_bytes(item)).sum()
+                    };
+                    if !into.arena.has_room(from.iter().map(texts).sum()) {
+                        let state = &mut into.lanes[first + moved];
+                        if *state == LaneState::Active {
+                            *state = LaneState::Failed(LaneError::TooLarge);
+                        }
+                        return Answered {
+                            rows: Span::default(),
+                            ..answer
+                        };
+                    }
                     for (to, from) in to.iter_mut().zip(from) {
-                        for item in begin..begin + length {
-                            to.copy_item(from, item as usize, &self.arena, &mut into.arena);
+                        for item in items.clone() {
+                            to.copy_item(from, item, &self.arena, &mut into.arena);
                         }
                     }
                     Answered {
