@@ -59,8 +59,8 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its requests
-    /// as many again: see [`Arena`] for what they are the sum of.
+    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its
+    /// requests as many again: see [`Arena`] for what they are the sum of.
     pub fn new(arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::new(arena_bytes_max),

@@ -432,8 +432,8 @@ impl Cohort {
         answers.clear();
     }
 
-    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and of
-    /// rows that have been answered.
+    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and
+    /// of rows that have been answered.
     pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
         let of_lane = |lane: &usize| -> usize {
             (self.fields.iter())
