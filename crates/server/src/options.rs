@@ -66,6 +66,7 @@ impl ServerOptions {
                     None => (2 * service.pages.len()).max(CONTEXTS_MIN),
                 },
                 formation,
+                arena_bytes_max: cohort.arena_bytes_max as usize,
                 clients: client_limits(limits),
             },
             connections_max: limits.connections_max as usize,

@@ -303,12 +303,12 @@ impl Server {
             admin_thread: None,
             log,
         };
-        if let Some(address) = options.admin {
-            if let Err(error) = handle.start_admin(address, options) {
-                handle.shutdown();
-                handle.join();
-                return Err(error);
-            }
+        if let Some(address) = options.admin
+            && let Err(error) = handle.start_admin(address, options)
+        {
+            handle.shutdown();
+            handle.join();
+            return Err(error);
         }
         Ok(handle)
     }
