@@ -378,6 +378,18 @@ impl Pipeline {
         }
     }
 
+    /// Launches the cohorts that are full, however much more there is to read: nothing is gained by
+    /// waiting, and their columns are still in the caches.
+    #[inline]
+    fn launch_full(&mut self, port: &mut dyn Port, now: Time) {
+        while self.device.ready() == 0
+            && let Some(id) = self.former.next_full(&self.cohorts)
+        {
+            self.launch(port, id, LaunchReason::Full, now);
+            self.work(port, now);
+        }
+    }
+
     /// Launches the cohorts that are to be launched now.
     fn launch_due(&mut self, port: &mut dyn Port, now: Time) {
         loop {

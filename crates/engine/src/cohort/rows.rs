@@ -212,38 +212,43 @@ impl Answer<'_> {
         self.error = taken.err();
     }
 
-    /// Delivers a row of texts that lie one behind the other in `texts`, each up to its end. As
-    /// [`Answer::row`] with texts, but the bytes move at once.
-    pub fn texts(&mut self, texts: &[u8], ends: &[u32]) {
+    /// Delivers rows of texts that are parts of one: of each cell, row by row, where it starts and
+    /// its length. As [`Answer::row`] with texts, but the bytes move at once.
+    pub fn texts(&mut self, text: &[u8], cells: &[(usize, usize)]) {
         let is_text = |column: &Column| matches!(column, Column::Text(_));
+        let width = self.width.max(1);
+        let rows = (cells.len() / width) as u32;
         let columns = match &mut self.columns {
             Target::List(columns)
-                if ends.len() == self.width
+                if cells.len().is_multiple_of(width)
                     && self.error.is_none()
-                    && self.rows < ROWS_MAX
-                    && self.arena.has_room(texts.len())
-                    && texts.is_ascii()
+                    && rows <= ROWS_MAX - self.rows
+                    && self.arena.has_room(text.len())
+                    && text.is_ascii()
                     && columns.iter().all(is_text) =>
             {
                 columns
             }
             _ => {
-                let cells = std::iter::once(&0).chain(ends).zip(ends);
-                let text = |(from, to): (&u32, &u32)| &texts[*from as usize..*to as usize];
-                return self.row(cells.map(|ends| Cell::Text(text(ends))));
+                for row in cells.chunks(width) {
+                    let cell = |&(start, length)| Cell::Text(&text[start..start + length]);
+                    self.row(row.iter().map(cell));
+                }
+                return;
             }
         };
-        self.rows += 1;
-        let base = self.arena.push(texts).offset;
-        let mut start = 0;
-        for (column, &end) in columns.iter_mut().zip(ends) {
+        self.rows += rows;
+        let base = self.arena.push(text).offset;
+        for (index, column) in columns.iter_mut().enumerate() {
             if let Column::Text(views) = column {
-                views.push(View {
-                    offset: base + start,
-                    length: end - start,
-                });
+                views.extend(cells.chunks_exact(width).map(|row| {
+                    let (start, length) = row[index];
+                    View {
+                        offset: base + start as u32,
+                        length: length as u32,
+                    }
+                }));
             }
-            start = end;
         }
     }
 

@@ -35,6 +35,13 @@ impl Former {
         }
     }
 
+    /// A full cohort to be launched.
+    #[inline]
+    pub(crate) fn next_full(&self, cohorts: &Cohorts) -> Option<ContextId> {
+        // Cohorts of stragglers go on when they have their answers.
+        (cohorts.pool.full()).find(|&id| cohorts.pool.key(id).stage == 0)
+    }
+
     /// A cohort to be launched now, full ones first, then the oldest.
     pub(crate) fn next_launch(
         &self,
@@ -42,13 +49,12 @@ impl Former {
         outlook: Outlook,
         now: Time,
     ) -> Option<(ContextId, LaunchReason)> {
-        let pool = &cohorts.pool;
-        // Cohorts of stragglers go on when they have their answers.
-        let new = |id: &ContextId| pool.key(*id).stage == 0;
-        if let Some(id) = pool.full().find(new) {
+        if let Some(id) = self.next_full(cohorts) {
             return Some((id, LaunchReason::Full));
         }
-        pool.forming().filter(new).find_map(|id| {
+        let pool = &cohorts.pool;
+        let mut new = pool.forming().filter(|&id| pool.key(id).stage == 0);
+        new.find_map(|id| {
             let reason = self.formation.decide(Circumstances {
                 lanes: pool.cohort(id).len(),
                 waited: since_origin(now).saturating_sub(pool.since(id)),

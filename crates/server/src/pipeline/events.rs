@@ -16,6 +16,7 @@ impl Handler for Pipeline {
         self.gauges.touch();
         if let Some(reading) = self.clients.read(id, bytes) {
             self.read(port, reading, now);
+            self.launch_full(port, now);
         } else if self.clients.has(id) {
             // It takes no more requests: what it sends is of no interest.
         } else if let Some(backend) = self.backends.owner(id) {

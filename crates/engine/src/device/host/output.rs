@@ -3,7 +3,6 @@
 use super::run::Run;
 use super::strip::{Fate, Selection, unpack};
 use super::texts::print;
-use super::write::HTML_SPECIAL;
 use crate::cohort::{Argument, LaneError, SessionChange};
 use crate::device::functions;
 use crate::program::{Escape, Header, Op, Put, Register, Request, Type};
@@ -24,11 +23,11 @@ impl Run<'_> {
             }
             Op::Put(Put { from, escape }) => match (self.kind(*from), escape) {
                 (Type::Text, Escape::None) => {
-                    pieces.push_text(*from, None);
+                    pieces.push_text(*from, false);
                     true
                 }
                 (Type::Text, Escape::Html) => {
-                    pieces.push_text(*from, Some(HTML_SPECIAL));
+                    pieces.push_text(*from, true);
                     true
                 }
                 (Type::Int, _) => {

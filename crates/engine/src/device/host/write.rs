@@ -3,9 +3,10 @@
 //! Idea: what follows one another in a program is gathered to a list of [`Pieces`], and then each
 //! lane gets all of them at once, so that its cursor stays in a register and its region in the
 //! first-level cache. What makes it fast beside that:
-//! - texts are short, so a copy is one unconditional move of 64 bytes (several for longer texts)
-//!   and the cursor advances by the text's length; what the move wrote beyond it is overwritten by
-//!   what comes next. Every region therefore ends with [`SLACK`] bytes that no text may reach into;
+//! - texts are short, so a copy is one unconditional move of 32 or 64 bytes (several for longer
+//!   texts) and the cursor advances by the text's length; what the move wrote beyond it is
+//!   overwritten by what comes next. Every region therefore ends with [`SLACK`] bytes that no text
+//!   may reach into;
 //! - whether a text needs escaping is found by looking at the very 64 bytes being moved; it seldom
 //!   does;
 //! - the loop over lanes is inside, so the instructions are chosen once a strip.
@@ -21,14 +22,18 @@ use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
 /// Bytes at a region's end that a move may spill into.
 pub(super) const SLACK: usize = 64;
 
-/// Bytes a move takes.
+/// Bytes a move takes at most.
 const MOVE: usize = 64;
+
+/// Bytes that a move of a shorter text takes: it seldom crosses a line of the cache, which a move
+/// of [`MOVE`] bytes nearly always does.
+const HALF: usize = MOVE / 2;
 
 /// How many lanes ahead a region's next lines are fetched.
 const AHEAD: usize = 3;
 
 /// The bytes that HTML must escape.
-pub(super) const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
+const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
 
 /// What is appended for every selected lane.
 enum Piece {
@@ -43,8 +48,8 @@ enum Piece {
     /// The lane's own text.
     Text {
         from: Register,
-        /// The bytes to escape; `None` where the texts are safe.
-        special: Option<ByteSet>,
+        /// Whether it is escaped for HTML.
+        escaped: bool,
     },
     /// The lane's own integer.
     Int { from: Register },
@@ -90,8 +95,8 @@ impl Pieces {
         self.list.push(Piece::Constant { first_move, length });
     }
 
-    pub(super) fn push_text(&mut self, from: Register, special: Option<ByteSet>) {
-        self.list.push(Piece::Text { from, special });
+    pub(super) fn push_text(&mut self, from: Register, escaped: bool) {
+        self.list.push(Piece::Text { from, escaped });
     }
 
     pub(super) fn push_int(&mut self, from: Register) {
@@ -157,11 +162,24 @@ fn copy(runs: &mut [u8], at: usize, end: usize, text: &[u8]) -> Option<usize> {
     Some(after)
 }
 
-/// Moves 64 bytes. The target is in bounds by the region's slack; the compiler keeps the check,
-/// which always holds, and makes the copy one to four moves.
+/// Moves the first `length` of 64 bytes, and what follows them. The target is in bounds by the
+/// region's slack; the compiler keeps the check, which always holds, and makes the copy one to four
+/// moves.
 #[inline(always)]
-fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
-    if let Some(Ok(to)) = to.get_mut(at..at + MOVE).map(<&mut [u8; MOVE]>::try_from) {
+fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE], length: usize) {
+    if length <= HALF {
+        move_whole::<HALF>(to, at, from);
+    } else {
+        move_whole::<MOVE>(to, at, from);
+    }
+}
+
+#[inline(always)]
+fn move_whole<const N: usize>(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
+    if let (Some(to), Some(from)) = (
+        to.get_mut(at..).and_then(|to| to.first_chunk_mut::<N>()),
+        from.first_chunk::<N>(),
+    ) {
         *to = *from;
     }
 }
@@ -223,11 +241,9 @@ impl Append<'_, '_> {
                 if at + length > end {
                     return None;
                 }
-                for (i, part) in self.pieces.moves[first_move..][..length.div_ceil(MOVE)]
-                    .iter()
-                    .enumerate()
-                {
-                    move_bytes(runs, at + i * MOVE, part);
+                let parts = &self.pieces.moves[first_move..][..length.div_ceil(MOVE)];
+                for (i, part) in parts.iter().enumerate() {
+                    move_bytes(runs, at + i * MOVE, part, length - i * MOVE);
                 }
                 Some(at + length)
             }
@@ -244,7 +260,7 @@ impl Append<'_, '_> {
                 self.lanes.fragment_bytes[own] += length;
                 Some(at)
             }
-            Piece::Text { from, special } => {
+            Piece::Text { from, escaped } => {
                 let View { offset, length } = unpack(self.registers.column(from)[own]);
                 let (offset, length) = (offset as usize, length as usize);
                 if length < MOVE
@@ -253,14 +269,17 @@ impl Append<'_, '_> {
                         .get(offset..offset + MOVE)
                         .map(<&[u8; MOVE]>::try_from)
                 {
-                    let mask = special.map_or(0, |set| s.in_set(s.load(bytes), &set));
-                    if mask & ((1 << length) - 1) == 0 {
-                        move_bytes(runs, at, bytes);
+                    let special = match escaped {
+                        true => s.in_set(s.load(bytes), &HTML_SPECIAL),
+                        false => 0,
+                    };
+                    if special & ((1 << length) - 1) == 0 {
+                        move_bytes(runs, at, bytes, length);
                         return Some(at + length);
                     }
                 }
                 let text = &self.texts[offset..offset + length];
-                append_stretches(s, runs, at, end, text, special)
+                append_stretches(s, runs, at, end, text, escaped)
             }
             Piece::Int { from } => {
                 let value = self.registers.column(from)[own] as i64;
@@ -279,15 +298,13 @@ fn append_stretches<S: Simd>(
     mut at: usize,
     end: usize,
     text: &[u8],
-    special: Option<ByteSet>,
+    escaped: bool,
 ) -> Option<usize> {
     for stretch in text.chunks(MOVE) {
         // Bytes that `load` adds to a short stretch are zero, hence not special.
-        at = match special {
-            Some(set) if s.in_set(s.load(stretch), &set) != 0 => {
-                append_escaped(runs, at, end, stretch)?
-            }
-            _ => copy(runs, at, end, stretch)?,
+        at = match escaped && s.in_set(s.load(stretch), &HTML_SPECIAL) != 0 {
+            true => append_escaped(runs, at, end, stretch)?,
+            false => copy(runs, at, end, stretch)?,
         };
     }
     Some(at)

@@ -2,7 +2,7 @@
 
 use crate::backend::Embedded;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cell, LaneError, ROWS_MAX, Requests, Rows};
+use rhythm_engine::cohort::{LaneError, ROWS_MAX, Requests, Rows};
 use rhythm_protocol::besim;
 
 /// The Banking workload's backend, embedded. Its answers are those of the remote one, cell for
@@ -48,10 +48,7 @@ impl Embedded for EmbeddedBesim {
             match besim::decode(body, columns.into(), ROWS_MAX, cells, range) {
                 Err(_) => rows.fail(request, LaneError::BadAnswer),
                 Ok(read) => rows.answer(request, |answer| {
-                    for row in cells.chunks(usize::from(columns).max(1)) {
-                        let cell = |&(start, length)| Cell::Text(&body[start..start + length]);
-                        answer.row(row.iter().map(cell));
-                    }
+                    answer.texts(body, cells);
                     i64::from(read.status)
                 }),
             }
