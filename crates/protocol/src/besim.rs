@@ -80,20 +80,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Appends the query of a request with these arguments to `out`.
-pub fn write_request<'a>(
-    command: u32,
-    arguments: impl IntoIterator<Item = &'a [u8]>,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"1&");
-    out.extend_from_slice(itoa::Buffer::new().format(command).as_bytes());
-    for argument in arguments {
-        out.push(b'&');
-        uri::encode(argument, out);
-    }
-}
-
 /// Appends the start of an answer with this status (0 good, 1 bad) to `out`.
 ///
 /// # Panics
@@ -339,6 +325,20 @@ mod tests {
         Ok((answer, placed.collect()))
     }
 
+    /// Appends the query of a request with these arguments to `out`.
+    fn write_request<'a>(
+        command: u32,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        out.extend_from_slice(b"1&");
+        out.extend_from_slice(itoa::Buffer::new().format(command).as_bytes());
+        for argument in arguments {
+            out.push(b'&');
+            uri::encode(argument, out);
+        }
+    }
+
     #[test]
     fn requests_split_and_come_back() {
         let mut query = Vec::new();
@@ -456,7 +456,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn same_as_naive(rows in "(([a-z]{0,40}&){0,2}[a-z\u{e9}\x07]{0,30}\n){0,10}", columns in 1u32..4) {
+        fn same_as_naive(
+            rows in "(([a-z]{0,40}&){0,2}[a-z\u{e9}\x07]{0,30}\n){0,10}",
+            columns in 1u32..4,
+        ) {
             let text = format!("0\n{rows}</pre>\n");
             let body = format!("<pre>\n{text}");
             let found = decoded(body.as_bytes(), columns).ok().map(|(answer, values)| {
@@ -490,7 +493,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_do_not_panic(rows in proptest::collection::vec(any::<u8>(), 0..200), columns in 0u32..4) {
+        fn any_bytes_do_not_panic(
+            rows in proptest::collection::vec(any::<u8>(), 0..200),
+            columns in 0u32..4,
+        ) {
             let mut body = b"<pre>\n0\n".to_vec();
             body.extend_from_slice(&rows);
             let _ = decoded(&body, columns);

@@ -14,10 +14,13 @@
 //! With [`Output::Runs`] an answer is its head and its runs, without the fragments: what is left
 //! for a server whose socket gathers the fragments from where they lie.
 
+mod output;
 mod port;
 mod report;
 mod runs;
 mod users;
+
+pub use output::Output;
 
 pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};
 pub use users::Users;
@@ -44,27 +47,6 @@ use std::time::Duration;
 
 /// Makes an executor to measure, or says why there is none.
 pub type MakeExecutor = Box<dyn Fn() -> Result<Box<dyn Executor>, String>>;
-
-/// What of an answer is written to memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// Heads and whole pages.
-    #[default]
-    Pages,
-    /// Heads and runs: what differs from answer to answer.
-    Runs,
-}
-
-impl Output {
-    /// Its name, as in `--output` and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Output::Pages => "pages",
-            Output::Runs => "runs",
-        }
-    }
-}
 
 /// What to measure.
 pub struct EmulationOptions {

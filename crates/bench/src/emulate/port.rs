@@ -1,6 +1,6 @@
 //! A port to nowhere: what is sent is copied to main memory.
 
-use super::Output;
+use super::output::Output;
 use rhythm_net::{ConnectionId, Peer, Port, Sent, WallClock};
 use rhythm_protocol::scan::Ring;
 use std::io;

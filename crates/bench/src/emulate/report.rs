@@ -1,6 +1,6 @@
 //! What the emulation found, and the paper's figures beside it.
 
-use super::Output;
+use super::output::Output;
 use crate::load::Page;
 use serde::Serialize;
 use std::fmt;

@@ -235,7 +235,8 @@ mod tests {
     fn answers_are_the_same_however_split() {
         let input = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHTTP/1.1 200\
             HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n\
-            HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n9;x=y\r\n123456789\r\n0\r\nA: b\r\n\r\n\
+            HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n\
+            3\r\nabc\r\n9;x=y\r\n123456789\r\n0\r\nA: b\r\n\r\n\
             HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n\
             HTTP/1.0 200 OK\r\n\r\nto the end";
         let expected: [(u16, bool, &[u8]); 5] = [

@@ -43,13 +43,15 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..60u64).prop_map(|ms| Step::Pass { ms }),
         1 => any::<bool>().prop_map(Step::ConnectFails),
         6 => connection().prop_map(Step::Opened),
-        10 => (connection(), 1..9usize, 0..12u8, 0..400usize).prop_map(|(connection, count, kind, cut)| {
-            Step::Served { connection, count, kind, cut }
-        }),
+        10 => (connection(), 1..9usize, 0..12u8, 0..400usize).prop_map(
+            |(connection, count, kind, cut)| Step::Served { connection, count, kind, cut },
+        ),
         1 => connection().prop_map(Step::Reset),
         1 => connection().prop_map(Step::Finished),
         1 => connection().prop_map(Step::Broken),
-        2 => (connection(), 0..200usize).prop_map(|(connection, bytes)| Step::Room { connection, bytes }),
+        2 => (connection(), 0..200usize).prop_map(
+            |(connection, bytes)| Step::Room { connection, bytes },
+        ),
     ]
 }
 
