@@ -7,7 +7,7 @@
 //!      v
 //!   Reader     whole requests, limits, back-pressure                       crate http
 //!      v
-//!   Dispatch   a page's cohort -------------+--> host path: files, errors  intake/dispatch.rs
+//!   Dispatch   a page's cohort -------------+--> files, errors, hosts     intake/dispatch.rs
 //!      v                                    |
 //!   Parser     parameters, cookie -> a lane |                              intake/parser.rs
 //!      v                                    |
@@ -52,13 +52,14 @@ use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
-use crate::site::routes::PatternId;
+use crate::site::routes::{Found, PatternId, Target};
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::{Arena, LaneError};
-use rhythm_http::{Clients, Incoming, Next, Reading, Stall};
+use rhythm_http::{AnswerSlot, Clients, Event, Hosts, Incoming, Next, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ pub struct Pipeline {
     device: Device,
     /// What stages ask.
     backends: Backends,
+    /// What answers without cohorts, now or later.
+    hosts: Hosts,
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
@@ -100,6 +103,7 @@ impl Pipeline {
             site,
             device,
             backends,
+            hosts,
             sessions,
             random,
             metrics,
@@ -108,7 +112,8 @@ impl Pipeline {
         } = parts;
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let epoch = epoch_of(1, site, &mut backends, &metrics);
+        let hosts = Hosts::new(hosts);
+        let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
@@ -117,6 +122,7 @@ impl Pipeline {
             cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
             device: Device::new(device),
             backends,
+            hosts,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
             drain_until: None,
@@ -128,7 +134,7 @@ impl Pipeline {
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(number, site, &mut self.backends, &self.metrics);
+        self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
     }
 
     /// Takes no more clients, answers what is under way, and has
@@ -190,10 +196,20 @@ fn epoch_of(
     number: u32,
     site: Arc<Site>,
     backends: &mut Backends,
+    hosts: &Hosts,
     metrics: &WorkerMetrics,
 ) -> Arc<Epoch> {
-    let of_site = backends.of_site(&site, metrics);
-    Arc::new(Epoch::new(number, site, of_site, metrics))
+    let backends = backends.of_site(&site, metrics);
+    let find = |name: &str| {
+        let host = hosts.find(name);
+        if host.is_none() {
+            tracing::error!(host = name, "no such host: its paths answer 404");
+        }
+        host
+    };
+    let routes = site.settings.hosts.iter();
+    let hosts = routes.map(|route| find(&route.host)).collect();
+    Arc::new(Epoch::new(number, site, backends, hosts, metrics))
 }
 
 // Intake: from bytes to lanes, or to the host path.
@@ -207,7 +223,7 @@ impl Pipeline {
                 .clients
                 .next(port, &mut reading, &site.request_limits, now)
             {
-                Next::Request => match self.take(port, id, reading.request(), now) {
+                Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
                     Err(NoContext) => {
                         if self.clients.stall(port, id, Stall::Context) {
@@ -230,8 +246,10 @@ impl Pipeline {
                     break;
                 }
                 // Pages take their content whole.
-                Next::Head => {}
-                Next::Piece => unreachable!("no content is taken in pieces"),
+                Next::Head => self.take_early(port, &mut reading, now),
+                Next::Piece => {
+                    self.host_event(port, now, |hosts, event| hosts.piece(event, &mut reading));
+                }
                 Next::Refuse(status) => {
                     (self.responder).refuse(port, &mut self.clients, id, status, now);
                     break;
@@ -246,10 +264,10 @@ impl Pipeline {
     fn take(
         &mut self,
         port: &mut dyn Port,
-        id: ConnectionId,
-        request: Incoming<'_>,
+        reading: &Reading<'_>,
         now: Time,
     ) -> Result<(), NoContext> {
+        let (id, request) = (reading.connection(), reading.request());
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
@@ -258,7 +276,15 @@ impl Pipeline {
                 Ok(()) => return Ok(()),
                 Err(bad) => Reply::BadParameter(bad),
             },
-            Way::Host(reply) => reply,
+            Way::Host(route) => match self.epoch.hosts[route as usize] {
+                Some(host) => {
+                    self.responder.keep_line(request);
+                    self.ask_host(port, now, |hosts, event| hosts.take(host, event, reading));
+                    return Ok(());
+                }
+                None => Reply::Error(404),
+            },
+            Way::Reply(reply) => reply,
         };
         let site = &self.epoch.site;
         (self.responder).reply(port, &mut self.clients, site, id, request, reply, now);
@@ -307,6 +333,64 @@ impl Pipeline {
     }
 }
 
+// Hosts: what answers without cohorts.
+impl Pipeline {
+    /// Hands a request over whose content is yet to come, if its host takes that in pieces.
+    fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
+        let Incoming { head, bytes, .. } = reading.request();
+        let found = self.parser.route(&self.epoch.site, head, bytes);
+        let Found::Target(Target::Host(route), _) = found else {
+            return;
+        };
+        if let Some(host) = self.epoch.hosts[route as usize] {
+            self.responder.keep_line(reading.request());
+            self.ask_host(port, now, |hosts, event| {
+                hosts.take_early(host, event, reading)
+            });
+        }
+    }
+
+    /// Hands a request, whose line is kept, to a host.
+    fn ask_host(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<(AnswerSlot, SocketAddr)>,
+    ) {
+        let (hosts, event) = self.for_hosts(port, now);
+        let request = ask(hosts, event);
+        (self.responder).hosts_gave(request, self.hosts.given(), now);
+    }
+
+    /// Tells hosts of something, and takes note of the answers that they give.
+    fn host_event<T>(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        tell: impl FnOnce(&mut Hosts, Event<'_>) -> T,
+    ) -> T {
+        let (hosts, event) = self.for_hosts(port, now);
+        let told = tell(hosts, event);
+        (self.responder).hosts_gave(None, self.hosts.given(), now);
+        told
+    }
+
+    /// The hosts, and an event for them.
+    fn for_hosts<'a>(
+        &'a mut self,
+        port: &'a mut dyn Port,
+        now: Time,
+    ) -> (&'a mut Hosts, Event<'a>) {
+        let event = Event {
+            clients: &mut self.clients,
+            port,
+            date: self.responder.date(),
+            now,
+        };
+        (&mut self.hosts, event)
+    }
+}
+
 // Flight: from cohorts that form to answers.
 impl Pipeline {
     /// Does what can be done without more input: what devices and backends have finished, and
@@ -327,6 +411,9 @@ impl Pipeline {
                 if let Some(id) = self.device.next_ready() {
                     self.run_stage(port, id, now);
                 }
+            }
+            if self.clients.has_news() {
+                any |= self.host_event(port, now, Hosts::follow);
             }
             while let Some(id) = self.clients.next_unstalled() {
                 self.proceed(port, id, false, now);

@@ -9,11 +9,12 @@ use crate::options::ServerOptions;
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
-use crate::worker::{Command, DEVICE, Worker};
+use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::ServiceConfig;
+use rhythm_http::Host;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
@@ -27,6 +28,10 @@ use std::time::Duration;
 /// waits.
 pub type DeviceFactory =
     Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
+
+/// Makes a worker's hosts, each with its name, on its thread. The waker is for what they have other
+/// threads do for them.
+pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
 
 /// Makes a backend of a site, by its index, for a worker.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
@@ -44,6 +49,8 @@ pub struct ServerParts {
     pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
+    /// Makes hosts, if there are any.
+    pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
     pub log: Option<Box<dyn Write + Send>>,
 }
@@ -274,6 +281,7 @@ impl Server {
             current: current.clone(),
             devices: parts.devices,
             backends: parts.backends,
+            hosts: parts.hosts,
             sessions,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
@@ -319,6 +327,7 @@ struct WorkerFactory {
     current: Arc<Current>,
     devices: DeviceFactory,
     backends: SharedBackendFactory,
+    hosts: Option<HostFactory>,
     sessions: Arc<SessionArray>,
     metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
@@ -336,11 +345,19 @@ impl WorkerFactory {
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
         let backends = self.backends.clone();
+        let hosts = match &self.hosts {
+            Some(make) => {
+                let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+                make(index, waker)
+            }
+            None => Vec::new(),
+        };
         let now = clock::monotonic();
         let parts = PipelineParts {
             site: self.current.site(),
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
+            hosts,
             sessions: self.sessions.clone(),
             random: system_random(),
             metrics: metrics.clone(),

@@ -172,6 +172,7 @@ pub(crate) fn run(
                 met.clone(),
             ))
         }),
+        hosts: Vec::new(),
         sessions: sessions.clone(),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
         metrics: metrics.clone(),
