@@ -15,8 +15,10 @@ const BANK: Bank = Bank::new(USERS);
 
 /// The bytes of a PNG of one pixel, and one of another.
 const IMAGES: [&[u8]; 2] = [
-    b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\0IEND\xae\x42\x60\x82",
-    b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x02\x08\0\0\0\0\xbc\xea\xe9\xfb\0\0\0\0IEND\xae\x42\x60\x82",
+    b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\
+      \0\0\0\0IEND\xae\x42\x60\x82",
+    b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x02\x08\0\0\0\0\xbc\xea\xe9\xfb\
+      \0\0\0\0IEND\xae\x42\x60\x82",
 ];
 
 /// What is wrong with the bank.
@@ -338,8 +340,9 @@ fn values(
 
 fn page(name: &str, values: &[(String, String)]) -> Vec<u8> {
     let mut page = format!(
-        "<!DOCTYPE html>\n<html><head><title>{name}</title><link rel=\"stylesheet\" href=\"/bank/static/bank.css\">\
-         </head>\n<body data-page=\"{name}\"><img src=\"/bank/static/front.png\">"
+        "<!DOCTYPE html>\n<html><head><title>{name}</title>\
+         <link rel=\"stylesheet\" href=\"/bank/static/bank.css\"></head>\n\
+         <body data-page=\"{name}\"><img src=\"/bank/static/front.png\">"
     );
     for (name, value) in values {
         page += &format!("<b data-f=\"{name}\">{value}</b>\n");

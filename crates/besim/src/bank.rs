@@ -29,7 +29,7 @@ pub const MAX_PAYMENTS: u32 = 24;
 const PAYMENT_DAYS: u32 = 4;
 
 /// How many pictures there are of each side of checks.
-pub const CHECK_IMAGES: u32 = 10;
+pub(crate) const CHECK_IMAGES: u32 = 10;
 
 /// The bank: users 1 to `users`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,9 @@ pub struct Check {
     pub payee: &'static str,
     /// What it was for.
     pub memo: &'static str,
-    /// Which picture is its front, below [`CHECK_IMAGES`].
+    /// Which picture is its front, below `CHECK_IMAGES`.
     pub front: u8,
-    /// Which picture is its back, below [`CHECK_IMAGES`].
+    /// Which picture is its back, below `CHECK_IMAGES`.
     pub back: u8,
 }
 
@@ -250,7 +250,7 @@ impl Bank {
 
     /// The MD5 of a user's password `secret-U`.
     #[must_use]
-    pub fn password_md5(&self, user: u32) -> [u8; 16] {
+    pub(crate) fn password_md5(&self, user: u32) -> [u8; 16] {
         let mut password = *b"secret-\0\0\0\0\0\0\0\0\0\0";
         let mut digits = [0; 10];
         let mut start = digits.len();

@@ -36,7 +36,7 @@ impl Date {
 
     /// The day of this year, month and day of the month, if there is one from 1970 on.
     #[must_use]
-    pub const fn from_civil(year: u32, month: u32, day: u32) -> Option<Date> {
+    pub(crate) const fn from_civil(year: u32, month: u32, day: u32) -> Option<Date> {
         if year < 1970 || year > 9999 || month == 0 || month > 12 || day == 0 || day > 31 {
             return None;
         }

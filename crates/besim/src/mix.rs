@@ -19,7 +19,7 @@ pub const fn mix64(z: u64) -> u64 {
 /// Mixes 32 bits. A bijection, so distinct inputs stay distinct.
 #[inline(always)]
 #[must_use]
-pub const fn mix32(x: u32) -> u32 {
+pub(crate) const fn mix32(x: u32) -> u32 {
     let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
     x ^ (x >> 16)

@@ -14,9 +14,9 @@ use rhythm_engine_cuda::layout::Layout;
 use std::sync::Arc;
 
 const LIMITS: LaneLimits = LaneLimits {
-    body_bytes: 8 << 20,
-    text_bytes: 1 << 20,
-    turns: 1 << 17,
+    body_bytes_max: 8 << 20,
+    text_bytes_max: 1 << 20,
+    turns_max: 1 << 17,
 };
 
 /// One and two lanes, less than a warp, a warp and a lane, eight warps.
@@ -152,9 +152,9 @@ fn any_program_with_its_registers_in_global_memory() {
 #[test]
 fn any_program_at_every_limit() {
     let limits = LaneLimits {
-        body_bytes: 700,
-        text_bytes: 200,
-        turns: 9,
+        body_bytes_max: 700,
+        text_bytes_max: 200,
+        turns_max: 9,
     };
     programs(if SANITIZED { 300..312 } else { 300..360 }, limits, 0);
 }

@@ -20,9 +20,9 @@ use rhythm_engine_cuda::layout::Layout;
 use std::sync::Arc;
 
 const LIMITS: LaneLimits = LaneLimits {
-    body_bytes: 1 << 20,
-    text_bytes: 1 << 18,
-    turns: 1 << 16,
+    body_bytes_max: 1 << 20,
+    text_bytes_max: 1 << 18,
+    turns_max: 1 << 16,
 };
 
 /// Completions come from another thread.

@@ -17,9 +17,9 @@ use rhythm_engine_cuda::layout::Layout;
 use std::sync::Arc;
 
 const LIMITS: LaneLimits = LaneLimits {
-    body_bytes: 20_000,
-    text_bytes: 1 << 10,
-    turns: 1 << 10,
+    body_bytes_max: 20_000,
+    text_bytes_max: 1 << 10,
+    turns_max: 1 << 10,
 };
 
 /// A lane's body: the text, as often as `turns` says the first fragment and the text, then the
@@ -164,7 +164,7 @@ fn check(executor: &mut CudaExecutor, service: &Arc<Service>, lanes: &[Lane], wh
         let expected = lane.body(&service.fragments);
         if lane.state != LaneState::Active {
             assert_eq!(cohort.lanes[number], lane.state, "{what}, lane {number}");
-        } else if expected.len() > LIMITS.body_bytes {
+        } else if expected.len() > LIMITS.body_bytes_max {
             let failed = LaneState::Failed(LaneError::TooLarge);
             assert_eq!(cohort.lanes[number], failed, "{what}, lane {number}");
         } else {
@@ -265,7 +265,7 @@ fn lanes_without_a_body_in_between() {
             lanes[lane].state = LaneState::Finished;
         }
         // These are too large, for one by its text and for the other by its fragments.
-        lanes[7] = Lane::new(7, LIMITS.body_bytes + 1);
+        lanes[7] = Lane::new(7, LIMITS.body_bytes_max + 1);
         lanes[64].turns = 100;
         check(executor, &service, &lanes, what);
         // Nobody is left, but for one.

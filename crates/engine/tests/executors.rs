@@ -31,9 +31,9 @@ fn host_equals_the_reference_at_every_level() {
 #[test]
 fn host_equals_the_reference_at_every_limit() {
     let limits = LaneLimits {
-        body_bytes: 700,
-        text_bytes: 200,
-        turns: 9,
+        body_bytes_max: 700,
+        text_bytes_max: 200,
+        turns_max: 9,
     };
     run(&mut Host::new(limits, Level::detect()), 300..900, limits);
 }
@@ -60,7 +60,7 @@ fn host_equals_the_reference_for_large_cohorts() {
 fn a_wrong_executor_is_found() {
     // Runs as the reference does, with a limit that is a little lower.
     let mut wrong = Scalar::new(LaneLimits {
-        turns: 8,
+        turns_max: 8,
         ..LaneLimits::default()
     });
     let found = (0..200).any(|seed| {

@@ -152,7 +152,11 @@ impl Driver {
     /// # Errors
     ///
     /// When the system has no memory for it.
-    pub fn add_datagrams(&mut self, socket: DatagramSocket, role: Role) -> io::Result<DatagramId> {
+    pub(crate) fn add_datagrams(
+        &mut self,
+        socket: DatagramSocket,
+        role: Role,
+    ) -> io::Result<DatagramId> {
         let index = self.sockets.datagrams.len() as u32;
         let data = EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | u64::from(index));
         epoll::add(&self.sockets.epoll, &socket, data, EventFlags::IN)?;

@@ -186,31 +186,6 @@ impl Outgoing {
         }
     }
 
-    /// [`Outgoing::send`] of several slices as if they were one.
-    pub fn send_vectored(
-        &mut self,
-        port: &mut dyn Port,
-        id: ConnectionId,
-        slices: &[IoSlice<'_>],
-    ) -> Flushed {
-        if self.unsent > 0 || self.is_blocked {
-            slices.iter().for_each(|slice| self.push(slice));
-            return self.flush(port, id);
-        }
-        match port.send_vectored(id, slices) {
-            Sent::Taken(mut taken) => {
-                self.took(taken, slices.iter().map(|slice| slice.len()).sum());
-                for slice in slices {
-                    let of_this = taken.min(slice.len());
-                    taken -= of_this;
-                    self.push_rest(&slice[of_this..]);
-                }
-                self.state()
-            }
-            Sent::Gone => self.gone(),
-        }
-    }
-
     /// Sends what the socket takes of what is owed, unless it is known to be full.
     pub fn flush(&mut self, port: &mut dyn Port, id: ConnectionId) -> Flushed {
         while self.unsent > 0 && !self.is_blocked {
@@ -357,8 +332,7 @@ mod tests {
     fn what_the_socket_takes_at_once_is_never_copied() {
         let (mut out, mut port) = (Outgoing::new(), socket(100));
         assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::All);
-        let slices = [IoSlice::new(b", "), IoSlice::new(b"world")];
-        assert_eq!(out.send_vectored(&mut port, ID, &slices), Flushed::All);
+        assert_eq!(out.send(&mut port, ID, b", world"), Flushed::All);
         assert_eq!((out.capacity(), out.sent_total()), (0, 12));
         assert_eq!(port.got, b"hello, world");
     }
@@ -399,7 +373,6 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Send(Vec<u8>),
-        Vectored(Vec<Vec<u8>>),
         Push(Vec<u8>),
         Shared(Vec<u8>),
         Flush,
@@ -410,7 +383,6 @@ mod tests {
         let bytes = || prop::collection::vec(any::<u8>(), 0..20);
         prop_oneof![
             bytes().prop_map(Step::Send),
-            prop::collection::vec(bytes(), 0..5).prop_map(Step::Vectored),
             bytes().prop_map(Step::Push),
             bytes().prop_map(Step::Shared),
             Just(Step::Flush),
@@ -431,11 +403,6 @@ mod tests {
                     Step::Send(bytes) => {
                         all.extend_from_slice(&bytes);
                         let _ = out.send(&mut port, ID, &bytes);
-                    }
-                    Step::Vectored(parts) => {
-                        all.extend(parts.iter().flatten());
-                        let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
-                        let _ = out.send_vectored(&mut port, ID, &slices);
                     }
                     Step::Push(bytes) => {
                         all.extend_from_slice(&bytes);

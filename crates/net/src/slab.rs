@@ -107,7 +107,7 @@ impl<T> Slab<T> {
 
     /// The key that the next [`Slab::insert`] gives.
     #[inline]
-    pub fn next_key(&self) -> Key {
+    pub(crate) fn next_key(&self) -> Key {
         match self.free.last() {
             Some(&slot) => Key::new(slot, self.slots[slot as usize].generation),
             None => Key::new(self.slots.len() as u32, 0),
@@ -165,7 +165,7 @@ impl<T> Slab<T> {
     }
 
     /// The key of the value that is in a slot now, if one is.
-    pub fn key_at(&self, slot: u32) -> Option<Key> {
+    pub(crate) fn key_at(&self, slot: u32) -> Option<Key> {
         let entry = self.slots.get(slot as usize)?;
         entry.value.as_ref()?;
         Some(Key::new(slot, entry.generation))

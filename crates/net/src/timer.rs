@@ -12,7 +12,6 @@
 //! time comes, the timer is put where it belongs by then, or dropped.
 
 use crate::port::Time;
-use std::time::Duration;
 
 /// log2 of a tick's nanoseconds: 1.05 ms.
 const TICK_BITS: u32 = 20;
@@ -45,8 +44,8 @@ const UNSET: Timer = Timer {
     place: NOWHERE,
 };
 
-/// Deadlines by number. No deadline is reported early; each at most a tick ([`TimerWheel::TICK`])
-/// late.
+/// Deadlines by number. No deadline is reported early; each at most a tick, about
+/// a millisecond, late.
 #[derive(Debug)]
 pub struct TimerWheel {
     /// By the caller's number; 24 bytes each.
@@ -60,9 +59,6 @@ pub struct TimerWheel {
 }
 
 impl TimerWheel {
-    /// The grain of the wheel.
-    pub const TICK: Duration = Duration::from_nanos(1 << TICK_BITS);
-
     /// An empty wheel at `now`.
     pub fn new(now: Time) -> TimerWheel {
         TimerWheel {
@@ -217,6 +213,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    const TICK: Duration = Duration::from_nanos(1 << TICK_BITS);
 
     fn expired(wheel: &mut TimerWheel, now: Time) -> Vec<u32> {
         let mut keys = Vec::new();
@@ -248,7 +247,7 @@ mod tests {
                 if early < deadline {
                     assert_eq!(expired(&mut wheel, early), []);
                 }
-                assert_eq!(expired(&mut wheel, deadline + TimerWheel::TICK), [3]);
+                assert_eq!(expired(&mut wheel, deadline + TICK), [3]);
                 assert_eq!((wheel.deadline(3), wheel.wake_at()), (None, None));
             }
         }
@@ -350,7 +349,7 @@ mod tests {
                 }
                 if let Some(first) = map.values().min() {
                     let wake_at = wheel.wake_at();
-                    let in_time = wake_at.is_some_and(|at| at <= *first + TimerWheel::TICK);
+                    let in_time = wake_at.is_some_and(|at| at <= *first + TICK);
                     prop_assert!(in_time, "{:?} for {:?}", wake_at, first);
                 }
             }

@@ -784,16 +784,23 @@ fn a_head_is_reused() {
 
 proptest! {
     #[test]
-    fn splits_and_levels_change_nothing(parts in proptest::collection::vec(proptest::sample::select(vec![
-        "GET ", "POST ", "/", "a?b", "http://h", " HTTP/1.1", "\r\n", "\r\n", "\r", "\n", "Host: h", "A: b", " ", "\t", ":",
-        "Content-Length: ", "1", "Transfer-Encoding: chunked", "\0", "\u{e9}", "\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\n",
-        "X: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n"]), 0..14)) {
+    fn splits_and_levels_change_nothing(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "GET ", "POST ", "/", "a?b", "http://h", " HTTP/1.1", "\r\n", "\r\n", "\r", "\n",
+            "Host: h", "A: b", " ", "\t", ":", "Content-Length: ", "1",
+            "Transfer-Encoding: chunked", "\0", "\u{e9}", "\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\n",
+            "X: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n",
+        ]), 0..14)
+    ) {
         let _ = parse(parts.concat().as_bytes());
     }
 
     #[test]
     fn mutations_change_nothing(place in 0usize..200, byte in any::<u8>()) {
-        let mut bytes = b"POST /a/b?c=d HTTP/1.1\r\nHost: h:80\r\nContent-Length: 12\r\nConnection: keep-alive\r\nX: y\r\n\r\n".to_vec();
+        let mut bytes = b"POST /a/b?c=d HTTP/1.1\r\nHost: h:80\r\nContent-Length: 12\r\n\
+            Connection: keep-alive\r\nX: y\r\n\r\n"
+            .to_vec();
         let place = place % bytes.len();
         bytes[place] = byte;
         let _ = parse(&bytes);

@@ -1,6 +1,7 @@
 //! `rhythm bench`: the paper's emulation, and the limit server.
 
 mod device;
+mod machine;
 
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
@@ -65,11 +66,13 @@ struct Emulation {
     devices: Vec<Device>,
 
     /// Requests of a cohort
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     cohort_size: u32,
 
     /// Cohorts fed at a time
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: u32,
 
     /// Requests of each page type, in each repeat
@@ -196,7 +199,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         println!("{report}");
     }
     let recorded = Recorded {
-        machine: machine(),
+        machine: machine::describe(),
         gpu,
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -233,17 +236,4 @@ impl Executor for Watched {
     fn in_flight(&self) -> usize {
         self.executor.in_flight()
     }
-}
-
-/// What this runs on, as far as the system says.
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpus = read("/proc/cpuinfo");
-    let model = cpus
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let kernel = read("/proc/sys/kernel/osrelease");
-    let model = model.map_or("an unknown CPU", |(_, name)| name);
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }

@@ -29,7 +29,8 @@ pub(crate) struct Args {
     device: Option<Device>,
 
     /// Only cohorts of so many requests; by default several sizes up to 4096
-    #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", requires = "device")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     cohort_size: Option<u32>,
 
     #[command(flatten)]

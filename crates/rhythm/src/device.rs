@@ -181,7 +181,8 @@ fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
         if backend.kind != "besim" || url != "embedded" {
             if layout.has_device_backend() {
                 bail!(
-                    "--layout {layout} has the backend on the GPU, but {} is at {url}: give --backend {}=embedded, or --layout a",
+                    "--layout {layout} has the backend on the GPU, but {} is at {url}: \
+                     give --backend {}=embedded, or --layout a",
                     backend.name,
                     backend.name
                 );

@@ -38,7 +38,8 @@ impl Folder {
         }
         if !folder.join("service.toml").is_file() && !folder.join("pages").is_dir() {
             bail!(
-                "{} has neither a service.toml nor a folder pages/: it is not the folder of a service",
+                "{} has neither a service.toml nor a folder pages/: \
+                 it is not the folder of a service",
                 folder.display()
             );
         }

@@ -61,7 +61,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(config.server.log_format);
     warn(&site);
     if let Err(error) = Level::from_env() {
-        tracing::warn!(%error, used = error.fallback().name(), "the SIMD level asked for cannot be used");
+        let used = error.fallback().name();
+        tracing::warn!(%error, used, "the SIMD level asked for cannot be used");
     }
     let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);

@@ -25,7 +25,8 @@ fn complaint(args: &[&str], code: i32) -> String {
 fn small_service(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(folder.join("pages")).expect("a folder can be made");
-    let page = "+++\nroute = \"GET /hello\"\n[params]\nname = { in = \"query\", type = \"text\" }\n+++\n<h1>Hello, {{ name }}</h1>\n";
+    let page = "+++\nroute = \"GET /hello\"\n[params]\nname = { in = \"query\", type = \"text\" }\n\
+                +++\n<h1>Hello, {{ name }}</h1>\n";
     std::fs::write(folder.join("service.toml"), "").expect("a file can be written");
     std::fs::write(folder.join("pages/hello.html"), page).expect("a file can be written");
     folder
@@ -33,8 +34,8 @@ fn small_service(test: &str) -> PathBuf {
 
 #[test]
 fn no_driver_is_one_sentence() {
-    const SENTENCE: &str = "rhythm: --device cuda: no CUDA driver: libcuda.so.1 was not found; install NVIDIA's driver (580 \
-                            or later), or use --device host\n";
+    const SENTENCE: &str = "rhythm: --device cuda: no CUDA driver: libcuda.so.1 was not found; \
+                            install NVIDIA's driver (580 or later), or use --device host\n";
     let folder = small_service("no-driver");
     let folder = folder.to_str().expect("a plain path");
     let checked = rhythm(&["check", folder, "--device", "cuda"]);

@@ -42,12 +42,11 @@ pub use parts::{PipelineOptions, PipelineParts};
 
 use crate::answer::responder::Responder;
 use crate::flight::backends::{Asked, Backends};
-use crate::flight::cohorts::Cohorts;
+use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
 use crate::host::reply::Reply;
 use crate::intake::dispatch::{Way, dispatch, early_refusal};
-use crate::intake::params::BadParameter;
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
@@ -55,7 +54,7 @@ use crate::site::epoch::Epoch;
 use crate::site::routes::{Found, PatternId, Target};
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
-use rhythm_engine::cohort::{Arena, LaneError};
+use rhythm_engine::cohort::LaneError;
 use rhythm_http::{AnswerSlot, Clients, Event, Hosts, Incoming, Next, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -119,7 +118,11 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(contexts, options.formation.lanes_max, Arena::BYTES_MAX),
+            cohorts: Cohorts::new(
+                contexts,
+                options.formation.lanes_max,
+                options.arena_bytes_max,
+            ),
             device: Device::new(device),
             backends,
             hosts,
@@ -274,7 +277,7 @@ impl Pipeline {
         let reply = match dispatch(site, found, head, bytes) {
             Way::Lane(page, pattern) => match self.take_lane(id, page, pattern, request, now)? {
                 Ok(()) => return Ok(()),
-                Err(bad) => Reply::BadParameter(bad),
+                Err(reply) => reply,
             },
             Way::Host(route) => match self.epoch.hosts[route as usize] {
                 Some(host) => {
@@ -291,7 +294,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Adds a request to the cohort of its page as a lane.
+    /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
     fn take_lane(
         &mut self,
         id: ConnectionId,
@@ -299,22 +302,31 @@ impl Pipeline {
         pattern: Option<PatternId>,
         request: Incoming<'_>,
         now: Time,
-    ) -> Result<Result<(), BadParameter>, NoContext> {
+    ) -> Result<Result<(), Reply>, NoContext> {
         let Incoming {
             head,
             bytes,
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
-        let room = 2 * (bytes.len().min(usize::from(u16::MAX)) + content.len());
-        let context = cohorts.open(epoch, page, room, now).ok_or(NoContext)?;
+        // Up to the last field: other requests may follow in the bytes.
+        let fields = head
+            .headers()
+            .last()
+            .map_or(head.target(), |last| last.value);
+        let room = 2 * (fields.range().end + content.len());
+        let context = match cohorts.open(epoch, page, room, now) {
+            Ok(context) => context,
+            Err(NotOpen::NoContext) => return Err(NoContext),
+            Err(NotOpen::TooLarge) => return Ok(Err(Reply::Error(413))),
+        };
         let (cohort, flight) = cohorts.pair_mut(context);
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
         let session = match lane {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
-                return Ok(Err(bad));
+                return Ok(Err(Reply::BadParameter(bad)));
             }
         };
         let Some((slot, shape, peer)) = self.clients.accept(id, head) else {

@@ -212,6 +212,18 @@ impl Handle {
         &self.metrics
     }
 
+    /// With the admin listener, if there is to be one; where that cannot be, it shuts down.
+    fn with_admin(mut self, options: ServerOptions) -> Result<Handle, StartError> {
+        if let Some(address) = options.admin
+            && let Err(error) = self.start_admin(address, options)
+        {
+            self.shutdown();
+            self.join();
+            return Err(error);
+        }
+        Ok(self)
+    }
+
     fn start_admin(
         &mut self,
         address: SocketAddr,
@@ -254,29 +266,17 @@ impl Server {
             tracing::warn!(%error, "the limit of open files cannot be raised");
         }
         let workers = options.workers.max(1);
-        let idle_ms = u64::try_from(options.session_idle.as_millis()).unwrap_or(u64::MAX);
-        let sessions = Arc::new(SessionArray::new(options.sessions_max, idle_ms));
         let log = match parts.log {
             Some(to) => Some(LogWriter::start(options.log_format, to)?),
             None => None,
         };
+        let sessions = sessions_of(&options);
         let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
         let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())?;
-        let local = listeners
-            .first()
-            .map_or(options.listen, Listener::local_address);
+        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
         let current = Arc::new(Current::new(parts.site));
-        let worker_options = WorkerOptions {
-            threads: workers,
-            pin: options.pin,
-            driver: DriverOptions {
-                connections_max: options.connections_max.div_ceil(workers).max(1),
-                ..DriverOptions::default()
-            },
-            ..WorkerOptions::default()
-        };
         let factory = WorkerFactory {
             current: current.clone(),
             devices: parts.devices,
@@ -288,37 +288,47 @@ impl Server {
             options: options.pipeline,
             drain: options.drain,
         };
+        let entrances = vec![Entrance::listeners(Role::default(), listeners)];
         let make = move |place: Place<'_, Command>| factory.make(place);
-        let workers = workers::start(
-            &worker_options,
-            vec![Entrance::listeners(Role::default(), listeners)],
-            make,
-        )?;
-        let control = Control {
-            shared: Arc::new(Shared {
-                inboxes: workers.inboxes().to_vec(),
-                loader: Mutex::new(parts.loader),
-                current,
-                drain: options.drain,
-            }),
+        let workers = workers::start(&worker_options(&options), entrances, make)?;
+        let shared = Shared {
+            inboxes: workers.inboxes().to_vec(),
+            loader: Mutex::new(parts.loader),
+            current,
+            drain: options.drain,
         };
-        let mut handle = Handle {
+        let handle = Handle {
             local,
             admin: None,
-            control,
+            control: Control {
+                shared: Arc::new(shared),
+            },
             metrics,
             workers,
             admin_thread: None,
             log,
         };
-        if let Some(address) = options.admin {
-            if let Err(error) = handle.start_admin(address, options) {
-                handle.shutdown();
-                handle.join();
-                return Err(error);
-            }
-        }
-        Ok(handle)
+        handle.with_admin(options)
+    }
+}
+
+/// The session array of all workers.
+fn sessions_of(options: &ServerOptions) -> Arc<SessionArray> {
+    let idle_ms = u64::try_from(options.session_idle.as_millis()).unwrap_or(u64::MAX);
+    Arc::new(SessionArray::new(options.sessions_max, idle_ms))
+}
+
+/// What the workers' threads are like.
+fn worker_options(options: &ServerOptions) -> WorkerOptions {
+    let threads = options.workers.max(1);
+    WorkerOptions {
+        threads,
+        pin: options.pin,
+        driver: DriverOptions {
+            connections_max: options.connections_max.div_ceil(threads).max(1),
+            ..DriverOptions::default()
+        },
+        ..WorkerOptions::default()
     }
 }
 

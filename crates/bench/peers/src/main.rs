@@ -4,6 +4,7 @@
 //! `services/banking`: the user is found by a cookie in a table of sessions, the accounts are asked
 //! from BeSim in memory, every value is escaped, the page is rendered for the request. Usage:
 //! `rhythm-peers ADDRESS`; the cookie is `rhythm_session=USER`.
+#![forbid(unsafe_code)]
 
 use may_minihttp::{HttpService, HttpServiceFactory, Request, Response};
 use rhythm_besim::{Account, Bank};
@@ -25,8 +26,11 @@ struct Site {
 
 impl HttpService for Site {
     fn call(&mut self, request: Request, response: &mut Response) -> io::Result<()> {
-        let user = request.headers().iter().find(|h| h.name.eq_ignore_ascii_case("cookie")).and_then(|h| {
-            h.value.split(|b| *b == b';').find_map(|pair| pair.trim_ascii().strip_prefix(b"rhythm_session="))
+        let mut headers = request.headers().iter();
+        let cookies = headers.find(|header| header.name.eq_ignore_ascii_case("cookie"));
+        let user = cookies.and_then(|cookies| {
+            let mut pairs = cookies.value.split(|byte| *byte == b';');
+            pairs.find_map(|pair| pair.trim_ascii().strip_prefix(b"rhythm_session="))
         });
         match (request.path(), user.and_then(|id| self.sessions.get(id))) {
             ("/bank/account_summary.php", Some(user)) => {
@@ -57,5 +61,6 @@ fn main() -> io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9100".to_owned());
     may::config().set_workers(1).set_pool_capacity(500).set_stack_size(0x2000);
     let sessions = (1..=100_000u32).map(|user| (user.to_string().into_bytes(), user)).collect();
-    Factory(Arc::new(sessions)).start(address)?.join().map_err(|_| io::Error::other("the server panicked"))
+    let server = Factory(Arc::new(sessions)).start(address)?;
+    server.join().map_err(|_| io::Error::other("the server panicked"))
 }

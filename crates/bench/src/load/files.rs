@@ -233,8 +233,9 @@ mod tests {
     #[test]
     fn references_are_found_in_order_and_once() {
         let mut files = Files::default();
-        let body = b"<link href=\"/bank/static/bank.css\"><img src=\"/bank/static/a.svg\"><a href=\"/bank/x.php\">\
-            <img src=\"/bank/static/a.svg\"><img src=\"/bank/static/%41.png\"><img src=\"/bank/static/b.png";
+        let body = b"<link href=\"/bank/static/bank.css\"><img src=\"/bank/static/a.svg\">\
+            <a href=\"/bank/x.php\"><img src=\"/bank/static/a.svg\">\
+            <img src=\"/bank/static/%41.png\"><img src=\"/bank/static/b.png";
         let found = files.of_page("login", body).to_vec();
         let paths: Vec<_> = found
             .iter()

@@ -148,8 +148,10 @@ mod tests {
 
     #[test]
     fn responses_come_apart_however_they_arrive() {
-        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
-            2\r\nde\r\n1\r\nf\r\n0\r\n\r\nHTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ng";
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            2\r\nde\r\n1\r\nf\r\n0\r\n\r\nHTTP/1.1 304 Not Modified\r\n\r\n\
+            HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ng";
         for step in 1..=bytes.len() {
             assert_eq!(
                 contents(bytes, step).unwrap(),

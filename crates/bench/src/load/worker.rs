@@ -16,18 +16,18 @@ use super::chain::Page;
 use super::client::{Client, Pending, Phase};
 use super::expect::Expected;
 use super::judge::Judge;
+use super::options::LoadOptions;
 use super::report::Counts;
 use super::rng::Rng;
 use super::target::Target;
 use super::visit::{Ask, Probe, Side, Visit};
-use super::{Live, LoadOptions};
 use rhythm_besim::Bank;
 use rhythm_net::clock::monotonic;
 use rhythm_net::{ConnectionId, DriverOptions, Peer, Port, Sent, Time, TimerWheel};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -42,6 +42,14 @@ const STARTS: usize = 32;
 
 /// Time between two goes.
 const START_EVERY: Duration = Duration::from_millis(1);
+
+/// What workers tell while they run.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) pages: AtomicU64,
+    pub(crate) invalid: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
 
 /// What all workers are told.
 #[derive(Clone, Debug)]

@@ -150,9 +150,9 @@ impl<'m> DeviceCohort<'m> {
             register_count: program.registers,
             constant_count: program.constants.len() as u32,
             has_call: u32::from(program.has_call),
-            body_bytes_max: bounded(limits.body_bytes),
-            text_bytes_max: bounded(limits.text_bytes),
-            turns_max: bounded(limits.turns),
+            body_bytes_max: bounded(limits.body_bytes_max),
+            text_bytes_max: bounded(limits.text_bytes_max),
+            turns_max: bounded(limits.turns_max),
             unused: 0,
         }
     }

@@ -153,7 +153,7 @@ impl Filling {
                 cohort.push_lane();
             }
             for lane in 0..lanes {
-                let text = format!("lane {lane} <says> no & \"nothing\"");
+                let text = format!("lane {lane} <&\"no\">");
                 let text = cohort.arena.push(text.as_bytes());
                 for (field, column) in cohort.fields.iter_mut().enumerate() {
                     match (field as FieldId, column) {

@@ -13,10 +13,11 @@ pub struct View {
 /// The texts of a cohort, one after the other. Append-only until reset.
 ///
 /// Whoever appends on behalf of a lane asks [`Arena::has_room`] first and fails the lane where
-/// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each lane its
-/// parameters (at most twice its request's size), what its stages make (at most
-/// [`LaneLimits::text_bytes`](crate::device::LaneLimits::text_bytes) a stage) and the answers of
-/// backends. A bound below n times the most of all these trusts that few lanes take the most.
+/// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each
+/// lane its parameters (at most twice its request's size), what its stages make (at most
+/// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage) and the
+/// answers of backends. A bound below n times the most of all these trusts that few lanes take the
+/// most.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,

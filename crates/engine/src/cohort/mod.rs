@@ -59,11 +59,12 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// An empty cohort of no page, whose texts take at most so many bytes: see [`Arena`] for what
-    /// they are the sum of.
+    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its
+    /// requests as many again: see [`Arena`] for what they are the sum of.
     pub fn new(arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::new(arena_bytes_max),
+            requests: Requests::new(arena_bytes_max),
             ..Cohort::default()
         }
     }
@@ -152,9 +153,11 @@ impl Cohort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Field, FieldType, SessionUse, Type};
+    use crate::program::{
+        Call, CallResult, Field, FieldType, Form, SessionUse, StageProgram, Type,
+    };
 
-    /// A page with a text and a list of texts.
+    /// A page with a text and a list of texts, whose first stage calls for the latter.
     fn page() -> PageProgram {
         let field = |name: &str, kind| Field {
             name: name.to_owned(),
@@ -171,9 +174,20 @@ mod tests {
             fields: vec![
                 field("a", FieldType::Scalar(Type::Text)),
                 field("b", FieldType::List(vec![(String::new(), Type::Text)])),
+                field("b.status", FieldType::Scalar(Type::Int)),
             ],
-            calls: vec![],
-            stages: vec![],
+            calls: vec![Call {
+                backend: 0,
+                form: Form::plain(&[Type::Text]),
+                columns: 1,
+                result: CallResult::Rows(1),
+                status: 2,
+                idempotent: true,
+            }],
+            stages: vec![StageProgram {
+                call: Some(0),
+                ..StageProgram::default()
+            }],
             texts: b"four".to_vec(),
             tables: vec![],
             header_names: vec![],
@@ -182,6 +196,70 @@ mod tests {
 
     /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request of 10.
     fn filled(page: &PageProgram) -> Cohort {
+        let mut cohort = Cohort::default();
+        cohort.reset(page);
+        cohort.stage = 1;
+        for lane in 0..2 {
+            cohort.push_lane();
+            let text = cohort.arena.push(b"0123456789");
+            cohort.fields[0].set_text(lane, text);
+            let list = cohort.fields[1].list_mut();
+            list.spans[lane] = Span {
+                start: 2 * lane as u32,
+                length: 2,
+            };
+            let half = View { length: 5, ..text };
+            for item in 2 * lane..2 * lane + 2 {
+                list.columns[0].push_empty();
+                list.columns[0].set_text(item, half);
+            }
+            let argument = [Argument::Text(b"0123456789")].into_iter();
+            assert!(cohort.requests.push(lane as u32, argument));
+        }
+        cohort
+    }
+
+    #[test]
+    fn lanes_move_as_far_as_there_is_room() {
+        let page = page();
+        // The program's texts take 4, and a lane 20.
+        for (bytes_max, expected) in [
+            (44, [LaneState::Active, LaneState::Active]),
+            (
+                43,
+                [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
+            ),
+            (23, [LaneState::Failed(LaneError::TooLarge); 2]),
+            (4, [LaneState::Failed(LaneError::TooLarge); 2]),
+        ] {
+            let mut from = filled(&page);
+            let mut into = Cohort::new(bytes_max);
+            into.reset(&page);
+            into.stage = 1;
+            // Asked before, it tells exactly when all of them fit.
+            let all_fit = expected == [LaneState::Active; 2];
+            assert_eq!(
+                into.arena.has_room(from.moved_bytes(&page, &[0, 1])),
+                all_fit
+            );
+            assert_eq!(from.moved_bytes(&page, &[1]), 20);
+            from.move_lanes(&page, &[0, 1], &mut into);
+            assert_eq!(from.lanes, [LaneState::Moved; 2]);
+            assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
+            assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
+            for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
+                let text = into.arena.get(into.fields[0].texts()[lane]);
+                assert_eq!(text, b"0123456789");
+                let argument = into.requests.argument(lane, 0);
+                let room = bytes_max >= 10 * (lane + 1);
+                assert_eq!(argument, Argument::Text(if room { text } else { b"" }));
+            }
+        }
+    }
+
+    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request that has been
+    /// answered with a text of 10.
+    fn answered(page: &PageProgram) -> Cohort {
         let mut cohort = Cohort::default();
         cohort.reset(page);
         for lane in 0..2 {
@@ -198,19 +276,24 @@ mod tests {
                 list.columns[0].push_empty();
                 list.columns[0].set_text(item, half);
             }
-            cohort.requests.push(BackendRequest {
-                lane: lane as u32,
-                text,
-                answer: None,
+            let argument = Argument::Text(b"what is asked");
+            assert!(cohort.requests.push(lane as u32, [argument].into_iter()));
+        }
+        cohort.stage = 1;
+        let (_, mut rows) = cohort.exchange(page);
+        for request in 0..2 {
+            rows.answer(request, |answer| {
+                answer.row([Cell::Text(b"0123456789")]);
+                0
             });
         }
         cohort
     }
 
     #[test]
-    fn lanes_move_as_far_as_there_is_room() {
+    fn answers_move_with_their_lanes() {
         let page = page();
-        // The program's texts take 4; a lane takes 20, and its request 10.
+        // The program's texts take 4; a lane takes 20, and its answer 10.
         for (bytes_max, expected) in [
             (64, [LaneState::Active, LaneState::Active]),
             (
@@ -220,17 +303,36 @@ mod tests {
             (24, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {
-            let mut from = filled(&page);
+            let mut from = answered(&page);
             let mut into = Cohort::new(bytes_max);
             into.reset(&page);
-            from.move_lanes(&[0, 1], &mut into);
+            into.stage = 1;
+            let all_fit = expected == [LaneState::Active; 2];
+            let bytes = from.moved_bytes(&page, &[0, 1]);
+            assert_eq!(into.arena.has_room(bytes), all_fit);
+            from.move_lanes(&page, &[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
             assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
+            let asked: Vec<_> = into.requests.arguments(1).collect();
+            let text: &[u8] = if bytes_max < 26 {
+                b""
+            } else {
+                b"what is asked"
+            };
+            assert_eq!(
+                asked,
+                [Argument::Text(text)],
+                "what has been asked is not needed"
+            );
+            into.settle(&page);
             for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
                 let text = into.arena.get(into.fields[0].texts()[lane]);
                 assert_eq!(text, b"0123456789");
-                assert_eq!(into.arena.get(into.requests[lane].text), text);
+                let list = into.fields[1].list();
+                assert_eq!(list.spans[lane].length, 1, "the answer's row");
+                let item = list.columns[0].texts()[list.spans[lane].start as usize];
+                assert_eq!(into.arena.get(item), text);
             }
         }
     }

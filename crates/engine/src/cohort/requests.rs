@@ -50,6 +50,14 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// None yet, whose texts take at most so many bytes.
+    pub fn new(texts_bytes_max: usize) -> Requests {
+        Requests {
+            texts: Arena::new(texts_bytes_max),
+            ..Requests::default()
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.lanes.len()
@@ -142,13 +150,13 @@ impl Requests {
 
     /// Makes the column at `index` one for arguments such as this one.
     fn prepare(&mut self, index: usize, argument: Argument<'_>) {
-        let fits = match (self.arguments.get(index), argument) {
+        let fits = matches!(
+            (self.arguments.get(index), argument),
             (Some(Values::Text(_)), Argument::Text(_))
-            | (Some(Values::Int(_)), Argument::Int(_))
-            | (Some(Values::Float(_)), Argument::Float(_))
-            | (Some(Values::Bool(_)), Argument::Bool(_)) => true,
-            _ => false,
-        };
+                | (Some(Values::Int(_)), Argument::Int(_))
+                | (Some(Values::Float(_)), Argument::Float(_))
+                | (Some(Values::Bool(_)), Argument::Bool(_))
+        );
         if !fits {
             self.arguments.truncate(index);
             self.arguments.push(match argument {

@@ -432,6 +432,32 @@ impl Cohort {
         answers.clear();
     }
 
+    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and
+    /// of rows that have been answered.
+    pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
+        let of_lane = |lane: &usize| -> usize {
+            (self.fields.iter())
+                .map(|field| field.text_bytes(*lane))
+                .sum()
+        };
+        let fields: usize = lanes.iter().map(of_lane).sum();
+        let Some(CallResult::Rows(list)) = self.pending_call(program).map(|call| &call.result)
+        else {
+            return fields;
+        };
+        let columns = &self.fields[usize::from(*list)].list().columns;
+        let answered = (self.answers.iter().zip(self.requests.lanes()))
+            .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
+            .filter_map(|(answer, _)| *answer)
+            .flat_map(|answer| answer.rows.start..answer.rows.start + answer.rows.length);
+        let of_row = |row: u32| -> usize {
+            (columns.iter())
+                .map(|column| column.text_bytes(row as usize))
+                .sum()
+        };
+        fields + answered.map(of_row).sum::<usize>()
+    }
+
     /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
     /// whose lanes they become from `first` on; with them what has been answered.
     pub(super) fn move_requests(
@@ -473,9 +499,23 @@ impl Cohort {
                         start: begin,
                         length,
                     } = answer.rows;
+                    let items = begin as usize..(begin + length) as usize;
+                    let texts = |column: &Column| -> usize {
+                        items.clone().map(|item| column.text_bytes(item)).sum()
+                    };
+                    if !into.arena.has_room(from.iter().map(texts).sum()) {
+                        let state = &mut into.lanes[first + moved];
+                        if *state == LaneState::Active {
+                            *state = LaneState::Failed(LaneError::TooLarge);
+                        }
+                        return Answered {
+                            rows: Span::default(),
+                            ..answer
+                        };
+                    }
                     for (to, from) in to.iter_mut().zip(from) {
-                        for item in begin..begin + length {
-                            to.copy_item(from, item as usize, &self.arena, &mut into.arena);
+                        for item in items.clone() {
+                            to.copy_item(from, item, &self.arena, &mut into.arena);
                         }
                     }
                     Answered {

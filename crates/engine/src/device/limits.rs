@@ -6,21 +6,21 @@ use crate::settings::Limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
     /// Most bytes of a lane's run and of its body.
-    pub body_bytes: usize,
+    pub body_bytes_max: usize,
     /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions).
     /// Each text made is charged at its length, and so are the requests it asks.
-    pub text_bytes: usize,
+    pub text_bytes_max: usize,
     /// Most turns of all loops of a lane in one stage, positions that a filter rejects included.
-    pub turns: usize,
+    pub turns_max: usize,
 }
 
 impl LaneLimits {
     /// What a service's settings say.
     pub fn of(limits: &Limits) -> LaneLimits {
         LaneLimits {
-            body_bytes: limits.response_bytes_max as usize,
-            text_bytes: limits.stage_text_bytes_max as usize,
-            turns: limits.stage_turns_max as usize,
+            body_bytes_max: limits.response_bytes_max as usize,
+            text_bytes_max: limits.stage_text_bytes_max as usize,
+            turns_max: limits.stage_turns_max as usize,
         }
     }
 }

@@ -24,7 +24,8 @@ pub(crate) fn split<'a>(
         text,
         offset: 0,
     };
-    let hint = "a page begins with a header between two lines of +++; templates without one belong into templates/";
+    let hint = "a page begins with a header between two lines of +++; \
+                templates without one belong into templates/";
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or("");
     if first.trim_end() != FENCE {

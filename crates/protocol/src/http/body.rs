@@ -488,7 +488,9 @@ mod tests {
         }
 
         #[test]
-        fn round_trip(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..16), 0..4)) {
+        fn round_trip(
+            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..16), 0..4)
+        ) {
             let mut input = Vec::new();
             for chunk in &chunks {
                 input.extend_from_slice(format!("{:X}\r\n", chunk.len()).as_bytes());

@@ -5,7 +5,7 @@ use super::head::{Known, decimal, elements, trim};
 use super::request::{Method, RequestHead};
 
 /// Most ranges a request may ask for; with more it gets the whole (RFC 9110 section 14.2).
-pub const RANGES_MAX: usize = 8;
+const RANGES_MAX: usize = 8;
 
 /// What identifies the current state of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,7 +204,7 @@ fn range_applies(validator: &[u8], current: &Validators<'_>, now: u64) -> bool {
 /// Reads a Range header for a file of `len` bytes (RFC 9110 section 14.1.2). What is malformed, of
 /// another unit, or asks for too many or overlapping parts is answered with the whole.
 #[must_use]
-pub fn parse_ranges(value: &[u8], len: u64) -> Outcome {
+fn parse_ranges(value: &[u8], len: u64) -> Outcome {
     let Some(specs) = value
         .split_at_checked(6)
         .filter(|(unit, _)| unit.eq_ignore_ascii_case(b"bytes="))

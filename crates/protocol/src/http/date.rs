@@ -19,7 +19,7 @@ const MONTHS: [&[u8]; 12] = [
 ];
 
 /// The last second that has a four-digit year: 9999-12-31T23:59:59Z.
-pub const SECONDS_MAX: u64 = 253_402_300_799;
+const SECONDS_MAX: u64 = 253_402_300_799;
 
 /// `seconds` since the epoch as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`; what is past
 /// [`SECONDS_MAX`] counts as that.
@@ -321,7 +321,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_do_not_panic(text in "[A-Za-z]{0,9},? ?[0-9A-Za-z :-]{0,30}(GMT)?", now in any::<u64>()) {
+        fn any_bytes_do_not_panic(
+            text in "[A-Za-z]{0,9},? ?[0-9A-Za-z :-]{0,30}(GMT)?",
+            now in any::<u64>()
+        ) {
             let _ = parse(text.as_bytes(), now);
         }
     }

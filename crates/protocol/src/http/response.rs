@@ -85,7 +85,7 @@ impl<'a> HeaderName<'a> {
 }
 
 /// Appends a value without its control characters, for which it has spaces; tabs may stay.
-pub fn write_value(value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_value(value: &[u8], out: &mut Vec<u8>) {
     out.extend(value.iter().map(|byte| match byte {
         0..=8 | 10..=0x1f | 0x7f => b' ',
         _ => *byte,
@@ -354,7 +354,8 @@ mod tests {
             ResponseWriter::new(&mut out, 200).header(HeaderName::new("a").unwrap(), &value);
             let line = out.strip_prefix(b"HTTP/1.1 200 OK\r\n".as_slice()).unwrap();
             prop_assert_eq!(line.len(), value.len() + 5);
-            prop_assert!(line[..line.len() - 2].iter().all(|b| *b == b'\t' || !b.is_ascii_control()));
+            let line = &line[..line.len() - 2];
+            prop_assert!(line.iter().all(|b| *b == b'\t' || !b.is_ascii_control()));
         }
     }
 }

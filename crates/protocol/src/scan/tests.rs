@@ -123,7 +123,11 @@ proptest! {
     }
 
     #[test]
-    fn rare_hits(len in 0usize..400, hit in 0usize..400, byte in proptest::sample::select(b"&<'/%+\n\x7f\x80\x00".to_vec())) {
+    fn rare_hits(
+        len in 0usize..400,
+        hit in 0usize..400,
+        byte in proptest::sample::select(b"&<'/%+\n\x7f\x80\x00".to_vec())
+    ) {
         let mut bytes = vec![b'x'; len];
         if let Some(place) = bytes.get_mut(hit) { *place = byte; }
         check(&bytes);

@@ -61,7 +61,8 @@ pub(crate) struct Args {
     cohorts_in_flight: Option<u32>,
 
     /// Instances of the parser
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=32))]
     parsers: u32,
 
     /// Parse requests as they lie, not transposed
@@ -150,7 +151,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     });
     if description.is_some() && std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
         notes.push(
-            "CUDA_DEVICE_MAX_CONNECTIONS is not set, so all streams share 8 queues to the device; 32 is the most"
+            "CUDA_DEVICE_MAX_CONNECTIONS is not set, so all streams share 8 queues to the device; \
+             32 is the most"
                 .to_owned(),
         );
     }
@@ -234,7 +236,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// The report, with what it was made on and by.
 fn recorded(report: &Report) -> Recorded<'_> {
     Recorded {
-        machine: machine(),
+        machine: machine::describe(),
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         report,

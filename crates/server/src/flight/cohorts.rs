@@ -99,6 +99,15 @@ impl Flight {
     }
 }
 
+/// Why no context takes a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotOpen {
+    /// None is free: the request has to wait for one.
+    NoContext,
+    /// Its texts find no room even in an empty cohort.
+    TooLarge,
+}
+
 /// All cohorts of a pipeline. See the module's text.
 #[derive(Debug)]
 pub(crate) struct Cohorts {
@@ -124,8 +133,10 @@ impl Cohorts {
         }
     }
 
-    /// The context that takes lanes of a page, with its room for a request of so many bytes.
-    /// `None`: the request has to wait for a free one.
+    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes.
+    ///
+    /// # Errors
+    /// Why there is none.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -133,28 +144,40 @@ impl Cohorts {
         page: u32,
         bytes: usize,
         now: Time,
-    ) -> Option<ContextId> {
+    ) -> Result<ContextId, NotOpen> {
         let key = CohortKey {
             epoch: epoch.number,
             page,
             stage: 0,
         };
         let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
-        let id = self.pool.open(key, since_origin(now), prepare)?;
+        let open = self.pool.open(key, since_origin(now), prepare);
+        let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        if cohort.is_empty() {
-            self.flights[id as usize].begin(epoch, Phase::Forming, now);
-        } else if !cohort.arena.has_room(bytes) {
-            // The cohort holds as much as it can; the next one takes the lane.
-            self.pool.close(id);
-            return None;
+        match (cohort.is_empty(), cohort.arena.has_room(bytes)) {
+            (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
+            (false, true) => {}
+            (true, false) => {
+                self.pool.release(id);
+                return Err(NotOpen::TooLarge);
+            }
+            (false, false) => {
+                // The cohort holds as much as it can: an empty one takes the lane.
+                self.pool.close(id);
+                return self.open(epoch, page, bytes, now);
+            }
         }
-        Some(id)
+        Ok(id)
     }
 
-    /// The context that takes stragglers of a cohort, prepared for them: the one that takes such
-    /// already, or a free one.
-    pub(crate) fn open_for_stragglers(&mut self, from: ContextId, now: Time) -> Option<ContextId> {
+    /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
+    /// bytes, prepared for them: the one that takes such already, or a free one.
+    pub(crate) fn open_for_stragglers(
+        &mut self,
+        from: ContextId,
+        bytes: usize,
+        now: Time,
+    ) -> Option<ContextId> {
         let key = self.pool.key(from);
         let flight = &mut self.flights[from as usize];
         let (launched, epoch) = (flight.launched, flight.epoch().clone());
@@ -170,6 +193,10 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
+            if !self.pool.cohort(into).arena.has_room(bytes) {
+                self.pool.release(into);
+                return None;
+            }
             self.flights[into as usize].begin(&epoch, Phase::Backend(wait), launched);
         }
         Some(into)

@@ -1,5 +1,6 @@
 //! Stragglers: lanes whose backend keeps their cohort waiting move to another context of the same
-//! page and stage, so that the others go on (paper, section 3.1).
+//! page and stage, so that the others go on (paper, section 3.1). Where their texts find no
+//! room, they stay, and their cohort waits for them.
 
 use crate::flight::cohorts::Cohorts;
 use crate::flight::pending::Pending;
@@ -19,18 +20,21 @@ pub(crate) fn move_away(
         Some(stragglers) => stragglers,
         None => return false,
     };
+    let key = cohorts.pool.key(id);
+    let program = cohorts.flight(id).epoch().program(key.page);
+    let bytes = cohorts.pool.cohort(id).moved_bytes(program, &stragglers);
     let pool = &mut cohorts.pool;
-    let key = pool.key(id);
     if pool.state(id) == ContextState::PartiallyFull {
         // It takes no more itself, so that another can be opened at its key.
         pool.launch(id);
     }
     if let Some(other) = pool.forming_of(key)
-        && pool.cohort(other).len() + stragglers.len() > pool.lanes_max()
+        && (pool.cohort(other).len() + stragglers.len() > pool.lanes_max()
+            || !pool.cohort(other).arena.has_room(bytes))
     {
         pool.launch(other);
     }
-    let Some(into) = cohorts.open_for_stragglers(id, now) else {
+    let Some(into) = cohorts.open_for_stragglers(id, bytes, now) else {
         return false;
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);

@@ -1,15 +1,16 @@
 //! `/config`: the settings in effect, where each comes from, and the memory that they bound.
 //!
 //! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
-//! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains `memory`.
+//! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
+//! `memory`.
 
 use crate::site::Site;
-use rhythm_engine::cohort::Arena;
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use serde_json::{Map, json};
 
-/// Writes it, for people and machines: of a server with so many workers, each with so many contexts.
+/// Writes it, for people and machines: of a server with so many workers, each with so many
+/// contexts.
 pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts: usize) -> String {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
@@ -95,11 +96,18 @@ fn memory(
             "requests_incomplete",
             product([connections, head.saturating_add(2 * body)]),
         ),
-        ("cohort_texts", product([contexts, Arena::BYTES_MAX])),
+        (
+            "cohort_texts",
+            product([2, contexts, cohort.arena_bytes_max as usize]),
+        ),
         ("cohort_answers", product([lanes, response])),
         (
             "answers_waiting",
-            product([connections, limits.pipelined_max as usize, response]),
+            product([
+                connections,
+                limits.pipelined_max as usize,
+                response.max(limits.unsent_bytes_max as usize),
+            ]),
         ),
     ];
     let sum = (parts.iter()).fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));

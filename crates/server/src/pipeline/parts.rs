@@ -19,6 +19,8 @@ pub struct PipelineOptions {
     pub contexts: usize,
     /// When cohorts are launched, and how large they get.
     pub formation: Formation,
+    /// Most bytes of a cohort's texts.
+    pub arena_bytes_max: usize,
     /// Limits of clients' connections.
     pub clients: ClientLimits,
 }

@@ -43,7 +43,7 @@ impl Current {
         let (reloaded, kept) = config.reloaded(&site.service().config);
         *config = reloaded;
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
-        kept.into_iter().map(Into::into).collect()
+        kept
     }
 
     /// Whether a shutdown has begun.

@@ -13,6 +13,7 @@ use crate::reference::Reference;
 use crate::remote_device::{Fates, RemoteDevice};
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
+use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
@@ -193,6 +194,7 @@ pub(crate) fn run(
             lanes_max: config.cohort,
             delay: Duration::from_nanos(config.delay),
         },
+        arena_bytes_max: Arena::BYTES_MAX,
         clients: config.limits,
     };
     let mut clients = Vec::new();

@@ -30,7 +30,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:.0} pages/s, {:.0} requests/s, {:.1} MB/s ({} pages, {} requests, {} visits, {} connections)",
+            "{:.0} pages/s, {:.0} requests/s, {:.1} MB/s \
+             ({} pages, {} requests, {} visits, {} connections)",
             self.pages_per_s,
             self.requests_per_s,
             self.bytes as f64 / 1e6 / self.seconds,

@@ -361,7 +361,8 @@ pub fn answer_texts(
     let (requests, mut rows) = cohort.exchange(program);
     let (mut text, mut body) = (Vec::new(), Vec::new());
     for request in 0..requests.len() {
-        (text.clear(), body.clear());
+        text.clear();
+        body.clear();
         let (form, columns) = (&rows.call().form, rows.call().columns);
         form.write(requests.arguments(request), &mut text);
         backend(&text, &mut body);

@@ -327,9 +327,13 @@ pub fn make_service(seed: u64) -> Arc<Service> {
         then: refused,
         otherwise: vec![],
     }));
-    let kinds = [Type::Text, Type::Int, Type::Float, Type::Bool];
-    let arguments = kinds.map(|kind| maker.register(kind)).to_vec();
-    let form = Form::plain(&kinds);
+    // An argument of each type, all at one place among the registers of theirs.
+    let place = maker.register(TYPES[0]);
+    let arguments = (0u16..)
+        .zip(TYPES)
+        .map(|(kind, _)| kind * REGISTERS + place);
+    let arguments: Vec<Register> = arguments.collect();
+    let form = Form::plain(&TYPES);
     for piece in &form.pieces {
         maker.texts.intern(&String::from_utf8_lossy(piece));
     }

@@ -62,8 +62,8 @@ impl Room {
     /// [`FOLD_BYTES_MAX`] bytes.
     fn most(limits: LaneLimits) -> Room {
         Room {
-            run_bytes: limits.body_bytes,
-            segments: limits.body_bytes / FOLD_BYTES_MAX + 1,
+            run_bytes: limits.body_bytes_max,
+            segments: limits.body_bytes_max / FOLD_BYTES_MAX + 1,
         }
     }
 
@@ -191,8 +191,8 @@ impl Host {
         lanes.begin(
             indexes,
             stride as u32,
-            self.limits.text_bytes,
-            self.limits.turns,
+            self.limits.text_bytes_max,
+            self.limits.turns_max,
         );
         let requests_before = cohort.requests.len();
         let headers_before = output.headers.len();
@@ -229,7 +229,7 @@ impl Host {
             let segment_count = lanes.segments[lane] as usize;
             let body_length = run_length + lanes.fragment_bytes[lane];
             let mut fate = lanes.fate[lane];
-            if body_length > self.limits.body_bytes {
+            if body_length > self.limits.body_bytes_max {
                 fate = Fate::Failed(LaneError::TooLarge);
             }
             match fate {

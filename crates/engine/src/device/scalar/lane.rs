@@ -284,7 +284,7 @@ impl Lane<'_> {
     /// Accounts for bytes of the body.
     fn grow_body(&mut self, bytes: usize) -> Outcome {
         let length = self.answer.body_length as usize + bytes;
-        if length > self.limits.body_bytes {
+        if length > self.limits.body_bytes_max {
             return Err(LaneError::TooLarge.into());
         }
         self.answer.body_length = length as u32;

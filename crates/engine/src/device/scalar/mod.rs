@@ -105,8 +105,8 @@ fn run_stage(
                 ..LaneOutput::default()
             },
             output,
-            text_left: limits.text_bytes,
-            turns_left: limits.turns,
+            text_left: limits.text_bytes_max,
+            turns_left: limits.turns_max,
         };
         let result = lane.run(&stage.body);
         let answer = lane.answer;

@@ -6,7 +6,7 @@ use super::{HeadFault, Span};
 use crate::scan::Simd;
 
 /// Most headers a head may have, whatever the configured limit.
-pub const HEADERS_CAPACITY: usize = 100;
+pub(crate) const HEADERS_CAPACITY: usize = 100;
 
 macro_rules! known {
     ($($variant:ident $name:literal,)*) => {
@@ -128,7 +128,7 @@ pub struct Header {
 
 /// The headers of one head, in the order they came.
 #[derive(Clone, Debug)]
-pub struct Headers {
+pub(crate) struct Headers {
     count: usize,
     /// For each known header, one more than the index of its first line, or 0.
     first: [u8; Known::COUNT],
@@ -152,20 +152,24 @@ impl Headers {
     /// All header lines.
     #[inline]
     #[must_use]
-    pub fn as_slice(&self) -> &[Header] {
+    pub(crate) fn as_slice(&self) -> &[Header] {
         &self.list[..self.count]
     }
 
     /// The value of the first line of a known header.
     #[inline]
     #[must_use]
-    pub fn known(&self, known: Known) -> Option<Span> {
+    pub(crate) fn known(&self, known: Known) -> Option<Span> {
         let index = usize::from(self.first[known as usize]).checked_sub(1)?;
         Some(self.list[index].value)
     }
 
     /// The values of all lines with this name, in any case of letters.
-    pub fn all<'a>(&'a self, bytes: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn all<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a [u8]> {
         self.as_slice()
             .iter()
             .filter(move |header| header.name.of(bytes).eq_ignore_ascii_case(name.as_bytes()))

@@ -17,10 +17,11 @@ use core::ops::Range;
 
 pub use fields::is_token;
 pub(crate) use fields::{ConnectionOptions, TOKEN, TransferCodings, decimal, elements, trim};
-pub use headers::{HEADERS_CAPACITY, Header, Headers, Known};
+pub(crate) use headers::{HEADERS_CAPACITY, Headers};
+pub use headers::{Header, Known};
 
 /// Most bytes a head may have, whatever the configured limit: what a [`Span`] can point at.
-pub const HEAD_CAPACITY: usize = u16::MAX as usize;
+pub(crate) const HEAD_CAPACITY: usize = u16::MAX as usize;
 
 /// A place in a head: offsets into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -204,7 +204,8 @@ impl fmt::Display for Report {
         } = self.bandwidth;
         writeln!(
             f,
-            "memory: {copy_gb_per_s:.0} GB/s copying (read and written), {write_gb_per_s:.0} GB/s writing alone"
+            "memory: {copy_gb_per_s:.0} GB/s copying (read and written), \
+             {write_gb_per_s:.0} GB/s writing alone"
         )?;
         let million = |rate: f64| rate / 1e6;
         writeln!(

@@ -37,7 +37,9 @@ impl Embedded for EmbeddedBesim {
             cells,
         } = self;
         for request in 0..requests.len() {
-            (query.clear(), body.clear(), cells.clear());
+            query.clear();
+            body.clear();
+            cells.clear();
             let columns = rows.call().columns;
             let form = &rows.call().form;
             form.write(requests.arguments(request), query);

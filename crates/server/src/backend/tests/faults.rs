@@ -567,6 +567,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         };
         pool.submit(&mut port, batch, Time::ZERO);
         let id = *port.connections.keys().next().unwrap();
+        port.connections.get_mut(&id).unwrap().open = true;
         pool.connected(&mut port, id, Time::ZERO);
         assert_eq!(
             std::mem::take(&mut port.connections.get_mut(&id).unwrap().sent),
