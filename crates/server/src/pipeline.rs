@@ -36,6 +36,7 @@
 
 mod events;
 mod gauges;
+mod hosts;
 mod parts;
 
 pub use parts::{PipelineOptions, PipelineParts};
@@ -51,14 +52,13 @@ use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
-use crate::site::routes::{Found, PatternId, Target};
+use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{AnswerSlot, Clients, Event, Hosts, Incoming, Next, Reading, Stall};
+use rhythm_http::{Clients, Hosts, Incoming, Next, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -342,64 +342,6 @@ impl Pipeline {
         epoch.metrics(page).requests.add(1);
         cohorts.filled(context);
         Ok(Ok(()))
-    }
-}
-
-// Hosts: what answers without cohorts.
-impl Pipeline {
-    /// Hands a request over whose content is yet to come, if its host takes that in pieces.
-    fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
-        let Incoming { head, bytes, .. } = reading.request();
-        let found = self.parser.route(&self.epoch.site, head, bytes);
-        let Found::Target(Target::Host(route), _) = found else {
-            return;
-        };
-        if let Some(host) = self.epoch.hosts[route as usize] {
-            self.responder.keep_line(reading.request());
-            self.ask_host(port, now, |hosts, event| {
-                hosts.take_early(host, event, reading)
-            });
-        }
-    }
-
-    /// Hands a request, whose line is kept, to a host.
-    fn ask_host(
-        &mut self,
-        port: &mut dyn Port,
-        now: Time,
-        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<(AnswerSlot, SocketAddr)>,
-    ) {
-        let (hosts, event) = self.for_hosts(port, now);
-        let request = ask(hosts, event);
-        (self.responder).hosts_gave(request, self.hosts.given(), now);
-    }
-
-    /// Tells hosts of something, and takes note of the answers that they give.
-    fn host_event<T>(
-        &mut self,
-        port: &mut dyn Port,
-        now: Time,
-        tell: impl FnOnce(&mut Hosts, Event<'_>) -> T,
-    ) -> T {
-        let (hosts, event) = self.for_hosts(port, now);
-        let told = tell(hosts, event);
-        (self.responder).hosts_gave(None, self.hosts.given(), now);
-        told
-    }
-
-    /// The hosts, and an event for them.
-    fn for_hosts<'a>(
-        &'a mut self,
-        port: &'a mut dyn Port,
-        now: Time,
-    ) -> (&'a mut Hosts, Event<'a>) {
-        let event = Event {
-            clients: &mut self.clients,
-            port,
-            date: self.responder.date(),
-            now,
-        };
-        (&mut self.hosts, event)
     }
 }
 

@@ -298,7 +298,7 @@ impl Ask {
         }
         let content = "x=y&".repeat(1 + dice.below(100));
         let wanted = Wanted::Hosted(Rc::new(content.clone().into_bytes()));
-        // Taken whole or in pieces, by the target's length.
+        // Taken whole with a query, else in pieces.
         let more = *dice.pick(&["", "?"]);
         let mut ask = Ask::plain(wanted, "POST", &format!("{}/echo{more}", hosts::PATH));
         ask.form = Some(content);
