@@ -141,7 +141,7 @@ impl Server {
 }
 
 /// What one thread serves.
-fn server(options: &ServeOptions, index: u64) -> HostServer<BesimHost> {
+fn server(options: &ServeOptions, index: u64) -> HostServer {
     let clients = ClientLimits {
         pipelined_max: PIPELINED_MAX,
         ..ClientLimits::within(TIMEOUT)

@@ -14,6 +14,10 @@ pub struct AnswerSlot {
     pub ordinal: u32,
 }
 
+/// Names a host among those of a thread ([`Hosts`](crate::Hosts)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId(pub(crate) u16);
+
 /// What an answer's form takes from its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerShape {

@@ -7,8 +7,8 @@
 //! connection that it was for. `settle` is the one place that decides about pausing, closing and
 //! time-outs; it writes and sends nothing.
 
-use crate::answer::{AnswerShape, AnswerSlot};
-use crate::connection::{Connection, Pending, Stall, Waiting};
+use crate::answer::{AnswerShape, AnswerSlot, HostId};
+use crate::connection::{Connection, Stall, Waiting};
 use crate::input::Input;
 use crate::limits::{ClientLimits, SEND_RATE_MIN};
 use crate::outbox::Outbox;
@@ -30,9 +30,9 @@ pub struct Clients {
     /// Connections that may go on: their stall is over.
     unstalled: Vec<ConnectionId>,
     /// Answers in pieces that have room again.
-    roomy: Vec<AnswerSlot>,
+    roomy: Vec<(HostId, AnswerSlot)>,
     /// Answers that hosts owe to clients that are gone.
-    gone: Vec<AnswerSlot>,
+    pub(crate) gone: Vec<(HostId, AnswerSlot)>,
     due: Vec<u32>,
     /// What the next input is read with.
     pub(crate) spare: Option<Box<Input>>,
@@ -229,13 +229,17 @@ impl Clients {
         }
         if !connection.pending.is_empty() && connection.outgoing.unsent() <= limits.unsent_max / 2 {
             let next = connection.next_answer;
-            let streams = |pending: &&mut Pending| pending.waits && pending.ordinal == next;
-            if let Some(pending) = connection.pending.iter_mut().find(streams) {
+            let pending = (connection.pending.iter_mut()).find(|pending| pending.ordinal == next);
+            if let Some(pending) = pending
+                && pending.waits
+                && let Some(host) = pending.host()
+            {
                 pending.waits = false;
-                self.roomy.push(AnswerSlot {
+                let slot = AnswerSlot {
                     connection: id,
                     ordinal: next,
-                });
+                };
+                self.roomy.push((host, slot));
             }
         }
     }
@@ -251,12 +255,12 @@ impl Clients {
     }
 
     /// An answer in pieces that has room again.
-    pub(crate) fn next_roomy(&mut self) -> Option<AnswerSlot> {
+    pub(crate) fn next_roomy(&mut self) -> Option<(HostId, AnswerSlot)> {
         self.roomy.pop()
     }
 
     /// An answer that a host owes to a client that is gone.
-    pub(crate) fn next_gone(&mut self) -> Option<AnswerSlot> {
+    pub(crate) fn next_gone(&mut self) -> Option<(HostId, AnswerSlot)> {
         self.gone.pop()
     }
 

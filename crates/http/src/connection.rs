@@ -1,6 +1,6 @@
 //! A client's connection: what is kept of it between two events.
 
-use crate::answer::{AnswerShape, AnswerSlot};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::framing::Framing;
 use crate::input::Input;
 use crate::limits::ClientLimits;
@@ -69,13 +69,22 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// A host has yet to begin it.
-    Awaited,
+    Awaited(HostId),
     /// A host goes on appending to it.
-    Begun(Framing),
+    Begun(Begun),
     /// It is whole.
     Finished,
     /// It cannot be finished: the connection ends in its place.
     Abandoned,
+}
+
+/// An answer in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) host: HostId,
+    pub(crate) framing: Framing,
+    /// Its status, and the bytes of its body so far.
+    pub(crate) answered: Answered,
 }
 
 impl Pending {
@@ -89,9 +98,12 @@ impl Pending {
         }
     }
 
-    /// A host is yet to finish it.
-    pub(crate) fn is_hosted(&self) -> bool {
-        matches!(self.progress, Progress::Awaited | Progress::Begun(_))
+    /// The host that is yet to finish it.
+    pub(crate) fn host(&self) -> Option<HostId> {
+        match self.progress {
+            Progress::Awaited(host) | Progress::Begun(Begun { host, .. }) => Some(host),
+            Progress::Finished | Progress::Abandoned => None,
+        }
     }
 }
 
@@ -253,12 +265,15 @@ impl Connection {
         }
     }
 
-    /// The slots whose hosts must be told that the client is gone.
-    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = AnswerSlot> {
-        let hosted = self.pending.iter().filter(|pending| pending.is_hosted());
-        hosted.map(move |pending| AnswerSlot {
-            connection: id,
-            ordinal: pending.ordinal,
-        })
+    /// The hosts that must be told that the client is gone, and the slots of their answers.
+    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = (HostId, AnswerSlot)> {
+        let hosted = move |pending: &Pending| {
+            let slot = AnswerSlot {
+                connection: id,
+                ordinal: pending.ordinal,
+            };
+            Some((pending.host()?, slot))
+        };
+        self.pending.iter().filter_map(hosted)
     }
 }

@@ -27,13 +27,16 @@
 //! - After `gone`, or `Flow::Gone`, the slot names nothing: using it does nothing.
 //! - A source that fails in the middle of a body has no other way to say so than
 //!   [`Answers::abandon`].
+//! - A host may have connections of its own, to whatever it gets its answers from: it opens them
+//!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
-use crate::answer::{AnswerShape, AnswerSlot};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::clients::Clients;
+use crate::connection::Begun;
 use crate::error_page::write_error;
 use crate::framing::Framing;
 use crate::stream::Flow;
-use rhythm_net::{Port, Time, Token};
+use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::response::{ResponseWriter, has_no_content};
@@ -100,6 +103,32 @@ pub trait Host {
         let _ = slot;
     }
 
+    /// Is this a connection of the host's own? Its events, and only those, are passed on.
+    fn owns(&self, connection: ConnectionId) -> bool {
+        let _ = connection;
+        false
+    }
+
+    /// A connection it asked for is open.
+    fn connected(&mut self, answers: &mut Answers<'_>, connection: ConnectionId) {
+        let _ = (answers, connection);
+    }
+
+    /// Bytes came in on a connection of its own; all of them are taken.
+    fn received(&mut self, answers: &mut Answers<'_>, connection: ConnectionId, bytes: &[u8]) {
+        let _ = (answers, connection, bytes);
+    }
+
+    /// The input of a connection of its own ended, or it could not be opened.
+    fn ended(&mut self, answers: &mut Answers<'_>, connection: ConnectionId, how: Ended) {
+        let _ = (answers, connection, how);
+    }
+
+    /// The socket of a connection of its own takes bytes again.
+    fn writable(&mut self, answers: &mut Answers<'_>, connection: ConnectionId) {
+        let _ = (answers, connection);
+    }
+
     /// Somebody used a waker: another thread has something for this one.
     fn notified(&mut self, answers: &mut Answers<'_>, token: Token) {
         let _ = (answers, token);
@@ -116,18 +145,29 @@ pub trait Host {
     }
 }
 
+/// An answer that a host has given; `None` where there is none: it was abandoned, or its client is
+/// gone.
+pub type Given = (AnswerSlot, Option<Answered>);
+
 /// What a host answers with.
 pub struct Answers<'a> {
+    pub(crate) host: HostId,
     pub(crate) clients: &'a mut Clients,
     pub(crate) port: &'a mut dyn Port,
     pub(crate) date: &'a DateCache,
     pub(crate) now: Time,
+    pub(crate) given: &'a mut Vec<Given>,
 }
 
 impl Answers<'_> {
     /// The time of the event at hand.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Where the host opens and uses connections of its own.
+    pub fn port(&mut self) -> &mut dyn Port {
+        self.port
     }
 
     /// Gives a whole answer. `fields` writes the head's fields beside Content-Length, Connection
@@ -151,6 +191,15 @@ impl Answers<'_> {
                 out.extend_from_slice(body);
             }
         });
+        let body_length = match framing {
+            Framing::None => 0,
+            _ => body.len() as u64,
+        };
+        let answered = Answered {
+            status,
+            body_length,
+        };
+        self.given.push((slot, Some(answered)));
     }
 
     /// Gives an error as a small page, with a sentence that may say more.
@@ -162,6 +211,7 @@ impl Answers<'_> {
         (self.clients).answer(self.port, slot, shape, self.now, |out| {
             write_error(out, status, shape, date, detail, |_| {});
         });
+        self.given.push((slot, Some(Answered::bare(status))));
     }
 
     /// Begins an answer whose body is appended in pieces. Its length is told if it is known; else
@@ -179,8 +229,13 @@ impl Answers<'_> {
         };
         let framing = Framing::of(status, length, shape);
         shape.close |= framing == Framing::Close;
-        let date = self.date;
-        (self.clients).begin(self.port, slot, framing, shape.close, self.now, |out| {
+        let (date, host) = (self.date, self.host);
+        let begun = Begun {
+            host,
+            framing,
+            answered: Answered::bare(status),
+        };
+        (self.clients).begin(self.port, slot, begun, shape.close, self.now, |out| {
             write_head(out, status, shape, length, date, fields);
         });
     }
@@ -192,12 +247,14 @@ impl Answers<'_> {
 
     /// Ends an answer that was begun. One that is shorter than it said is abandoned.
     pub fn finish(&mut self, slot: AnswerSlot) {
-        self.clients.finish(self.port, slot, self.now);
+        let answered = self.clients.finish(self.port, slot, self.now);
+        self.given.push((slot, answered));
     }
 
     /// Gives an answer up, begun or not: its connection is dropped in its place.
     pub fn abandon(&mut self, slot: AnswerSlot) {
         self.clients.abandon(self.port, slot, self.now);
+        self.given.push((slot, None));
     }
 
     /// Takes the content of a request again, after [`Flow::Wait`].

@@ -1,31 +1,40 @@
 //! A server of nothing but a host: connections, requests, and what answers them.
 
+use crate::answer::HostId;
 use crate::clients::Clients;
-use crate::connection::Stall;
-use crate::host::{Answers, Content, Host, Request};
+use crate::error_page::write_error;
+use crate::host::Host;
+use crate::hosts::{Event, Hosts};
 use crate::input::{Next, Reading};
 use crate::limits::{ClientLimits, RequestLimits};
-use crate::stream::Flow;
 use rhythm_net::workers::Worker;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use std::convert::Infallible;
 
+/// The one there is.
+const HOST: HostId = HostId(0);
+
 /// Serves a host to all clients. One worker thread drives it.
 #[derive(Debug)]
-pub struct HostServer<H> {
-    host: H,
+pub struct HostServer {
+    hosts: Hosts,
     clients: Clients,
     limits: RequestLimits,
     date: DateCache,
     expired: Vec<ConnectionId>,
 }
 
-impl<H: Host> HostServer<H> {
+impl HostServer {
     /// A server without connections.
-    pub fn new(host: H, clients: ClientLimits, limits: RequestLimits, now: Time) -> HostServer<H> {
+    pub fn new(
+        host: impl Host + 'static,
+        clients: ClientLimits,
+        limits: RequestLimits,
+        now: Time,
+    ) -> HostServer {
         HostServer {
-            host,
+            hosts: Hosts::new(vec![(String::new(), Box::new(host))]),
             clients: Clients::new(clients, now),
             limits,
             date: DateCache::new(0),
@@ -33,16 +42,16 @@ impl<H: Host> HostServer<H> {
         }
     }
 
-    /// The host and what it answers with.
-    fn split<'a>(&'a mut self, port: &'a mut dyn Port, now: Time) -> (&'a mut H, Answers<'a>) {
+    /// The host, and an event for it.
+    fn split<'a>(&'a mut self, port: &'a mut dyn Port, now: Time) -> (&'a mut Hosts, Event<'a>) {
         self.date.update(port.wall_clock().unix_seconds);
-        let answers = Answers {
+        let event = Event {
             clients: &mut self.clients,
             port,
             date: &self.date,
             now,
         };
-        (&mut self.host, answers)
+        (&mut self.hosts, event)
     }
 
     /// Hands on the requests in a connection's input, as many as there are.
@@ -51,87 +60,53 @@ impl<H: Host> HostServer<H> {
             match self.clients.next(port, &mut reading, &self.limits, now) {
                 Next::Nothing => break,
                 Next::Head => {
-                    if self.host.takes_pieces(reading.head(), reading.bytes()) {
-                        self.take(port, &mut reading, now, true);
-                    }
+                    let (hosts, event) = self.split(port, now);
+                    hosts.take_early(HOST, event, &mut reading);
                 }
                 Next::Expects => self.clients.send_continue(port, reading.connection(), now),
                 Next::Request => {
-                    self.take(port, &mut reading, now, false);
+                    let (hosts, event) = self.split(port, now);
+                    hosts.take(HOST, event, &reading);
                     reading.taken();
                 }
                 Next::Piece => {
-                    let Some((slot, is_last)) = reading.piece() else {
-                        unreachable!("a piece is at hand");
-                    };
-                    let (host, mut answers) = self.split(port, now);
-                    let flow = host.content(&mut answers, slot, reading.content(), is_last);
-                    if flow == Flow::Wait && !is_last {
-                        self.clients.stall(port, slot.connection, Stall::Host);
-                    }
-                    reading.taken();
+                    let (hosts, event) = self.split(port, now);
+                    hosts.piece(event, &mut reading);
                 }
                 Next::Refuse(status) => self.refuse(port, reading.connection(), status, now),
             }
+            // Nobody counts them here.
+            drop(self.hosts.given());
         }
         self.clients.read_done(port, reading, now);
     }
 
-    /// Hands a request to the host.
-    fn take(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time, pieces: bool) {
-        let accepted = self.clients.accept(reading.connection(), reading.head());
-        let Some((slot, shape, peer)) = accepted else {
-            return;
-        };
-        if pieces {
-            self.clients.expect_pieces(slot);
-        }
-        let (host, mut answers) = self.split(port, now);
-        let request = Request {
-            slot,
-            shape,
-            peer,
-            head: reading.head(),
-            bytes: reading.bytes(),
-            content: match pieces {
-                true => Content::Pieces,
-                false => Content::Whole(reading.content()),
-            },
-        };
-        host.request(&mut answers, request);
-        self.clients.await_host(slot);
-        if pieces {
-            reading.in_pieces(slot);
-        }
-    }
-
     fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
-        if let Some((slot, shape, _)) = self.clients.accept_last(port, id) {
-            let (_, mut answers) = self.split(port, now);
-            answers.error(slot, shape, status, "");
+        self.date.update(port.wall_clock().unix_seconds);
+        let (clients, date) = (&mut self.clients, &self.date);
+        if let Some((slot, shape, _)) = clients.accept_last(port, id) {
+            clients.answer(port, slot, shape, now, |out| {
+                write_error(out, status, shape, date, "", |_| {});
+            });
         }
     }
 
     /// Sees to what an event has made possible.
     fn follow(&mut self, port: &mut dyn Port, now: Time) {
         while self.clients.has_news() {
-            while let Some(slot) = self.clients.next_gone() {
-                self.host.gone(slot);
-            }
-            while let Some(slot) = self.clients.next_roomy() {
-                let (host, mut answers) = self.split(port, now);
-                host.room(&mut answers, slot);
-            }
+            let (hosts, event) = self.split(port, now);
+            hosts.follow(event);
             while let Some(id) = self.clients.next_unstalled() {
                 if let Some(reading) = self.clients.proceed(id, false) {
                     self.read(port, reading, now);
                 }
             }
         }
+        drop(self.hosts.given());
     }
 }
 
-impl<H: Host> Handler for HostServer<H> {
+impl Handler for HostServer {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, now: Time) {
         self.clients.opened(accepted.connection, accepted.peer, now);
     }
@@ -139,10 +114,17 @@ impl<H: Host> Handler for HostServer<H> {
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         if let Some(reading) = self.clients.read(id, bytes) {
             self.read(port, reading, now);
+        } else if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            hosts.received(HOST, event, id, bytes);
         }
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            return hosts.ended(HOST, event, id, how);
+        }
         match how {
             Ended::PeerFinished => self.clients.peer_finished(port, id, now),
             Ended::Failed(_) => self.clients.remove(id),
@@ -150,12 +132,23 @@ impl<H: Host> Handler for HostServer<H> {
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            return hosts.writable(HOST, event, id);
+        }
         self.clients.writable(port, id, now);
     }
 
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            hosts.connected(HOST, event, id);
+        }
+    }
+
     fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
-        let (host, mut answers) = self.split(port, now);
-        host.notified(&mut answers, token);
+        let (hosts, event) = self.split(port, now);
+        hosts.notified(event, token);
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
@@ -165,10 +158,8 @@ impl<H: Host> Handler for HostServer<H> {
             self.refuse(port, id, 408, now);
         }
         self.expired = expired;
-        if self.host.wake_at().is_some_and(|at| at <= now) {
-            let (host, mut answers) = self.split(port, now);
-            host.tick(&mut answers);
-        }
+        let (hosts, event) = self.split(port, now);
+        hosts.tick(event);
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -182,11 +173,11 @@ impl<H: Host> Handler for HostServer<H> {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let times = [self.clients.wake_at(), self.host.wake_at()];
+        let times = [self.clients.wake_at(), self.hosts.wake_at()];
         times.into_iter().flatten().min()
     }
 }
 
-impl<H: Host> Worker for HostServer<H> {
+impl Worker for HostServer {
     type Command = Infallible;
 }

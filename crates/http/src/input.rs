@@ -3,7 +3,7 @@
 //! Requests are parsed where the driver received them. Only what is left at the end, part of a
 //! request, or one that has to wait, is copied.
 
-use crate::answer::AnswerSlot;
+use crate::answer::{AnswerSlot, HostId};
 use crate::limits::RequestLimits;
 use rhythm_net::ConnectionId;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
@@ -44,6 +44,7 @@ struct Body {
 /// A body that is taken in pieces.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
+    host: HostId,
     slot: AnswerSlot,
     /// Bytes that are still to come, unless it is in chunks.
     left: u64,
@@ -81,13 +82,12 @@ impl Input {
 pub enum Next {
     /// A whole request: to be [taken](Reading::taken), or to be stalled.
     Request,
-    /// A request whose content is yet to come, in whole or part. It is collected, unless it is to
-    /// come in pieces, to a host.
+    /// A request whose content is yet to come, in whole or part. It is collected, unless a host
+    /// takes it in pieces: [`Hosts::take_early`](crate::Hosts::take_early).
     Head,
     /// The client waits to be asked for that content: `Clients::send_continue`, or a refusal.
     Expects,
-    /// A piece of a request's content: to be [taken](Reading::taken), after which the connection
-    /// may be stalled.
+    /// A piece of a request's content, for its host: [`Hosts::piece`](crate::Hosts::piece).
     Piece,
     /// A request that is to be refused with this status.
     Refuse(u16),
@@ -178,11 +178,10 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The answer to the request whose content comes in pieces, and whether the one at hand is the
-    /// last.
-    pub fn piece(&self) -> Option<(AnswerSlot, bool)> {
+    /// Whose the piece at hand is, the answer to its request, and whether it is the last.
+    pub(crate) fn piece(&self) -> Option<(HostId, AnswerSlot, bool)> {
         let pieces = self.input.body.as_ref()?.pieces?;
-        Some((pieces.slot, pieces.is_last))
+        Some((pieces.host, pieces.slot, pieces.is_last))
     }
 
     /// The request at hand, or the piece of it, is done with.
@@ -209,7 +208,7 @@ impl<'a> Reading<'a> {
 
     /// The request whose head is at hand is done with, but for its content, which comes in pieces
     /// ([`Clients::expect_pieces`]).
-    pub(crate) fn in_pieces(&mut self, slot: AnswerSlot) {
+    pub(crate) fn in_pieces(&mut self, host: HostId, slot: AnswerSlot) {
         let Input { head, body, .. } = &mut *self.input;
         let Some(body) = body else {
             unreachable!("the head is complete");
@@ -228,6 +227,7 @@ impl<'a> Reading<'a> {
         };
         self.used += std::mem::take(&mut body.head_length);
         body.pieces = Some(Pieces {
+            host,
             slot,
             left,
             used: 0,

@@ -90,7 +90,7 @@ impl Clients {
                 return Next::Nothing;
             }
             let next = next_piece(reading);
-            if let Some((_, is_last)) = reading.piece().filter(|_| next == Next::Piece) {
+            if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
                 let bytes = reading.content().len() as u64;
                 connection.since = credited(connection.since, bytes, now);
                 connection.receiving = connection.receiving.filter(|_| !is_last);

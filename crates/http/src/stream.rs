@@ -9,9 +9,9 @@
 //!
 //! Before its turn an answer's pieces are kept in its connection, within the same budget.
 
-use crate::answer::AnswerSlot;
+use crate::answer::{AnswerSlot, Answered, HostId};
 use crate::clients::Clients;
-use crate::connection::{Pending, Progress};
+use crate::connection::{Begun, Pending, Progress};
 use crate::framing::Framing;
 use rhythm_net::{Port, Time};
 
@@ -28,14 +28,19 @@ pub enum Flow {
 }
 
 impl Clients {
-    /// Takes note that a request that was taken is answered later, by a host: that is told when the
-    /// client goes away ([`Clients::next_gone`]). Nothing happens if it is answered, or begun.
-    pub(crate) fn await_host(&mut self, slot: AnswerSlot) {
-        if let Some(connection) = self.connections.get_mut(slot.connection)
-            && connection.owes(slot.ordinal)
-        {
-            let pending = Pending::new(slot.ordinal, Progress::Awaited, Vec::new(), false);
-            connection.pending.push(pending);
+    /// Takes note that a request that was taken and is not answered yet will be, by this host: that
+    /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
+    /// if the answer is begun.
+    pub(crate) fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+        match self.connections.get_mut(slot.connection) {
+            Some(connection) if connection.owes(slot.ordinal) => {
+                let progress = Progress::Awaited(host);
+                let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
+                connection.pending.push(pending);
+            }
+            Some(_) => {}
+            None if self.gone.contains(&(host, slot)) => {}
+            None => self.gone.push((host, slot)),
         }
     }
 
@@ -44,7 +49,7 @@ impl Clients {
         &mut self,
         port: &mut dyn Port,
         slot: AnswerSlot,
-        framing: Framing,
+        begun: Begun,
         close: bool,
         now: Time,
         head: impl FnOnce(&mut Vec<u8>),
@@ -53,7 +58,8 @@ impl Clients {
             return;
         };
         let index = connection.position(slot.ordinal).unwrap_or_else(|| {
-            let pending = Pending::new(slot.ordinal, Progress::Awaited, Vec::new(), false);
+            let progress = Progress::Awaited(begun.host);
+            let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
             connection.pending.push(pending);
             connection.pending.len() - 1
         });
@@ -61,11 +67,11 @@ impl Clients {
         let pending = &mut connection.pending[index];
         assert_eq!(
             pending.progress,
-            Progress::Awaited,
-            "an answer is begun once"
+            Progress::Awaited(begun.host),
+            "an answer is begun once, by its host"
         );
-        pending.progress = Progress::Begun(framing);
-        pending.close = close || framing == Framing::Close;
+        pending.progress = Progress::Begun(begun);
+        pending.close = close || begun.framing == Framing::Close;
         if is_turn {
             self.write(port, slot.connection, now, head);
         } else {
@@ -90,15 +96,18 @@ impl Clients {
             panic!("an answer that is appended to was begun and is not finished");
         };
         let pending = &mut connection.pending[index];
-        let Progress::Begun(framing) = &mut pending.progress else {
+        let Progress::Begun(begun) = &mut pending.progress else {
             panic!("an answer that is appended to was begun");
         };
-        if let Framing::Length(left) = framing {
+        if begun.framing != Framing::None {
+            begun.answered.body_length += piece.len() as u64;
+        }
+        if let Framing::Length(left) = &mut begun.framing {
             let piece = piece.len() as u64;
             assert!(piece <= *left, "a body is as long as was said at most");
             *left -= piece;
         }
-        let framing = *framing;
+        let framing = begun.framing;
         if is_turn {
             self.write(port, slot.connection, now, |out| framing.write(piece, out));
         } else {
@@ -128,34 +137,42 @@ impl Clients {
     }
 
     /// Finishes an answer that was begun. One that is shorter than was said is abandoned: nothing
-    /// else tells the client.
-    pub(crate) fn finish(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
-        let Some(connection) = self.connections.get_mut(slot.connection) else {
-            return;
-        };
+    /// else tells the client. Gives what was answered; `None` where it was not.
+    pub(crate) fn finish(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        now: Time,
+    ) -> Option<Answered> {
+        let connection = self.connections.get_mut(slot.connection)?;
         let is_turn = connection.next_answer == slot.ordinal;
         let close = connection.drop_content(slot.ordinal);
         let Some(index) = connection.position(slot.ordinal) else {
             panic!("an answer that is finished was begun");
         };
         let pending = &mut connection.pending[index];
-        let Progress::Begun(framing) = pending.progress else {
+        let Progress::Begun(Begun {
+            framing, answered, ..
+        }) = pending.progress
+        else {
             panic!("an answer that is finished was begun");
         };
         if matches!(framing, Framing::Length(1..)) {
-            return self.abandon(port, slot, now);
+            self.abandon(port, slot, now);
+            return None;
         }
         pending.close |= close;
         if !is_turn {
             pending.bytes.extend_from_slice(framing.end());
             pending.progress = Progress::Finished;
-            return;
+            return Some(answered);
         }
         let pending = connection.pending.swap_remove(index);
         connection.turn_over(pending.close);
         let end = framing.end();
         self.write(port, slot.connection, now, |out| out.extend_from_slice(end));
         self.catch_up(port, slot.connection, now);
+        Some(answered)
     }
 
     /// Gives up an answer, begun or not: the connection is dropped when its turn comes.

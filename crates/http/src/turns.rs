@@ -89,11 +89,23 @@ impl Clients {
         self.send(port, to, now);
     }
 
-    /// Sends `100 Continue` once all answers before it are written.
+    /// Sends `100 Continue` for the request that is to be taken next, once all answers before its
+    /// own are written.
     pub fn send_continue(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.continue_at = Some(connection.requests);
             self.catch_up(port, id, now);
+        }
+    }
+
+    /// As [`Clients::send_continue`], for a request that was taken and whose content comes in
+    /// pieces.
+    pub(crate) fn continue_with(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && connection.receiving == Some(slot.ordinal)
+        {
+            connection.continue_at = Some(slot.ordinal);
+            self.catch_up(port, slot.connection, now);
         }
     }
 
@@ -128,17 +140,23 @@ impl Clients {
     #[cold]
     pub(crate) fn catch_up(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         while let Some(connection) = self.connections.get_mut(id) {
-            let Some(index) = connection.position(connection.next_answer) else {
-                if connection.continue_at == Some(connection.next_answer) {
-                    connection.continue_at = None;
+            let position = connection.position(connection.next_answer);
+            if connection.continue_at == Some(connection.next_answer) {
+                connection.continue_at = None;
+                // Not once its answer is begun.
+                let progress = position.map(|index| connection.pending[index].progress);
+                if matches!(progress, None | Some(Progress::Awaited(_))) {
                     self.write(port, id, now, |out| out.extend_from_slice(CONTINUE));
+                    continue;
                 }
+            }
+            let Some(index) = position else {
                 break;
             };
             let bytes = std::mem::take(&mut connection.pending[index].bytes);
             let is_whole = match connection.pending[index].progress {
                 Progress::Finished => true,
-                Progress::Awaited | Progress::Begun(_) => false,
+                Progress::Awaited(_) | Progress::Begun(_) => false,
                 Progress::Abandoned => {
                     self.flush(port, now);
                     port.abort(id);

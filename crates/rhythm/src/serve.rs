@@ -81,6 +81,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             Ok(Box::new(executor))
         }),
         backends: Arc::new(|site, index| open(&site.service().backends[index])),
+        hosts: None,
         log: config
             .server
             .access_log

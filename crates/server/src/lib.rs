@@ -23,6 +23,7 @@ pub use options::ServerOptions;
 pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
-    Control, DeviceFactory, Handle, Loader, Server, ServerParts, SharedBackendFactory, StartError,
+    Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
+    StartError,
 };
-pub use site::{BackendSettings, Site, SiteSettings};
+pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

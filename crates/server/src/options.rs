@@ -4,7 +4,7 @@ use crate::pipeline::PipelineOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, Limits, ServiceConfig};
-use rhythm_http::{ClientLimits, UNSENT_MAX};
+use rhythm_http::ClientLimits;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -90,6 +90,6 @@ fn client_limits(limits: &Limits) -> ClientLimits {
         send_timeout: limits.send_timeout,
         requests_max: limits.requests_per_connection_max,
         pipelined_max: limits.pipelined_max,
-        unsent_max: UNSENT_MAX,
+        unsent_max: limits.unsent_bytes_max as usize,
     }
 }

@@ -7,7 +7,7 @@
 //!      v
 //!   Reader     whole requests, limits, back-pressure                       crate http
 //!      v
-//!   Dispatch   a page's cohort -------------+--> host path: files, errors  intake/dispatch.rs
+//!   Dispatch   a page's cohort -------------+--> files, errors, hosts     intake/dispatch.rs
 //!      v                                    |
 //!   Parser     parameters, cookie -> a lane |                              intake/parser.rs
 //!      v                                    |
@@ -36,6 +36,7 @@
 
 mod events;
 mod gauges;
+mod hosts;
 mod parts;
 
 pub use parts::{PipelineOptions, PipelineParts};
@@ -55,7 +56,7 @@ use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{Clients, Incoming, Next, Reading, Stall};
+use rhythm_http::{Clients, Hosts, Incoming, Next, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub struct Pipeline {
     device: Device,
     /// What stages ask.
     backends: Backends,
+    /// What answers without cohorts, now or later.
+    hosts: Hosts,
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
@@ -99,6 +102,7 @@ impl Pipeline {
             site,
             device,
             backends,
+            hosts,
             sessions,
             random,
             metrics,
@@ -107,7 +111,8 @@ impl Pipeline {
         } = parts;
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let epoch = epoch_of(1, site, &mut backends, &metrics);
+        let hosts = Hosts::new(hosts);
+        let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
@@ -120,6 +125,7 @@ impl Pipeline {
             ),
             device: Device::new(device),
             backends,
+            hosts,
             responder: Responder::new(sessions, random, metrics.clone(), log),
             metrics,
             drain_until: None,
@@ -131,7 +137,7 @@ impl Pipeline {
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(number, site, &mut self.backends, &self.metrics);
+        self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
     }
 
     /// Takes no more clients, answers what is under way, and has
@@ -193,10 +199,20 @@ fn epoch_of(
     number: u32,
     site: Arc<Site>,
     backends: &mut Backends,
+    hosts: &Hosts,
     metrics: &WorkerMetrics,
 ) -> Arc<Epoch> {
-    let of_site = backends.of_site(&site, metrics);
-    Arc::new(Epoch::new(number, site, of_site, metrics))
+    let backends = backends.of_site(&site, metrics);
+    let find = |name: &str| {
+        let host = hosts.find(name);
+        if host.is_none() {
+            tracing::error!(host = name, "no such host: its paths answer 404");
+        }
+        host
+    };
+    let routes = site.settings.hosts.iter();
+    let hosts = routes.map(|route| find(&route.host)).collect();
+    Arc::new(Epoch::new(number, site, backends, hosts, metrics))
 }
 
 // Intake: from bytes to lanes, or to the host path.
@@ -210,7 +226,7 @@ impl Pipeline {
                 .clients
                 .next(port, &mut reading, &site.request_limits, now)
             {
-                Next::Request => match self.take(port, id, reading.request(), now) {
+                Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
                     Err(NoContext) => {
                         if self.clients.stall(port, id, Stall::Context) {
@@ -233,8 +249,10 @@ impl Pipeline {
                     break;
                 }
                 // Pages take their content whole.
-                Next::Head => {}
-                Next::Piece => unreachable!("no content is taken in pieces"),
+                Next::Head => self.take_early(port, &mut reading, now),
+                Next::Piece => {
+                    self.host_event(port, now, |hosts, event| hosts.piece(event, &mut reading));
+                }
                 Next::Refuse(status) => {
                     (self.responder).refuse(port, &mut self.clients, id, status, now);
                     break;
@@ -249,10 +267,10 @@ impl Pipeline {
     fn take(
         &mut self,
         port: &mut dyn Port,
-        id: ConnectionId,
-        request: Incoming<'_>,
+        reading: &Reading<'_>,
         now: Time,
     ) -> Result<(), NoContext> {
+        let (id, request) = (reading.connection(), reading.request());
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
@@ -261,7 +279,15 @@ impl Pipeline {
                 Ok(()) => return Ok(()),
                 Err(reply) => reply,
             },
-            Way::Host(reply) => reply,
+            Way::Host(route) => match self.epoch.hosts[route as usize] {
+                Some(host) => {
+                    self.responder.keep_line(request);
+                    self.ask_host(port, now, |hosts, event| hosts.take(host, event, reading));
+                    return Ok(());
+                }
+                None => Reply::Error(404),
+            },
+            Way::Reply(reply) => reply,
         };
         let site = &self.epoch.site;
         (self.responder).reply(port, &mut self.clients, site, id, request, reply, now);
@@ -339,6 +365,9 @@ impl Pipeline {
                 if let Some(id) = self.device.next_ready() {
                     self.run_stage(port, id, now);
                 }
+            }
+            if self.clients.has_news() {
+                any |= self.host_event(port, now, Hosts::follow);
             }
             while let Some(id) = self.clients.next_unstalled() {
                 self.proceed(port, id, false, now);

@@ -9,11 +9,12 @@ use crate::options::ServerOptions;
 use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
-use crate::worker::{Command, DEVICE, Worker};
+use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::ServiceConfig;
+use rhythm_http::Host;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
@@ -27,6 +28,10 @@ use std::time::Duration;
 /// waits.
 pub type DeviceFactory =
     Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
+
+/// Makes a worker's hosts, each with its name, on its thread. The waker is for what they have other
+/// threads do for them.
+pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
 
 /// Makes a backend of a site, by its index, for a worker.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
@@ -44,6 +49,8 @@ pub struct ServerParts {
     pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
+    /// Makes hosts, if there are any.
+    pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
     pub log: Option<Box<dyn Write + Send>>,
 }
@@ -205,6 +212,18 @@ impl Handle {
         &self.metrics
     }
 
+    /// With the admin listener, if there is to be one; where that cannot be, it shuts down.
+    fn with_admin(mut self, options: ServerOptions) -> Result<Handle, StartError> {
+        if let Some(address) = options.admin
+            && let Err(error) = self.start_admin(address, options)
+        {
+            self.shutdown();
+            self.join();
+            return Err(error);
+        }
+        Ok(self)
+    }
+
     fn start_admin(
         &mut self,
         address: SocketAddr,
@@ -247,70 +266,69 @@ impl Server {
             tracing::warn!(%error, "the limit of open files cannot be raised");
         }
         let workers = options.workers.max(1);
-        let idle_ms = u64::try_from(options.session_idle.as_millis()).unwrap_or(u64::MAX);
-        let sessions = Arc::new(SessionArray::new(options.sessions_max, idle_ms));
         let log = match parts.log {
             Some(to) => Some(LogWriter::start(options.log_format, to)?),
             None => None,
         };
+        let sessions = sessions_of(&options);
         let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
         let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())?;
-        let local = listeners
-            .first()
-            .map_or(options.listen, Listener::local_address);
+        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
         let current = Arc::new(Current::new(parts.site));
-        let worker_options = WorkerOptions {
-            threads: workers,
-            pin: options.pin,
-            driver: DriverOptions {
-                connections_max: options.connections_max.div_ceil(workers).max(1),
-                ..DriverOptions::default()
-            },
-            ..WorkerOptions::default()
-        };
         let factory = WorkerFactory {
             current: current.clone(),
             devices: parts.devices,
             backends: parts.backends,
+            hosts: parts.hosts,
             sessions,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
             drain: options.drain,
         };
+        let entrances = vec![Entrance::listeners(Role::default(), listeners)];
         let make = move |place: Place<'_, Command>| factory.make(place);
-        let workers = workers::start(
-            &worker_options,
-            vec![Entrance::listeners(Role::default(), listeners)],
-            make,
-        )?;
-        let control = Control {
-            shared: Arc::new(Shared {
-                inboxes: workers.inboxes().to_vec(),
-                loader: Mutex::new(parts.loader),
-                current,
-                drain: options.drain,
-            }),
+        let workers = workers::start(&worker_options(&options), entrances, make)?;
+        let shared = Shared {
+            inboxes: workers.inboxes().to_vec(),
+            loader: Mutex::new(parts.loader),
+            current,
+            drain: options.drain,
         };
-        let mut handle = Handle {
+        let handle = Handle {
             local,
             admin: None,
-            control,
+            control: Control {
+                shared: Arc::new(shared),
+            },
             metrics,
             workers,
             admin_thread: None,
             log,
         };
-        if let Some(address) = options.admin
-            && let Err(error) = handle.start_admin(address, options)
-        {
-            handle.shutdown();
-            handle.join();
-            return Err(error);
-        }
-        Ok(handle)
+        handle.with_admin(options)
+    }
+}
+
+/// The session array of all workers.
+fn sessions_of(options: &ServerOptions) -> Arc<SessionArray> {
+    let idle_ms = u64::try_from(options.session_idle.as_millis()).unwrap_or(u64::MAX);
+    Arc::new(SessionArray::new(options.sessions_max, idle_ms))
+}
+
+/// What the workers' threads are like.
+fn worker_options(options: &ServerOptions) -> WorkerOptions {
+    let threads = options.workers.max(1);
+    WorkerOptions {
+        threads,
+        pin: options.pin,
+        driver: DriverOptions {
+            connections_max: options.connections_max.div_ceil(threads).max(1),
+            ..DriverOptions::default()
+        },
+        ..WorkerOptions::default()
     }
 }
 
@@ -319,6 +337,7 @@ struct WorkerFactory {
     current: Arc<Current>,
     devices: DeviceFactory,
     backends: SharedBackendFactory,
+    hosts: Option<HostFactory>,
     sessions: Arc<SessionArray>,
     metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
@@ -336,11 +355,19 @@ impl WorkerFactory {
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
         let backends = self.backends.clone();
+        let hosts = match &self.hosts {
+            Some(make) => {
+                let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+                make(index, waker)
+            }
+            None => Vec::new(),
+        };
         let now = clock::monotonic();
         let parts = PipelineParts {
             site: self.current.site(),
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
+            hosts,
             sessions: self.sessions.clone(),
             random: system_random(),
             metrics: metrics.clone(),

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The waker of the device.
 pub(crate) const DEVICE: Token = Token(1);
 
+/// The waker of the hosts.
+pub(crate) const HOSTS: Token = Token(2);
+
 /// What other threads ask of a worker.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {

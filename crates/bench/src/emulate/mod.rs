@@ -151,6 +151,7 @@ impl Stage {
             site: Arc::clone(site),
             device: Box::new(executor),
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
+            hosts: Vec::new(),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {

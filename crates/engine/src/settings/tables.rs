@@ -117,6 +117,8 @@ section! {
             count(1, u32::MAX).or_none("any number").restart().was("requests_per_connection"),
         /// Bytes of an answer's body. A page that gives more answers 500.
         response_bytes_max: u32 = 8 << 20; bytes(1024, 1 << 30).restart().was("response_bytes"),
+        /// Bytes of an answer in pieces that wait for the client. With more, no more is made.
+        unsent_bytes_max: u32 = 65_536; bytes(1024, 1 << 30).restart(),
         /// Bytes of text that a page may make for a request in one stage: concatenations,
         /// conversions, functions, requests to backends. More answer 500.
         stage_text_bytes_max: u32 = 1 << 20; bytes(1024, 1 << 30).restart(),

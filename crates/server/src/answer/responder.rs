@@ -5,17 +5,18 @@
 
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply::{Host, Reply};
+use crate::host::reply::{Reply, ReplyTo};
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::{Answered, Clients, Incoming};
+use rhythm_http::{AnswerSlot, Answered, Clients, Given, Incoming};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
-use std::net::IpAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +32,18 @@ pub(crate) struct Responder {
     log: Option<LogSink>,
     /// Lanes answered in this turn: their page, when they were launched, how many.
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
+    /// Requests that hosts have yet to answer, where they are to be logged.
+    hosted: HashMap<AnswerSlot, Hosted>,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
+}
+
+/// A request that a host has yet to answer, for the log.
+struct Hosted {
+    peer: IpAddr,
+    arrived: Time,
+    line: Box<[u8]>,
 }
 
 impl Responder {
@@ -51,6 +61,7 @@ impl Responder {
             metrics,
             log,
             served: Vec::new(),
+            hosted: HashMap::new(),
             line: Vec::new(),
             users: Vec::new(),
         }
@@ -130,14 +141,14 @@ impl Responder {
         let Some((slot, shape, peer)) = clients.accept(id, request.head) else {
             return;
         };
-        let mut host = Host {
+        let mut to = ReplyTo {
             clients,
             date: &self.date,
             slot,
             shape,
             now,
         };
-        let answered = host.reply(port, site, request, reply);
+        let answered = to.reply(port, site, request, reply);
         self.host_answered(peer.ip(), Some(request), answered);
     }
 
@@ -154,15 +165,68 @@ impl Responder {
         let Some((slot, shape, peer)) = clients.accept_last(port, id) else {
             return;
         };
-        let mut host = Host {
+        let mut to = ReplyTo {
             clients,
             date: &self.date,
             slot,
             shape,
             now,
         };
-        let answered = host.error(port, status, "", |_| {});
+        let answered = to.error(port, status, "", |_| {});
         self.host_answered(peer.ip(), None, answered);
+    }
+
+    /// Keeps what the log says of a request that is handed to a host next.
+    pub(crate) fn keep_line(&mut self, request: Incoming<'_>) {
+        self.line.clear();
+        if self.log.is_some() {
+            LogEntry::write(request.head, request.bytes, &mut self.line);
+        }
+    }
+
+    /// Counts and logs answers that hosts have given, the one to `request` perhaps among them, of
+    /// which the line was kept.
+    pub(crate) fn hosts_gave(
+        &mut self,
+        request: Option<(AnswerSlot, SocketAddr)>,
+        given: impl Iterator<Item = Given>,
+        now: Time,
+    ) {
+        let mut waits = request;
+        for (slot, answered) in given {
+            let at_once = waits.take_if(|(waiting, _)| *waiting == slot);
+            if let Some(answered) = answered {
+                self.metrics.host_answered(answered.status);
+            }
+            let Some(log) = &mut self.log else {
+                continue;
+            };
+            let kept = self.hosted.remove(&slot);
+            let (peer, line, arrived) = match (&at_once, &kept) {
+                (Some((_, peer)), _) => (peer.ip(), &self.line[..], now),
+                (None, Some(kept)) => (kept.peer, &kept.line[..], kept.arrived),
+                (None, None) => continue,
+            };
+            if let Some(answered) = answered {
+                let request = line;
+                let took = now.since(arrived);
+                let entry = LogEntry { peer, request };
+                log.entry(entry, answered, took, self.date.seconds());
+            }
+        }
+        if let Some((slot, peer)) = waits.filter(|_| self.log.is_some()) {
+            let hosted = Hosted {
+                peer: peer.ip(),
+                arrived: now,
+                line: self.line.as_slice().into(),
+            };
+            self.hosted.insert(slot, hosted);
+        }
+    }
+
+    /// The date of answers.
+    pub(crate) fn date(&self) -> &DateCache {
+        &self.date
     }
 
     /// Counts and logs an answer of the host path.

@@ -103,7 +103,11 @@ fn memory(
         ("cohort_answers", product([lanes, response])),
         (
             "answers_waiting",
-            product([connections, limits.pipelined_max as usize, response]),
+            product([
+                connections,
+                limits.pipelined_max as usize,
+                response.max(limits.unsent_bytes_max as usize),
+            ]),
         ),
     ];
     let sum = (parts.iter()).fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));

@@ -26,7 +26,7 @@ pub(crate) enum Reply {
 }
 
 /// Where an answer of the host path goes, and what it takes.
-pub(crate) struct Host<'a> {
+pub(crate) struct ReplyTo<'a> {
     pub(crate) clients: &'a mut Clients,
     pub(crate) date: &'a DateCache,
     pub(crate) slot: AnswerSlot,
@@ -34,7 +34,7 @@ pub(crate) struct Host<'a> {
     pub(crate) now: Time,
 }
 
-impl Host<'_> {
+impl ReplyTo<'_> {
     /// Answers a request.
     pub(crate) fn reply(
         &mut self,

@@ -1,6 +1,6 @@
 //! Dispatch: which way a request goes (paper, section 3.2, *Dispatch*): to a cohort of its page, or
-//! the host path, where what is not data-parallel is answered at once: static files, redirects and
-//! errors.
+//! the host path, where what is not data-parallel is answered: at once, as static files, redirects
+//! and errors are, or by a host.
 
 use crate::host::reply::Reply;
 use crate::intake::parser::form_fits;
@@ -14,20 +14,23 @@ use rhythm_protocol::http::uri;
 pub(crate) enum Way {
     /// To a cohort of this page; for a route with parameters, which it is.
     Lane(u32, Option<PatternId>),
+    /// To a host, by its route's index.
+    Host(u32),
     /// The host path, with this for an answer.
-    Host(Reply),
+    Reply(Reply),
 }
 
 /// Decides about a request for which `found` was found.
 #[inline]
 pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
-    Way::Host(match found {
+    Way::Reply(match found {
         Found::Target(Target::Page(page), pattern) => {
             if !site.pages[page as usize].has_form || form_fits(head, bytes) {
                 return Way::Lane(page, pattern);
             }
             Reply::Error(415)
         }
+        Found::Target(Target::Host(host), _) => return Way::Host(host),
         Found::Target(Target::File(file), _) => Reply::File(file),
         Found::Target(Target::Redirect(redirect), _) => Reply::Redirect(redirect),
         Found::OtherMethod(allow) if head.method() == Method::Options => {

@@ -1,6 +1,7 @@
 //! Events: what each that the driver tells of sets going in the pipeline.
 
 use super::Pipeline;
+use rhythm_http::Hosts;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 
 impl Handler for Pipeline {
@@ -23,6 +24,10 @@ impl Handler for Pipeline {
             backend.received(port, id, bytes, now);
         } else if let Some(link) = self.device.owner(id) {
             link.received(port, id, bytes, now);
+        } else if let Some(host) = self.hosts.owner(id) {
+            self.host_event(port, now, |hosts, event| {
+                hosts.received(host, event, id, bytes);
+            });
         } else {
             // Nobody's: of a pipeline before this one, that panicked.
             port.abort(id);
@@ -41,6 +46,8 @@ impl Handler for Pipeline {
             backend.ended(port, id, how, now);
         } else if let Some(link) = self.device.owner(id) {
             link.ended(port, id, how, now);
+        } else if let Some(host) = self.hosts.owner(id) {
+            self.host_event(port, now, |hosts, event| hosts.ended(host, event, id, how));
         } else {
             port.abort(id);
         }
@@ -54,6 +61,8 @@ impl Handler for Pipeline {
             backend.writable(port, id, now);
         } else if let Some(link) = self.device.owner(id) {
             link.writable(port, id, now);
+        } else if let Some(host) = self.hosts.owner(id) {
+            self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
     }
 
@@ -63,12 +72,15 @@ impl Handler for Pipeline {
             backend.connected(port, id, now);
         } else if let Some(link) = self.device.owner(id) {
             link.connected(port, id, now);
+        } else if let Some(host) = self.hosts.owner(id) {
+            self.host_event(port, now, |hosts, event| hosts.connected(host, event, id));
         }
     }
 
-    fn notified(&mut self, port: &mut dyn Port, _: Token, now: Time) {
-        // A device has finished something: `idle` looks.
+    fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
         self.begin(port, now);
+        // If a device has finished something, `idle` looks.
+        self.host_event(port, now, |hosts, event| hosts.notified(event, token));
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
@@ -83,6 +95,7 @@ impl Handler for Pipeline {
         }
         self.backends.tick(port, now);
         self.device.tick(port, now);
+        self.host_event(port, now, Hosts::tick);
         self.work(port, now);
         self.check_waiting(port, now);
         if self.drain_until.is_some_and(|until| until <= now) {
@@ -114,6 +127,7 @@ impl Handler for Pipeline {
             waiting,
             self.backends.wake_at(),
             self.device.wake_at(),
+            self.hosts.wake_at(),
             self.drain_until,
             self.gauges.wake_at(),
         ]

@@ -8,7 +8,7 @@ use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use rhythm_cohort::Formation;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::ClientLimits;
+use rhythm_http::{ClientLimits, Host};
 use rhythm_net::Time;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct PipelineParts {
     pub device: Box<dyn DeviceLink>,
     /// Where the pages' data comes from.
     pub backends: BackendFactory,
+    /// What answers without cohorts, by the names that the site's routes have for it.
+    pub hosts: Vec<(String, Box<dyn Host>)>,
     /// Who is logged in; shared with the other pipelines.
     pub sessions: Arc<SessionArray>,
     /// 128 bits that nobody can predict, for session ids.

@@ -5,6 +5,7 @@
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
+use rhythm_http::HostId;
 use std::sync::Arc;
 
 /// See the module's text.
@@ -18,14 +19,17 @@ pub(crate) struct Epoch {
     pub(crate) pages: Vec<Arc<PageMetrics>>,
     /// For each backend of the service, its index among the pipeline's.
     pub(crate) backends: Vec<usize>,
+    /// For each route of a host, that host; `None` where the pipeline was not given it.
+    pub(crate) hosts: Vec<Option<HostId>>,
 }
 
 impl Epoch {
-    /// The epoch of a site whose backends are these of the pipeline's.
+    /// The epoch of a site whose backends and hosts are these of the pipeline's.
     pub(crate) fn new(
         number: u32,
         site: Arc<Site>,
         backends: Vec<usize>,
+        hosts: Vec<Option<HostId>>,
         metrics: &WorkerMetrics,
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());
@@ -34,6 +38,7 @@ impl Epoch {
             number,
             pages: pages.map(|page| metrics.page(&page.name)).collect(),
             backends,
+            hosts,
             site,
         }
     }

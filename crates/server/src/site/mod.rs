@@ -8,7 +8,7 @@ pub(crate) mod epoch;
 pub(crate) mod routes;
 mod settings;
 
-pub use settings::{BackendSettings, SiteSettings};
+pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
 use crate::host::statics::Statics;
 use crate::site::routes::{Routes, Target};
@@ -138,6 +138,9 @@ impl Site {
             redirects.push(Redirect {
                 location: location.clone(),
             });
+        }
+        for (index, route) in (0..).zip(&settings.hosts) {
+            routes.add_host(route.path.as_bytes(), index);
         }
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));

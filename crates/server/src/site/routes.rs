@@ -18,6 +18,8 @@ pub(crate) enum Target {
     File(u32),
     /// A redirect, by its index.
     Redirect(u32),
+    /// A host, by its route's index in the settings.
+    Host(u32),
 }
 
 /// What a lookup found.
@@ -110,6 +112,8 @@ pub(crate) struct Routes {
     /// By the decoded path; only paths without a slash inside a segment.
     decoded: HashMap<Vec<u8>, u32>,
     patterns: Vec<Pattern>,
+    /// Paths of hosts, without a slash at the end; the longest first.
+    hosts: Vec<(Box<[u8]>, u32)>,
 }
 
 impl Routes {
@@ -180,6 +184,26 @@ impl Routes {
         }
     }
 
+    /// Adds a host's path.
+    pub(crate) fn add_host(&mut self, path: &[u8], index: u32) {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        self.hosts.push((path.into(), index));
+        // The first of two alike stays: the order is kept.
+        (self.hosts).sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    }
+
+    /// What answers a path that is no resource.
+    fn find_host(&self, path: &[u8]) -> Found<'static> {
+        let is_below = |(above, _): &&(Box<[u8]>, u32)| {
+            let rest = path.strip_prefix(&**above);
+            rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        match self.hosts.iter().find(is_below) {
+            Some(&(_, host)) => Found::Target(Target::Host(host), None),
+            None => Found::Nothing,
+        }
+    }
+
     /// Finds what answers a request for `path`, given as it was sent.
     #[inline]
     pub(crate) fn find(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
@@ -202,13 +226,13 @@ impl Routes {
     fn find_decoded(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
         captures.clear();
         if self.patterns.is_empty() && !path.contains(&b'%') {
-            return Found::Nothing;
+            return self.find_host(path);
         }
         let mut segments: Vec<Vec<u8>> = Vec::new();
         for segment in uri::segments(path) {
             let mut decoded = Vec::new();
             if uri::decode(segment, &mut decoded).is_err() {
-                return Found::Nothing;
+                return self.find_host(path);
             }
             segments.push(decoded);
         }
@@ -248,7 +272,7 @@ impl Routes {
             }
             return Found::Target(target, Some(id));
         }
-        other_method.map_or(Found::Nothing, Found::OtherMethod)
+        other_method.map_or_else(|| self.find_host(path), Found::OtherMethod)
     }
 }
 
@@ -379,6 +403,41 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn hosts_get_what_is_below_their_path_and_nothing_else() {
+        let mut routes = routes(&[("GET", "/a/page"), ("GET", "/a/{b}/c")]);
+        for (index, path) in (0..).zip(["/a", "/a/deep/", "/b/", "/a"]) {
+            routes.add_host(path.as_bytes(), index);
+        }
+        let host = |path: &str| {
+            let found = routes.find(Method::Post, path.as_bytes(), &mut Captures::default());
+            match found {
+                Found::Target(Target::Host(host), None) => Some(host),
+                Found::OtherMethod(_) | Found::Nothing => None,
+                found => panic!("{path} is {found:?}"),
+            }
+        };
+        for path in ["/a", "/a/", "/a/x%2f", "/a/%zz", "/a/deeper", "/a//"] {
+            assert_eq!(host(path), Some(0), "{path}");
+        }
+        assert_eq!(host("/a/deep/c/d"), Some(1));
+        assert_eq!((host("/b"), host("/b/c")), (Some(2), Some(2)));
+        // Pages have their paths for themselves, whatever the method.
+        for path in ["/", "/ab", "/bc", "/a/page", "/a/x/c", "*"] {
+            assert_eq!(host(path), None, "{path}");
+        }
+        routes.add_host(b"/", 4);
+        assert_eq!(
+            find_target(&routes, "/ab"),
+            Found::Target(Target::Host(4), None)
+        );
+        assert_eq!(find_target(&routes, "*"), Found::Nothing);
+    }
+
+    fn find_target<'r>(routes: &'r Routes, path: &str) -> Found<'r> {
+        routes.find(Method::Get, path.as_bytes(), &mut Captures::default())
     }
 
     #[test]

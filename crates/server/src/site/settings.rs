@@ -13,6 +13,8 @@ pub struct SiteSettings {
     pub cookie_secure: bool,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
+    /// What hosts answer.
+    pub hosts: Vec<HostRoute>,
     /// The backends, by their index in the service's calls.
     pub backends: Vec<BackendSettings>,
     /// Most bytes of a request's head; beyond is 431.
@@ -48,6 +50,7 @@ impl SiteSettings {
             cookie: session.cookie.clone(),
             cookie_secure: session.cookie_secure,
             redirects: statics.index.clone().into_iter().collect(),
+            hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),
             head_max: limits.head_bytes_max as usize,
             target_max: limits.target_bytes_max as usize,
@@ -55,6 +58,16 @@ impl SiteSettings {
             body_max: limits.body_bytes_max as usize,
         }
     }
+}
+
+/// What a host answers: with any method, this path and all below it that is no page, file or
+/// redirect. Of two such routes the longer path goes before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRoute {
+    /// A path as it is sent, such as `/api` or `/`.
+    pub path: String,
+    /// The host's name among those that the server was given.
+    pub host: String,
 }
 
 /// How long the pipeline waits for a backend.

@@ -205,6 +205,7 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
         loader,
         devices: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
         backends: Arc::new(|_, _| Box::<Echo>::default()),
+        hosts: None,
         log: None,
     }
 }

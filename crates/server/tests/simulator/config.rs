@@ -125,7 +125,7 @@ impl Config {
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
-            unsent_max: UNSENT_MAX,
+            unsent_max: *dice.pick(&[1, 3000, UNSENT_MAX]),
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {

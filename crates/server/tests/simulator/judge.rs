@@ -41,6 +41,12 @@ impl Client {
                 shared.books.others += 1;
                 Ok(())
             }
+            Wanted::Hosted(body) => {
+                check_body(pending, response, 200, body)?;
+                shared.books.others += 1;
+                shared.books.seen.insert("host".to_owned());
+                Ok(())
+            }
             Wanted::Redirect(to) => {
                 if status != 303 || response.header("location") != Some(to) {
                     return Err(format!("a {status} for {pending:?}"));

@@ -12,7 +12,7 @@
 //! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask,
 //! [`reference`] what the answers must be, [`judge`] whether they are, [`backends`],
 //! [`besim_server`], [`devices`] and [`device_server`] the faults, [`remote_device`] the link to
-//! the last, [`config`] how much of each, and [`run`] puts them together.
+//! the last, [`hosts`] a host among the routes, [`config`] how much of each, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -22,6 +22,7 @@ mod clients;
 mod config;
 mod device_server;
 mod devices;
+mod hosts;
 mod judge;
 mod manners;
 mod reference;
@@ -39,7 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
 /// What is met in any fifty seeds, beside all pages.
-const SEEN: [&str; 16] = [
+const SEEN: [&str; 17] = [
     "200",
     "206",
     "303",
@@ -52,6 +53,7 @@ const SEEN: [&str; 16] = [
     "502",
     "503",
     "504",
+    "host",
     "stragglers",
     "far stages",
     "stages begun anew",

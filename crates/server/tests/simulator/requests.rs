@@ -1,6 +1,7 @@
 //! What clients ask for: Banking's pages with values that are few, so that the reference need not
 //! compute them anew, and awkward; static files; and requests that must be refused.
 
+use crate::hosts;
 use crate::reference::{BANK, Reference, Values};
 use rhythm_engine::device::conformance::Dice;
 use std::rc::Rc;
@@ -15,6 +16,8 @@ pub(crate) enum Wanted {
     },
     /// A static file: its path, and the part of it asked for.
     File { path: String, part: Part },
+    /// A host's answer with this body.
+    Hosted(Rc<Vec<u8>>),
     /// A redirect to this place.
     Redirect(&'static str),
     /// One of these statuses, and whether the connection must end with it.
@@ -243,7 +246,8 @@ impl Ask {
         dice: &mut Dice,
         etag: impl Fn(&str) -> Option<String>,
     ) -> Ask {
-        match dice.below(8) {
+        match dice.below(10) {
+            8 | 9 => Ask::hosted(dice),
             0 => Ask::page(dice, "GET", "login_form", Vec::new()),
             1 => Ask::plain(Wanted::Redirect("/bank/login.php"), "GET", "/"),
             _ => {
@@ -283,6 +287,22 @@ impl Ask {
                 ask
             }
         }
+    }
+
+    /// What a host answers.
+    fn hosted(dice: &mut Dice) -> Ask {
+        if dice.once_in(2) {
+            let length = *dice.pick(&[0, 1, 700, 5_000, 60_000]);
+            let wanted = Wanted::Hosted(Rc::new(hosts::body(length)));
+            return Ask::plain(wanted, "GET", &format!("{}/{length}", hosts::PATH));
+        }
+        let content = "x=y&".repeat(1 + dice.below(100));
+        let wanted = Wanted::Hosted(Rc::new(content.clone().into_bytes()));
+        // Taken whole with a query, else in pieces.
+        let more = *dice.pick(&["", "?"]);
+        let mut ask = Ask::plain(wanted, "POST", &format!("{}/echo{more}", hosts::PATH));
+        ask.form = Some(content);
+        ask
     }
 
     /// What must be refused.

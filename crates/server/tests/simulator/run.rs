@@ -7,6 +7,7 @@ use crate::clients::Client;
 use crate::config::Config;
 use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
+use crate::hosts::{self, SlowHost};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
 use crate::remote_device::{Fates, RemoteDevice};
@@ -24,8 +25,8 @@ use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::{AnswerLimits, Backend, BackendUrl, Pool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
-    BackendSettings, DeviceLink, Pipeline, PipelineOptions, PipelineParts, Site, SiteSettings,
-    StaticFile, Statics,
+    BackendSettings, DeviceLink, HostRoute, Pipeline, PipelineOptions, PipelineParts, Site,
+    SiteSettings, StaticFile, Statics,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -72,6 +73,10 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
         let settings = SiteSettings {
             redirects: vec![("/".to_owned(), "/bank/login.php".to_owned())],
             backends: vec![backend],
+            hosts: vec![HostRoute {
+                path: hosts::PATH.to_owned(),
+                host: "slow".to_owned(),
+            }],
             ..SiteSettings::default()
         };
         let statics = Statics::new("/bank/static/", files());
@@ -152,6 +157,8 @@ pub(crate) fn run(
         options.connections_max = options.connections_max.min(config.net.outgoing_max);
         remote = Some(options);
     }
+    let host_owes = Rc::new(Cell::new(0));
+    let host = SlowHost::new(fork(&mut dice), host_owes.clone());
     let mut random = fork(&mut dice);
     let sessions = Arc::new(SessionArray::new(config.sessions, config.session_timeout));
     let sites = sites(reference, &config);
@@ -173,6 +180,7 @@ pub(crate) fn run(
                 met.clone(),
             ))
         }),
+        hosts: vec![("slow".to_owned(), Box::new(host))],
         sessions: sessions.clone(),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
         metrics: metrics.clone(),
@@ -213,6 +221,7 @@ pub(crate) fn run(
         },
         clock,
         device_due,
+        host_owes,
         sessions,
         metrics,
         sites,
@@ -258,6 +267,7 @@ struct Run<'a> {
     shared: Shared<'a>,
     clock: Rc<Cell<u64>>,
     device_due: Rc<Cell<Option<u64>>>,
+    host_owes: Rc<Cell<usize>>,
     sessions: Arc<SessionArray>,
     metrics: Arc<WorkerMetrics>,
     sites: [Arc<Site>; 2],
@@ -466,6 +476,10 @@ impl Run<'_> {
         }
         if left != 0 {
             self.world.fail(format!("{left} requests left"));
+        }
+        if self.host_owes.get() != 0 {
+            let owed = self.host_owes.get();
+            self.world.fail(format!("a host owes {owed} answers"));
         }
         let (links, outgoing) = self.world.open_links();
         // A server that ends leaves its own connections to the system.

@@ -1,0 +1,66 @@
+//! Hosts: what answers routes of the site without cohorts, at once or later.
+//!
+//! Whatever hosts are told of, the answers that they give in it are counted and logged.
+
+use super::Pipeline;
+use crate::site::routes::{Found, Target};
+use rhythm_http::{AnswerSlot, Event, Hosts, Incoming, Reading};
+use rhythm_net::{Port, Time};
+use std::net::SocketAddr;
+
+impl Pipeline {
+    /// Hands a request over whose content is yet to come, if its host takes that in pieces.
+    pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
+        let Incoming { head, bytes, .. } = reading.request();
+        let found = self.parser.route(&self.epoch.site, head, bytes);
+        let Found::Target(Target::Host(route), _) = found else {
+            return;
+        };
+        if let Some(host) = self.epoch.hosts[route as usize] {
+            self.responder.keep_line(reading.request());
+            self.ask_host(port, now, |hosts, event| {
+                hosts.take_early(host, event, reading)
+            });
+        }
+    }
+
+    /// Hands a request, whose line is kept, to a host.
+    pub(super) fn ask_host(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<(AnswerSlot, SocketAddr)>,
+    ) {
+        let (hosts, event) = self.for_hosts(port, now);
+        let request = ask(hosts, event);
+        (self.responder).hosts_gave(request, self.hosts.given(), now);
+    }
+
+    /// Tells hosts of something, and takes note of the answers that they give.
+    pub(super) fn host_event<T>(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        tell: impl FnOnce(&mut Hosts, Event<'_>) -> T,
+    ) -> T {
+        let (hosts, event) = self.for_hosts(port, now);
+        let told = tell(hosts, event);
+        (self.responder).hosts_gave(None, self.hosts.given(), now);
+        told
+    }
+
+    /// The hosts, and an event for them.
+    fn for_hosts<'a>(
+        &'a mut self,
+        port: &'a mut dyn Port,
+        now: Time,
+    ) -> (&'a mut Hosts, Event<'a>) {
+        let event = Event {
+            clients: &mut self.clients,
+            port,
+            date: self.responder.date(),
+            now,
+        };
+        (&mut self.hosts, event)
+    }
+}

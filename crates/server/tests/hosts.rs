@@ -1,0 +1,522 @@
+//! Hosts beside pages, over real sockets: order, back-pressure both ways, ends, drain and reload.
+
+mod common;
+use common::*;
+use rhythm_engine::settings::AccessLogFormat;
+use rhythm_http::{AnswerShape, AnswerSlot, Answers, Content, Flow, Host, Request};
+use rhythm_net::{ConnectionId, Ended, Outgoing, Peer, Time, Token, Waker};
+use rhythm_protocol::http::request::RequestHead;
+use rhythm_server::{
+    Handle, HostFactory, HostRoute, Server, ServerOptions, Site, SiteSettings, Statics,
+};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+/// Bytes of a piece of a stream.
+const PIECE: usize = 10_000;
+
+/// What a test sees of the host, and tells it.
+#[derive(Default)]
+struct Seen {
+    appended: AtomicU64,
+    waits: AtomicU64,
+    content: AtomicU64,
+    gone: AtomicU64,
+    later: AtomicU64,
+    /// Requests that wait may be answered.
+    go: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl Seen {
+    fn let_go(&self) {
+        self.go.store(true, Ordering::Release);
+        self.waker.get().expect("the worker has begun").wake();
+    }
+}
+
+/// Answers later, in pieces, and takes content in pieces.
+struct Toy {
+    seen: Arc<Seen>,
+    later: Vec<(AnswerSlot, AnswerShape)>,
+    streams: HashMap<AnswerSlot, usize>,
+    uploads: HashMap<AnswerSlot, (AnswerShape, u64)>,
+    paused: Vec<AnswerSlot>,
+    resume_at: Option<Time>,
+}
+
+impl Toy {
+    fn go_on(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
+        while let Some(left) = self.streams.get_mut(&slot) {
+            let length = PIECE.min(*left);
+            *left -= length;
+            let is_all = *left == 0;
+            let flow = answers.append(slot, &[b'x'; PIECE][..length]);
+            (self.seen.appended).fetch_add(length as u64, Ordering::Relaxed);
+            if is_all {
+                self.streams.remove(&slot);
+                answers.finish(slot);
+            } else if flow != Flow::More {
+                self.seen.waits.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+impl Host for Toy {
+    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
+        let Request { slot, shape, .. } = request;
+        let path = String::from_utf8_lossy(request.head.path(request.bytes)).into_owned();
+        if let Some(length) = path.strip_prefix("/app/stream/") {
+            let length: usize = length.parse().expect("a number");
+            answers.begin(slot, shape, 200, Some(length as u64), |_| {});
+            self.streams.insert(slot, length);
+            return self.go_on(answers, slot);
+        }
+        match (path.as_str(), request.content) {
+            ("/app/later", _) => {
+                self.later.push((slot, shape));
+                self.seen.later.fetch_add(1, Ordering::Relaxed);
+            }
+            ("/app/upload", Content::Pieces) => drop(self.uploads.insert(slot, (shape, 0))),
+            ("/app/whole" | "/app/upload", Content::Whole(content)) => {
+                answers.answer(slot, shape, 200, content, |_| {})
+            }
+            _ => answers.error(slot, shape, 404, "Not here."),
+        }
+    }
+
+    fn takes_pieces(&self, head: &RequestHead, bytes: &[u8]) -> bool {
+        head.path(bytes) == b"/app/upload"
+    }
+
+    fn content(
+        &mut self,
+        answers: &mut Answers<'_>,
+        slot: AnswerSlot,
+        piece: &[u8],
+        is_last: bool,
+    ) -> Flow {
+        let length = piece.len() as u64;
+        self.seen.content.fetch_add(length, Ordering::Relaxed);
+        let (_, total) = self.uploads.get_mut(&slot).expect("an upload under way");
+        *total += length;
+        if is_last && let Some((shape, total)) = self.uploads.remove(&slot) {
+            answers.answer(slot, shape, 200, total.to_string().as_bytes(), |_| {});
+            return Flow::More;
+        }
+        // Not before it is told to, and a while later.
+        self.paused.push(slot);
+        self.resume_at = Some(answers.now() + Duration::from_millis(1));
+        Flow::Wait
+    }
+
+    fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
+        self.go_on(answers, slot);
+    }
+
+    fn gone(&mut self, slot: AnswerSlot) {
+        self.streams.remove(&slot);
+        self.uploads.remove(&slot);
+        self.later.retain(|(other, _)| *other != slot);
+        self.seen.gone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn notified(&mut self, answers: &mut Answers<'_>, _: Token) {
+        if !self.seen.go.load(Ordering::Acquire) {
+            return;
+        }
+        self.resume_at = (!self.paused.is_empty()).then_some(answers.now());
+        // The last that came is answered first: each goes out in its turn all the same.
+        while let Some((slot, shape)) = self.later.pop() {
+            let text = format!("later {}", slot.ordinal);
+            answers.answer(slot, shape, 200, text.as_bytes(), |_| {});
+        }
+    }
+
+    fn tick(&mut self, answers: &mut Answers<'_>) {
+        self.resume_at = None;
+        if self.seen.go.load(Ordering::Acquire) {
+            for slot in self.paused.drain(..) {
+                answers.resume(slot);
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.resume_at
+    }
+}
+
+/// Sends a request's query to another server and answers with what that says until it closes.
+#[derive(Default)]
+struct Relay {
+    to: Option<SocketAddr>,
+    under_way: Vec<Call>,
+}
+
+struct Call {
+    connection: ConnectionId,
+    slot: AnswerSlot,
+    shape: AnswerShape,
+    out: Outgoing,
+    heard: Vec<u8>,
+}
+
+impl Relay {
+    fn call(&mut self, connection: ConnectionId) -> &mut Call {
+        let mut calls = self.under_way.iter_mut();
+        let found = calls.find(|call| call.connection == connection);
+        found.expect("its own")
+    }
+}
+
+impl Host for Relay {
+    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
+        let Request { slot, shape, .. } = request;
+        let to = self.to.expect("a server");
+        let Ok(connection) = answers.port().connect(&Peer::tcp("far", to)) else {
+            return answers.error(slot, shape, 502, "");
+        };
+        let mut out = Outgoing::new();
+        let target = request.head.target().of(request.bytes);
+        out.write(|bytes| bytes.extend_from_slice(target));
+        self.under_way.push(Call {
+            connection,
+            slot,
+            shape,
+            out,
+            heard: Vec::new(),
+        });
+    }
+
+    fn owns(&self, connection: ConnectionId) -> bool {
+        let mut calls = self.under_way.iter();
+        calls.any(|call| call.connection == connection)
+    }
+
+    fn connected(&mut self, answers: &mut Answers<'_>, connection: ConnectionId) {
+        let _ = self.call(connection).out.flush(answers.port(), connection);
+    }
+
+    fn received(&mut self, _: &mut Answers<'_>, connection: ConnectionId, bytes: &[u8]) {
+        self.call(connection).heard.extend_from_slice(bytes);
+    }
+
+    fn ended(&mut self, answers: &mut Answers<'_>, connection: ConnectionId, how: Ended) {
+        let index = (self.under_way.iter()).position(|call| call.connection == connection);
+        let call = self.under_way.swap_remove(index.expect("its own"));
+        match how {
+            Ended::PeerFinished => {
+                answers.port().close(connection);
+                answers.answer(call.slot, call.shape, 200, &call.heard, |_| {});
+            }
+            Ended::Failed(_) => answers.error(call.slot, call.shape, 502, ""),
+        }
+    }
+}
+
+/// A server with both beside the pages of [`PAGES`], and what is seen of the first.
+fn serve(far: Option<SocketAddr>, change: impl FnOnce(&mut ServerOptions)) -> (Handle, Arc<Seen>) {
+    serve_logging(far, change, None)
+}
+
+fn serve_logging(
+    far: Option<SocketAddr>,
+    change: impl FnOnce(&mut ServerOptions),
+    log: Option<Box<dyn Write + Send>>,
+) -> (Handle, Arc<Seen>) {
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    change(&mut options);
+    let route = |path: &str, host: &str| HostRoute {
+        path: path.into(),
+        host: host.into(),
+    };
+    let settings = SiteSettings {
+        hosts: vec![
+            route("/app", "toy"),
+            route("/far", "relay"),
+            route("/nobody", "nobody"),
+        ],
+        ..SiteSettings::of(&service)
+    };
+    let statics = Statics::new(&service.config.statics.mount, statics());
+    let site = Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"));
+    let seen = Arc::new(Seen::default());
+    let its = seen.clone();
+    let hosts: HostFactory = Arc::new(move |_, waker| {
+        its.waker.get_or_init(|| waker);
+        let toy = Toy {
+            seen: its.clone(),
+            later: Vec::new(),
+            streams: HashMap::new(),
+            uploads: HashMap::new(),
+            paused: Vec::new(),
+            resume_at: None,
+        };
+        let relay = Relay {
+            to: far,
+            ..Relay::default()
+        };
+        vec![
+            ("toy".into(), Box::new(toy)),
+            ("relay".into(), Box::new(relay)),
+        ]
+    });
+    let again = site.clone();
+    let mut parts = parts(site, Box::new(move || Ok(again.clone())));
+    parts.hosts = Some(hosts);
+    parts.log = log;
+    (Server::start(options, parts).expect("it starts"), seen)
+}
+
+/// Waits until something holds, for a bounded time.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let held = (0..4000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        holds()
+    });
+    assert!(held, "{what}");
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+#[test]
+fn hosts_and_pages_answer_in_the_order_of_requests() {
+    let (server, seen) = serve(None, |_| {});
+    let mut client = client(&server);
+    let paths = [
+        "/hello?name=a",
+        "/app/later",
+        "/ask?q=b",
+        "/app/later",
+        "/app/stream/25000",
+        "/hello?name=c",
+        "/nobody",
+    ];
+    client.send(paths.map(get).concat());
+    assert_eq!(client.response(false).text(), "<p>Hello a!</p>");
+    eventually("both wait, and the stream is made", || {
+        let made = seen.appended.load(Ordering::Relaxed);
+        seen.later.load(Ordering::Relaxed) == 2 && made == 25_000
+    });
+    seen.let_go();
+    assert_eq!(client.response(false).text(), "later 1");
+    assert_eq!(client.response(false).text(), "[b]");
+    assert_eq!(client.response(false).text(), "later 3");
+    assert_eq!(client.response(false).body, vec![b'x'; 25_000]);
+    assert_eq!(client.response(false).text(), "<p>Hello c!</p>");
+    assert_eq!(
+        client.response(false).status,
+        404,
+        "a host that is not there"
+    );
+    // Any method is the host's, and paths of pages are not.
+    let whole = client.with("PUT /app/whole", "", "content");
+    assert_eq!((whole.status, whole.text()), (200, "content"));
+    assert_eq!(client.with("PUT /hello", "", "x").status, 405);
+    assert_eq!(client.with("HEAD /app/else", "", "").status, 404);
+    stop(server);
+}
+
+#[test]
+fn a_slow_reader_stops_its_stream() {
+    const LENGTH: u64 = 32 << 20;
+    let unsent_max = 20_000;
+    let (server, seen) = serve(None, |options| {
+        options.pipeline.clients.unsent_max = unsent_max;
+    });
+    let mut client = client(&server);
+    client.send(get(&format!("/app/stream/{LENGTH}")));
+    let made = || seen.appended.load(Ordering::Relaxed);
+    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    eventually("it stands still", || {
+        let before = made();
+        std::thread::sleep(Duration::from_millis(50));
+        made() == before
+    });
+    let before = made();
+    assert!(before < LENGTH / 2, "{before} bytes wait for nobody");
+    // Others are served meanwhile.
+    assert_eq!(Client::new(server.local_addr()).get("/hello").status, 200);
+    let response = client.response(false);
+    assert_eq!(response.body.len() as u64, LENGTH);
+    assert_eq!(made(), LENGTH);
+    assert_eq!(client.get("/hello").status, 200);
+    stop(server);
+}
+
+#[test]
+fn a_host_is_told_of_clients_that_go_away() {
+    let (server, seen) = serve(None, |_| {});
+    let gone = || seen.gone.load(Ordering::Relaxed);
+    let mut stream = client(&server);
+    stream.send(get("/app/stream/99999999"));
+    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    drop(stream);
+    eventually("the stream's client is gone", || gone() == 1);
+    let mut upload = client(&server);
+    upload.send("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+    eventually("content came", || seen.content.load(Ordering::Relaxed) == 3);
+    seen.let_go();
+    upload.stream.shutdown(Shutdown::Write).expect("a socket");
+    eventually("the upload's client is gone", || gone() == 2);
+    // Nothing is kept of either.
+    assert_eq!(client(&server).get("/hello").status, 200);
+    stop(server);
+    assert_eq!(gone(), 2);
+}
+
+#[test]
+fn content_comes_in_pieces_and_waits() {
+    const LENGTH: usize = 20 << 20;
+    let (server, seen) = serve(None, |_| {});
+    let mut asking = client(&server);
+    asking.send(
+        "POST /app/upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+    );
+    assert_eq!(asking.response(false).status, 100);
+    asking.send("abc");
+    assert_eq!(asking.response(false).text(), "3");
+    let mut sender = client(&server);
+    let mut stream = sender.stream.try_clone().expect("a socket");
+    let sent = std::thread::spawn(move || {
+        let head =
+            format!("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: {LENGTH}\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(&vec![b'y'; LENGTH])?;
+        stream.write_all(get("/hello?name=next").as_bytes())
+    });
+    let content = || seen.content.load(Ordering::Relaxed);
+    eventually("a piece came", || content() > 3);
+    let before = content();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(content(), before, "no more is read until the host wants it");
+    seen.let_go();
+    assert_eq!(sender.response(false).text(), LENGTH.to_string());
+    assert_eq!(sender.response(false).text(), "<p>Hello next!</p>");
+    sent.join().expect("no panic").expect("all is read");
+    // What is collected is bounded.
+    let large = client(&server).with("POST /app/whole", "", &"z".repeat(2001));
+    assert_eq!(large.status, 413);
+    stop(server);
+}
+
+#[test]
+fn drain_waits_for_hosts_and_a_reload_keeps_them() {
+    let (server, seen) = serve(None, |_| {});
+    let mut waiting = client(&server);
+    waiting.send(get("/app/later"));
+    eventually("it waits", || seen.later.load(Ordering::Relaxed) == 1);
+    server.reload().expect("the same site");
+    waiting.send(get("/app/later"));
+    eventually("it waits, too", || seen.later.load(Ordering::Relaxed) == 2);
+    server.shutdown();
+    let limit = |stream: &TcpStream, limit| {
+        stream.set_read_timeout(Some(limit)).expect("a duration");
+    };
+    limit(&waiting.stream, Duration::from_millis(50));
+    let early = waiting.stream.peek(&mut [0]);
+    assert!(early.is_err(), "it is answered when the host says so");
+    limit(&waiting.stream, Duration::from_secs(20));
+    seen.let_go();
+    assert_eq!(waiting.response(false).text(), "later 0");
+    let last = waiting.response(false);
+    assert_eq!(
+        (last.text(), last.header("connection")),
+        ("later 1", Some("close"))
+    );
+    assert!(waiting.closed());
+    stop(server);
+}
+
+#[test]
+fn a_host_may_have_connections_of_its_own() {
+    let far = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = far.local_addr().expect("an address");
+    let (server, _) = serve(Some(address), |_| {});
+    let mut client = client(&server);
+    client.send(["/far?a", "/hello?name=b", "/far?c"].map(get).concat());
+    let mut calls: Vec<_> = (0..2)
+        .map(|_| {
+            let (mut stream, _) = far.accept().expect("a connection");
+            let mut asked = [0; 6];
+            stream.read_exact(&mut asked).expect("a target");
+            (asked, stream)
+        })
+        .collect();
+    calls.sort_by_key(|(asked, _)| *asked);
+    for (asked, mut stream) in calls.into_iter().rev() {
+        stream.write_all(b"heard ").expect("it reads");
+        stream.write_all(&asked).expect("it reads");
+    }
+    assert_eq!(client.response(false).text(), "heard /far?a");
+    assert_eq!(client.response(false).text(), "<p>Hello b!</p>");
+    assert_eq!(client.response(false).text(), "heard /far?c");
+    drop(far);
+    assert_eq!(client.get("/far").status, 502);
+    stop(server);
+}
+
+#[test]
+fn answers_of_hosts_are_counted_and_logged() {
+    let written = Written::default();
+    let log: Box<dyn Write + Send> = Box::new(written.clone());
+    let (server, seen) = serve_logging(
+        None,
+        |options| options.log_format = AccessLogFormat::Common,
+        Some(log),
+    );
+    let mut client = client(&server);
+    client.send(["/app/later", "/app/stream/20", "/app/x"].map(get).concat());
+    eventually("all are asked", || {
+        seen.later.load(Ordering::Relaxed) == 1 && seen.appended.load(Ordering::Relaxed) == 20
+    });
+    seen.let_go();
+    for status in [200, 200, 404] {
+        assert_eq!(client.response(false).status, status);
+    }
+    let mut upload = Client::new(server.local_addr());
+    upload.send("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(20));
+    upload.send("abcde");
+    assert!(["5", "abcde"].contains(&upload.response(false).text()));
+    let metrics = server.metrics().worker(0);
+    let counts = metrics.host_answers.each_ref().map(|count| count.get());
+    assert_eq!(counts, [0, 3, 0, 1, 0]);
+    stop(server);
+    let text = String::from_utf8(written.0.lock().expect("no panic").clone()).expect("UTF-8");
+    // A line is written when its answer is given.
+    for line in [
+        "\"GET /app/stream/20 HTTP/1.1\" 200 20",
+        "\"GET /app/x HTTP/1.1\" 404 0",
+        "\"GET /app/later HTTP/1.1\" 200 7",
+        "\"POST /app/upload HTTP/1.1\" 200 ",
+    ] {
+        assert_eq!(text.matches(line).count(), 1, "{line} in {text}");
+    }
+    assert_eq!(text.lines().count(), 4);
+}
+
+/// What the log was written.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
