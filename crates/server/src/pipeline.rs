@@ -283,7 +283,12 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
-        let room = 2 * (bytes.len().min(usize::from(u16::MAX)) + content.len());
+        // Up to the last field: other requests may follow in the bytes.
+        let fields = head
+            .headers()
+            .last()
+            .map_or(head.target(), |last| last.value);
+        let room = 2 * (fields.range().end + content.len());
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Err(NoContext),

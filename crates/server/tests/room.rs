@@ -22,14 +22,14 @@ fn a_request_that_finds_no_room_goes_with_the_next_cohort() {
         options.pipeline.formation.lanes_max = 64;
     });
     let mut client = client(&server);
-    // Each takes 300 bytes, and more than twice that has to be free: three at most are a cohort.
-    client.send(hello(300).repeat(10));
-    for answered in 0..7 {
+    // Each takes 250 bytes, and twice what it is has to be free: four are a cohort.
+    client.send(hello(250).repeat(10));
+    for answered in 0..8 {
         let response = client.response(false);
         assert_eq!(response.status, 200, "after {answered}");
         assert_eq!(
             response.text(),
-            format!("<p>Hello {}!</p>", "x".repeat(300))
+            format!("<p>Hello {}!</p>", "x".repeat(250))
         );
     }
     stop(server);
@@ -48,13 +48,22 @@ fn a_request_too_large_for_any_cohort_is_refused() {
 
 #[test]
 fn an_answer_that_finds_no_room_fails_its_lane() {
-    // The parameter and the request made of it fit, the answer beside them does not.
-    let server = start(|options| options.pipeline.arena_bytes_max = 900);
+    // The parameters of four lanes leave room for one answer.
+    let server = start(|options| {
+        options.pipeline.arena_bytes_max = 1500;
+        options.pipeline.formation.policy = Policy::Fixed;
+        options.pipeline.formation.delay = Duration::from_secs(600);
+        options.pipeline.formation.lanes_max = 4;
+    });
     let mut client = client(&server);
-    let long = format!("/ask?q={}", "x".repeat(300));
-    assert_eq!(client.get(&long).status, 500);
-    let short = "x".repeat(100);
-    let response = client.get(&format!("/ask?q={short}"));
-    assert_eq!(response.text(), format!("[{short}]"));
+    let long = "x".repeat(250);
+    for _ in 0..2 {
+        client.send(format!("GET /ask?q={long} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(4));
+        let first = client.response(false);
+        assert_eq!(first.text(), format!("[{long}]"));
+        for _ in 1..4 {
+            assert_eq!(client.response(false).status, 500);
+        }
+    }
     stop(server);
 }

@@ -227,7 +227,7 @@ pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work
     } else {
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
-        requests.append(&mut work.cohort);
+        work.cohort.give_requests(&mut requests);
     }
     // Of lanes launched later, or run by the host, they may have come out of order.
     requests.sort_from(0);

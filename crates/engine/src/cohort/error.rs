@@ -81,3 +81,17 @@ impl LaneError {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 }
+
+/// Where a lane stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneState {
+    /// It takes part in the next stage.
+    #[default]
+    Active,
+    /// Its answer is in the cohort's output.
+    Finished,
+    /// It gets an error answer.
+    Failed(LaneError),
+    /// It goes on in another cohort.
+    Moved,
+}

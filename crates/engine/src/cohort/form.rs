@@ -1,9 +1,10 @@
 //! The text form of requests, which a device gives that knows only texts, and BeSim reads.
 //!
-//! A [`Form`] says what stands around the arguments of a call's requests: `1&3&{{ session.userid }}`
-//! has the pieces `1&3&` and, empty, what follows the last argument. The text form of a request is
-//! the pieces and between them the arguments, percent-encoded (RFC 3986, section 2.1). Between two
-//! arguments stands a byte that no encoded one holds, so that a request can be read back.
+//! A [`Form`] says what stands around the arguments of a call's requests:
+//! `1&3&{{ session.userid }}` has the pieces `1&3&` and, empty, what follows the last argument. The
+//! text form of a request is the pieces and between them the arguments, percent-encoded (RFC 3986,
+//! section 2.1). Between two arguments stands a byte that no encoded one holds, so that a request
+//! can be read back.
 
 use super::requests::{Argument, Requests};
 use super::text;
@@ -33,7 +34,7 @@ impl Form {
     }
 
     /// Whether a piece keeps the argument before it and the one behind it apart.
-    pub fn separates(piece: &[u8]) -> bool {
+    pub(crate) fn separates(piece: &[u8]) -> bool {
         separator(piece).is_some()
     }
 
@@ -213,7 +214,11 @@ mod tests {
             let read = form.read(&written(&form, &arguments), &mut texts);
             let text = ReadArgument::Text(6..texts.len());
             prop_assert_eq!(&texts[6..], one.as_bytes());
-            let others = [ReadArgument::Int(two), ReadArgument::Float(three), ReadArgument::Bool(four)];
+            let others = [
+                ReadArgument::Int(two),
+                ReadArgument::Float(three),
+                ReadArgument::Bool(four),
+            ];
             prop_assert_eq!(read, Some([vec![text], others.to_vec()].concat()));
         }
     }

@@ -9,6 +9,7 @@
 mod arena;
 mod column;
 mod error;
+mod exchange;
 mod form;
 mod output;
 mod requests;
@@ -17,27 +18,13 @@ mod text;
 
 pub use arena::{Arena, View};
 pub use column::{Column, ListColumn, Span};
-pub use error::LaneError;
+pub use error::{LaneError, LaneState};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use requests::{Argument, Requests};
 pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
-
-/// Where a lane stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LaneState {
-    /// It takes part in the next stage.
-    #[default]
-    Active,
-    /// Its answer is in the cohort's output.
-    Finished,
-    /// It gets an error answer.
-    Failed(LaneError),
-    /// It goes on in another cohort.
-    Moved,
-}
 
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
@@ -59,8 +46,8 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its requests
-    /// as many again: see [`Arena`] for what they are the sum of.
+    /// An empty cohort of no page, whose texts take at most so many bytes, and those of its
+    /// requests as many again: see [`Arena`] for what they are the sum of.
     pub fn new(arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::new(arena_bytes_max),
@@ -257,8 +244,8 @@ mod tests {
         }
     }
 
-    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request that has been
-    /// answered with a text of 10.
+    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request that has
+    /// been answered with a text of 10.
     fn answered(page: &PageProgram) -> Cohort {
         let mut cohort = Cohort::default();
         cohort.reset(page);

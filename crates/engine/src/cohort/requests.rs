@@ -2,7 +2,6 @@
 //! argument of the call.
 
 use super::arena::{Arena, View};
-use super::{Cohort, LaneError};
 
 /// One argument of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,17 +136,6 @@ impl Requests {
         true
     }
 
-    /// Appends the requests of a cohort, whose lanes fail where there is no room for their texts.
-    pub fn append(&mut self, cohort: &mut Cohort) {
-        for request in 0..cohort.requests.len() {
-            let lane = cohort.requests.lanes[request];
-            if !self.push(lane, cohort.requests.arguments(request)) {
-                cohort.fail(lane as usize, LaneError::TooLarge);
-            }
-        }
-        cohort.requests.clear();
-    }
-
     /// Makes the column at `index` one for arguments such as this one.
     fn prepare(&mut self, index: usize, argument: Argument<'_>) {
         let fits = matches!(
@@ -177,7 +165,7 @@ impl Requests {
     }
 
     /// Of the requests from `start` on keeps those of lanes that `keep` says.
-    pub fn retain_from(&mut self, start: usize, keep: impl Fn(u32) -> bool) {
+    pub(crate) fn retain_from(&mut self, start: usize, keep: impl Fn(u32) -> bool) {
         let order: Vec<usize> = (start..self.len())
             .filter(|&request| keep(self.lanes[request]))
             .collect();

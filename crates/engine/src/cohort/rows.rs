@@ -2,8 +2,8 @@
 //!
 //! A backend delivers the rows of one request at a time, in whatever order requests are answered.
 //! Their cells go straight to the end of the result's columns ([`Rows::answer`]); when all are
-//! there, [`Cohort::settle`] gives each lane its rows. This is the one place that decides which
-//! cell goes into which column:
+//! there, [`Cohort::settle`](super::Cohort::settle) gives each lane its rows. This is the one place
+//! that decides which cell goes into which column:
 //!
 //! | cell | Text column | Int column |
 //! |---|---|---|
@@ -21,10 +21,10 @@
 
 use super::arena::{Arena, View};
 use super::column::{Column, Span};
-use super::requests::{Argument, Requests};
+use super::error::{LaneError, LaneState};
+use super::requests::Argument;
 use super::text;
-use super::{Cohort, LaneError, LaneState};
-use crate::program::{Call, CallResult, FieldId, PageProgram};
+use crate::program::{Call, CallResult, FieldId};
 
 /// Most rows of one answer.
 pub const ROWS_MAX: u32 = 4096;
@@ -65,20 +65,20 @@ impl<'a> From<Argument<'a>> for Cell<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// The backend's status; 0 is good.
-    status: i64,
+    pub(super) status: i64,
     /// Its rows among the items of the result's list; where there is one row, only how many came.
-    rows: Span,
+    pub(super) rows: Span,
 }
 
 /// Where the answers to a cohort's requests go.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    call: &'a Call,
-    asked: &'a [u32],
-    fields: &'a mut [Column],
-    lanes: &'a mut [LaneState],
-    arena: &'a mut Arena,
-    answers: &'a mut [Option<Answered>],
+    pub(super) call: &'a Call,
+    pub(super) asked: &'a [u32],
+    pub(super) fields: &'a mut [Column],
+    pub(super) lanes: &'a mut [LaneState],
+    pub(super) arena: &'a mut Arena,
+    pub(super) answers: &'a mut [Option<Answered>],
 }
 
 impl Rows<'_> {
@@ -327,215 +327,5 @@ fn int_of(cell: Cell<'_>) -> Option<i64> {
         Cell::Null => Some(0),
         Cell::Text(text) | Cell::Decimal(text) => std::str::from_utf8(text).ok()?.parse().ok(),
         Cell::Float(_) | Cell::Timestamp(_) | Cell::Bytes(_) => None,
-    }
-}
-
-impl Cohort {
-    /// The call whose answers are awaited: that of the stage last run.
-    fn pending_call<'p>(&self, program: &'p PageProgram) -> Option<&'p Call> {
-        let stage = program.stages.get(self.stage.checked_sub(1)?)?;
-        program.calls.get(stage.call?)
-    }
-
-    /// What is asked, and where the answers go.
-    ///
-    /// # Panics
-    /// If the stage last run does not end with a call: the caller's mistake.
-    pub fn exchange<'a>(&'a mut self, program: &'a PageProgram) -> (&'a Requests, Rows<'a>) {
-        let call = self.pending_call(program);
-        let call = call.expect("a stage that asks ends with a call");
-        let Cohort {
-            fields,
-            lanes,
-            arena,
-            requests,
-            answers,
-            ..
-        } = self;
-        answers.resize(requests.len(), None);
-        let rows = Rows {
-            call,
-            asked: requests.lanes(),
-            fields,
-            lanes,
-            arena,
-            answers,
-        };
-        (requests, rows)
-    }
-
-    /// Whether a request has been answered.
-    pub fn is_answered(&self, request: usize) -> bool {
-        matches!(self.answers.get(request), Some(Some(_)))
-    }
-
-    /// Ends the call of the stage last run: each lane gets its rows and its status, and the
-    /// requests are done with. A lane that misses an answer fails.
-    pub fn settle(&mut self, program: &PageProgram) {
-        let Some(call) = self.pending_call(program) else {
-            return;
-        };
-        self.answers.resize(self.requests.len(), None);
-        let Cohort {
-            fields,
-            lanes,
-            requests,
-            answers,
-            ..
-        } = self;
-        let asked = requests.lanes();
-        let mut at = 0;
-        for (lane, state) in lanes.iter_mut().enumerate() {
-            let first = at;
-            while asked.get(at).is_some_and(|asks| *asks as usize == lane) {
-                at += 1;
-            }
-            if *state != LaneState::Active {
-                continue;
-            }
-            let own = &answers[first..at];
-            let mut rows = Span::default();
-            let (mut status, mut contiguous, mut missing) = (0, true, false);
-            for answer in own {
-                let Some(answer) = answer else {
-                    missing = true;
-                    break;
-                };
-                if status == 0 {
-                    status = answer.status;
-                }
-                if rows.length == 0 {
-                    rows.start = answer.rows.start;
-                }
-                contiguous &=
-                    answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
-                rows.length += answer.rows.length;
-            }
-            let wants_one = matches!(call.result, CallResult::Row(_)) && status == 0;
-            if missing || wants_one && rows.length != 1 {
-                *state = LaneState::Failed(LaneError::BadAnswer);
-                continue;
-            }
-            fields[usize::from(call.status)].set_int(lane, status);
-            if let CallResult::Rows(list) = &call.result {
-                let list = fields[usize::from(*list)].list_mut();
-                if !contiguous {
-                    // Answers of one lane that came in another order than they were asked in.
-                    rows.start = list.columns.first().map_or(0, Column::len) as u32;
-                    for answer in own.iter().flatten() {
-                        let Span { start, length } = answer.rows;
-                        let items = start as usize..(start + length) as usize;
-                        for column in &mut list.columns {
-                            column.repeat(items.clone());
-                        }
-                    }
-                }
-                list.spans[lane] = rows;
-            }
-        }
-        requests.clear();
-        answers.clear();
-    }
-
-    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and of
-    /// rows that have been answered.
-    pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
-        let of_lane = |lane: &usize| -> usize {
-            (self.fields.iter())
-                .map(|field| field.text_bytes(*lane))
-                .sum()
-        };
-        let fields: usize = lanes.iter().map(of_lane).sum();
-        let Some(CallResult::Rows(list)) = self.pending_call(program).map(|call| &call.result)
-        else {
-            return fields;
-        };
-        let columns = &self.fields[usize::from(*list)].list().columns;
-        let answered = (self.answers.iter().zip(self.requests.lanes()))
-            .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
-            .filter_map(|(answer, _)| *answer)
-            .flat_map(|answer| answer.rows.start..answer.rows.start + answer.rows.length);
-        let of_row = |row: u32| -> usize {
-            (columns.iter())
-                .map(|column| column.text_bytes(row as usize))
-                .sum()
-        };
-        fields + answered.map(of_row).sum::<usize>()
-    }
-
-    /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
-    /// whose lanes they become from `first` on; with them what has been answered.
-    pub(super) fn move_requests(
-        &mut self,
-        program: &PageProgram,
-        lanes: &[usize],
-        first: usize,
-        into: &mut Cohort,
-    ) {
-        let Some(call) = self.pending_call(program) else {
-            return;
-        };
-        self.answers.resize(self.requests.len(), None);
-        into.answers.resize(into.requests.len(), None);
-        let place = |lane: u32| lanes.binary_search(&(lane as usize)).ok();
-        for request in 0..self.requests.len() {
-            let Some(moved) = place(self.requests.lanes()[request]) else {
-                continue;
-            };
-            let lane = (first + moved) as u32;
-            let arguments = self.requests.arguments(request);
-            if !into.requests.push(lane, arguments.clone()) {
-                // It has been asked already, so that its texts are no longer needed.
-                let without = arguments.map(|argument| match argument {
-                    Argument::Text(_) => Argument::Text(b""),
-                    other => other,
-                });
-                let pushed = into.requests.push(lane, without);
-                debug_assert!(pushed, "no texts need no room");
-            }
-            let answer = self.answers[request].map(|answer| match &call.result {
-                CallResult::Row(_) => answer,
-                CallResult::Rows(list) => {
-                    let list = usize::from(*list);
-                    let to = &mut into.fields[list].list_mut().columns;
-                    let from = &self.fields[list].list().columns;
-                    let start = to.first().map_or(0, Column::len) as u32;
-                    let Span {
-                        start: begin,
-                        length,
-                    } = answer.rows;
-                    let items = begin as usize..(begin + length) as usize;
-                    let texts = |column: &Column| -> usize {
-                        items.clone().map(|item| column.text_bytes(item)).sum()
-                    };
-                    if !into.arena.has_room(from.iter().map(texts).sum()) {
-                        let state = &mut into.lanes[first + moved];
-                        if *state == LaneState::Active {
-                            *state = LaneState::Failed(LaneError::TooLarge);
-                        }
-                        return Answered {
-                            rows: Span::default(),
-                            ..answer
-                        };
-                    }
-                    for (to, from) in to.iter_mut().zip(from) {
-                        for item in items.clone() {
-                            to.copy_item(from, item, &self.arena, &mut into.arena);
-                        }
-                    }
-                    Answered {
-                        rows: Span { start, length },
-                        ..answer
-                    }
-                }
-            });
-            into.answers.push(answer);
-        }
-        let kept: Vec<Option<Answered>> = (self.answers.iter().zip(self.requests.lanes()))
-            .filter(|(_, lane)| place(**lane).is_none())
-            .map(|(answer, _)| *answer)
-            .collect();
-        self.requests.retain_from(0, |lane| place(lane).is_none());
-        self.answers = kept;
     }
 }

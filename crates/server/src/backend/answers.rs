@@ -1,8 +1,10 @@
 //! What a backend has to tell until it is asked: cells in rows, without an allocation an answer.
 
-use super::Tell;
 use rhythm_engine::cohort::{Answer, Cell, LaneError};
 use std::ops::Range;
+
+/// What a backend tells answers to: the key, and the answer or why there is none.
+pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, LaneError>) + 'a;
 
 /// A cell whose bytes lie among the texts.
 #[derive(Clone, Debug)]
@@ -79,7 +81,7 @@ impl Answers {
     }
 
     /// Forgets the answer under way.
-    pub fn discard(&mut self) {
+    pub(super) fn discard(&mut self) {
         let [texts, cells, rows] = self.open;
         self.texts.truncate(texts);
         self.cells.truncate(cells);

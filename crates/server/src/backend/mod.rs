@@ -22,7 +22,7 @@ mod tests;
 mod url;
 mod wire;
 
-pub use answers::{Answers, Told};
+pub use answers::{Answers, Tell, Told};
 pub use circuit::CircuitOptions;
 pub use kind::Kind;
 pub use pool::{Pool, PoolOptions};
@@ -31,7 +31,7 @@ pub use registry::{KINDS, kinds, open};
 pub use url::{BackendUrl, UrlError};
 pub use wire::{Greeting, Reply, Unreadable, Wire};
 
-use rhythm_engine::cohort::{LaneError, Requests, Rows};
+use rhythm_engine::cohort::{Requests, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Port, Time};
 
@@ -66,9 +66,6 @@ pub struct BackendCounts {
     /// Is the circuit open: are requests refused without being sent?
     pub circuit_open: bool,
 }
-
-/// What a backend tells answers to: the key, and the answer or why there is none.
-pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, LaneError>) + 'a;
 
 /// A source of data. See the module's text.
 pub trait Backend {

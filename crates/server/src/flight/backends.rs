@@ -246,8 +246,8 @@ impl Backends {
         wait.deadline = next;
     }
 
-    /// A cohort's requests are answered, given up or moved: it waits for them no more, and its lanes
-    /// get their rows.
+    /// A cohort's requests are answered, given up or moved: it waits for them no more, and its
+    /// lanes get their rows.
     pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId) {
         let page = cohorts.pool.key(id).page;
         let (cohort, flight) = cohorts.pair_mut(id);

@@ -98,7 +98,7 @@ fn memory(
         ),
         (
             "cohort_texts",
-            product([contexts, cohort.arena_bytes_max as usize]),
+            product([2, contexts, cohort.arena_bytes_max as usize]),
         ),
         ("cohort_answers", product([lanes, response])),
         (

@@ -4,6 +4,7 @@ use super::super::besim::BesimWire;
 use super::super::*;
 use super::world::{call, cells};
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
 use rhythm_protocol::besim;
 use std::collections::HashMap;

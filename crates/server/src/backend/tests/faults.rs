@@ -6,7 +6,7 @@ use super::super::reader::Reader;
 use super::super::*;
 use super::fake::FakePort;
 use super::world::*;
-use rhythm_engine::cohort::Argument;
+use rhythm_engine::cohort::{Argument, LaneError};
 use std::io;
 
 #[test]

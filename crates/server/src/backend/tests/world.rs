@@ -5,7 +5,7 @@ use super::super::besim::BesimWire;
 use super::super::reader::{HttpAnswer, Reader};
 use super::super::*;
 use super::fake::FakePort;
-use rhythm_engine::cohort::{Argument, Cell};
+use rhythm_engine::cohort::{Argument, Cell, LaneError};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;

@@ -1,0 +1,230 @@
+//! Between two stages: what a cohort asks its backend, and its lanes' way to their rows.
+
+use super::Cohort;
+use super::column::{Column, Span};
+use super::error::{LaneError, LaneState};
+use super::requests::{Argument, Requests};
+use super::rows::{Answered, Rows};
+use crate::program::{Call, CallResult, PageProgram};
+
+impl Cohort {
+    /// The call whose answers are awaited: that of the stage last run.
+    fn pending_call<'p>(&self, program: &'p PageProgram) -> Option<&'p Call> {
+        let stage = program.stages.get(self.stage.checked_sub(1)?)?;
+        program.calls.get(stage.call?)
+    }
+
+    /// What is asked, and where the answers go.
+    ///
+    /// # Panics
+    /// If the stage last run does not end with a call: the caller's mistake.
+    pub fn exchange<'a>(&'a mut self, program: &'a PageProgram) -> (&'a Requests, Rows<'a>) {
+        let call = self.pending_call(program);
+        let call = call.expect("a stage that asks ends with a call");
+        let Cohort {
+            fields,
+            lanes,
+            arena,
+            requests,
+            answers,
+            ..
+        } = self;
+        answers.resize(requests.len(), None);
+        let rows = Rows {
+            call,
+            asked: requests.lanes(),
+            fields,
+            lanes,
+            arena,
+            answers,
+        };
+        (requests, rows)
+    }
+
+    /// Whether a request has been answered.
+    pub fn is_answered(&self, request: usize) -> bool {
+        matches!(self.answers.get(request), Some(Some(_)))
+    }
+
+    /// Ends the call of the stage last run: each lane gets its rows and its status, and the
+    /// requests are done with. A lane that misses an answer fails.
+    pub fn settle(&mut self, program: &PageProgram) {
+        let Some(call) = self.pending_call(program) else {
+            return;
+        };
+        self.answers.resize(self.requests.len(), None);
+        let Cohort {
+            fields,
+            lanes,
+            requests,
+            answers,
+            ..
+        } = self;
+        let asked = requests.lanes();
+        let mut at = 0;
+        for (lane, state) in lanes.iter_mut().enumerate() {
+            let first = at;
+            while asked.get(at).is_some_and(|asks| *asks as usize == lane) {
+                at += 1;
+            }
+            if *state != LaneState::Active {
+                continue;
+            }
+            let own = &answers[first..at];
+            let mut rows = Span::default();
+            let (mut status, mut contiguous, mut missing) = (0, true, false);
+            for answer in own {
+                let Some(answer) = answer else {
+                    missing = true;
+                    break;
+                };
+                if status == 0 {
+                    status = answer.status;
+                }
+                if rows.length == 0 {
+                    rows.start = answer.rows.start;
+                }
+                contiguous &=
+                    answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
+                rows.length += answer.rows.length;
+            }
+            let wants_one = matches!(call.result, CallResult::Row(_)) && status == 0;
+            if missing || wants_one && rows.length != 1 {
+                *state = LaneState::Failed(LaneError::BadAnswer);
+                continue;
+            }
+            fields[usize::from(call.status)].set_int(lane, status);
+            if let CallResult::Rows(list) = &call.result {
+                let list = fields[usize::from(*list)].list_mut();
+                if !contiguous {
+                    // Answers of one lane that came in another order than they were asked in.
+                    rows.start = list.columns.first().map_or(0, Column::len) as u32;
+                    for answer in own.iter().flatten() {
+                        let Span { start, length } = answer.rows;
+                        let items = start as usize..(start + length) as usize;
+                        for column in &mut list.columns {
+                            column.repeat(items.clone());
+                        }
+                    }
+                }
+                list.spans[lane] = rows;
+            }
+        }
+        requests.clear();
+        answers.clear();
+    }
+
+    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and
+    /// of rows that have been answered.
+    pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
+        let of_lane = |lane: &usize| -> usize {
+            (self.fields.iter())
+                .map(|field| field.text_bytes(*lane))
+                .sum()
+        };
+        let fields: usize = lanes.iter().map(of_lane).sum();
+        let Some(CallResult::Rows(list)) = self.pending_call(program).map(|call| &call.result)
+        else {
+            return fields;
+        };
+        let columns = &self.fields[usize::from(*list)].list().columns;
+        let answered = (self.answers.iter().zip(self.requests.lanes()))
+            .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
+            .filter_map(|(answer, _)| *answer)
+            .flat_map(|answer| answer.rows.start..answer.rows.start + answer.rows.length);
+        let of_row = |row: u32| -> usize {
+            (columns.iter())
+                .map(|column| column.text_bytes(row as usize))
+                .sum()
+        };
+        fields + answered.map(of_row).sum::<usize>()
+    }
+
+    /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
+    /// whose lanes they become from `first` on; with them what has been answered.
+    pub(super) fn move_requests(
+        &mut self,
+        program: &PageProgram,
+        lanes: &[usize],
+        first: usize,
+        into: &mut Cohort,
+    ) {
+        let Some(call) = self.pending_call(program) else {
+            return;
+        };
+        self.answers.resize(self.requests.len(), None);
+        into.answers.resize(into.requests.len(), None);
+        let place = |lane: u32| lanes.binary_search(&(lane as usize)).ok();
+        for request in 0..self.requests.len() {
+            let Some(moved) = place(self.requests.lanes()[request]) else {
+                continue;
+            };
+            let lane = (first + moved) as u32;
+            let arguments = self.requests.arguments(request);
+            if !into.requests.push(lane, arguments.clone()) {
+                // It has been asked already, so that its texts are no longer needed.
+                let without = arguments.map(|argument| match argument {
+                    Argument::Text(_) => Argument::Text(b""),
+                    other => other,
+                });
+                let pushed = into.requests.push(lane, without);
+                debug_assert!(pushed, "no texts need no room");
+            }
+            let answer = self.answers[request].map(|answer| match &call.result {
+                CallResult::Row(_) => answer,
+                CallResult::Rows(list) => {
+                    let list = usize::from(*list);
+                    let to = &mut into.fields[list].list_mut().columns;
+                    let from = &self.fields[list].list().columns;
+                    let start = to.first().map_or(0, Column::len) as u32;
+                    let Span {
+                        start: begin,
+                        length,
+                    } = answer.rows;
+                    let items = begin as usize..(begin + length) as usize;
+                    let texts = |column: &Column| -> usize {
+                        items.clone().map(|item| column.text_bytes(item)).sum()
+                    };
+                    if !into.arena.has_room(from.iter().map(texts).sum()) {
+                        let state = &mut into.lanes[first + moved];
+                        if *state == LaneState::Active {
+                            *state = LaneState::Failed(LaneError::TooLarge);
+                        }
+                        return Answered {
+                            rows: Span::default(),
+                            ..answer
+                        };
+                    }
+                    for (to, from) in to.iter_mut().zip(from) {
+                        for item in items.clone() {
+                            to.copy_item(from, item, &self.arena, &mut into.arena);
+                        }
+                    }
+                    Answered {
+                        rows: Span { start, length },
+                        ..answer
+                    }
+                }
+            });
+            into.answers.push(answer);
+        }
+        let kept: Vec<Option<Answered>> = (self.answers.iter().zip(self.requests.lanes()))
+            .filter(|(_, lane)| place(**lane).is_none())
+            .map(|(answer, _)| *answer)
+            .collect();
+        self.requests.retain_from(0, |lane| place(lane).is_none());
+        self.answers = kept;
+    }
+
+    /// Appends this cohort's requests to others of the same call; a lane fails where there is no
+    /// room for its texts.
+    pub fn give_requests(&mut self, to: &mut Requests) {
+        for request in 0..self.requests.len() {
+            let lane = self.requests.lanes()[request];
+            if !to.push(lane, self.requests.arguments(request)) {
+                self.fail(lane as usize, LaneError::TooLarge);
+            }
+        }
+        self.requests.clear();
+    }
+}
