@@ -76,7 +76,10 @@ impl Line {
     #[inline(always)]
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         self.bytes[self.len] = b'\n';
-        out.extend_from_slice(&self.bytes[..self.len + 1]);
+        let end = out.len() + self.len + 1;
+        // All of it, since a copy of known length is a few moves.
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
         self.len = 0;
     }
 }
