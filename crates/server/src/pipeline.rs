@@ -138,6 +138,7 @@ impl Pipeline {
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
         self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
+        self.gauges.touch();
     }
 
     /// Takes no more clients, answers what is under way, and has
@@ -167,6 +168,10 @@ impl Pipeline {
         let requests = self.cohorts.requests();
         if requests > used * self.cohorts.pool.lanes_max() {
             return Err(format!("{requests} requests are more than the lanes"));
+        }
+        let (waiting, open) = (self.former.waiting(), self.clients.open());
+        if waiting > 2 * open {
+            return Err(format!("{waiting} connections wait, and {open} are open"));
         }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
@@ -314,7 +319,8 @@ impl Pipeline {
             .headers()
             .last()
             .map_or(head.target(), |last| last.value);
-        let room = 2 * (fields.range().end + content.len());
+        let info = epoch.page(page);
+        let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Err(NoContext),
@@ -504,6 +510,7 @@ impl Pipeline {
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
         if !left {
             cohorts.free(id);
+            self.gauges.touch();
         }
         left
     }
@@ -516,10 +523,11 @@ impl Pipeline {
     }
 
     /// Sets the gauges, and does what else is due as often.
-    fn set_gauges(&mut self, now: Time) {
+    fn set_gauges(&mut self, port: &mut dyn Port, now: Time) {
         if self.gauges.is_due(now) {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
-            self.backends.set_gauges();
+            self.backends.set_gauges(&self.epoch);
+            (self.backends).retire(port, &self.epoch, &self.cohorts);
             self.responder.sweep(now);
         }
     }

@@ -14,7 +14,8 @@ pub struct View {
 ///
 /// Whoever appends on behalf of a lane asks [`Arena::has_room`] first and fails the lane where
 /// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each
-/// lane its parameters (at most twice its request's size), what its stages make (at most
+/// lane its parameters (its request's size, times how often a byte of it is stored, and what
+/// stands for those that it does not have), what its stages make (at most
 /// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage) and the
 /// answers of backends. A bound below n times the most of all these trusts that few lanes take the
 /// most.
@@ -69,6 +70,7 @@ impl Arena {
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
         let offset = self.bytes.len();
         write(&mut self.bytes);
+        debug_assert!(self.bytes.len() <= self.bytes_max);
         View {
             offset: offset as u32,
             length: (self.bytes.len() - offset) as u32,

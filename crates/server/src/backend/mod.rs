@@ -17,6 +17,7 @@ mod pipe;
 mod pool;
 mod reader;
 mod registry;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -116,6 +117,11 @@ pub trait Backend {
     /// Time has passed.
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
+    }
+
+    /// Nobody asks it any more, or waits for its answers: it gives its connections back.
+    fn close(&mut self, port: &mut dyn Port) {
+        let _ = port;
     }
 
     /// Figures for metrics.

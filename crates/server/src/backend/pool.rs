@@ -39,6 +39,7 @@
 use super::answers::Answers;
 use super::circuit::{Circuit, CircuitOptions};
 use super::pipe::{Phase, Pipe, Sending};
+use super::spare::Spare;
 use super::wire::{Greeting, Reply, Unreadable, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use rhythm_engine::cohort::LaneError;
@@ -103,9 +104,6 @@ impl PoolOptions {
 /// How long no other connection is opened after one could not be, while some stand.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Memory that is kept for later requests, in requests.
-const SPARE_MAX: usize = 1 << 14;
-
 /// Why a pipe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
@@ -145,7 +143,7 @@ struct Done {
     /// Requests taken over and not yet told of.
     under_way: usize,
     /// Memory for requests.
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
 }
 
 impl Done {
@@ -169,9 +167,7 @@ impl Done {
         self.under_way -= 1;
         self.counts.failures += u64::from(answer.is_err());
         self.answers.push(call.key, answer);
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(call.bytes);
-        }
+        self.spare.keep(call.bytes);
     }
 }
 
@@ -428,8 +424,7 @@ impl<W: Wire> Backend for Pool<W> {
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         for (request, key) in batch.keys.iter().enumerate() {
-            let mut bytes = self.done.spare.pop().unwrap_or_default();
-            bytes.clear();
+            let mut bytes = self.done.spare.take();
             let arguments = batch.requests.arguments(request);
             self.wire.encode(batch.call, arguments, &mut bytes);
             let refusal = if bytes.len() > self.options.request_max {
@@ -553,6 +548,12 @@ impl<W: Wire> Backend for Pool<W> {
             }
         }
         self.pump(port, now);
+    }
+
+    fn close(&mut self, port: &mut dyn Port) {
+        for pipe in self.pipes.drain(..) {
+            port.abort(pipe.connection);
+        }
     }
 
     fn counts(&self) -> BackendCounts {

@@ -18,6 +18,7 @@ use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending::Pending;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
+use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::LaneError;
@@ -36,7 +37,10 @@ const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
 struct Slot {
     settings: BackendSettings,
     backend: Box<dyn Backend>,
+    /// Of all backends of its name.
     metrics: Arc<BackendMetrics>,
+    /// How many of its retries are counted there.
+    retries_counted: u64,
 }
 
 /// What became of the requests that a stage left.
@@ -52,7 +56,7 @@ pub(crate) enum Asked {
 
 /// See the module's text.
 pub(crate) struct Backends {
-    slots: Vec<Slot>,
+    slots: Slab<Slot>,
     make: BackendFactory,
     pending: Slab<Pending>,
     /// Cohorts that miss no more answers.
@@ -65,7 +69,7 @@ impl Backends {
     /// None yet; `make` makes them.
     pub(crate) fn new(make: BackendFactory) -> Backends {
         Backends {
-            slots: Vec::new(),
+            slots: Slab::new(),
             make,
             pending: Slab::new(),
             complete: VecDeque::new(),
@@ -73,30 +77,48 @@ impl Backends {
         }
     }
 
-    /// The backends of a site, by their index here. Old ones are kept: their number is that of the
-    /// reloads that changed them.
-    pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<usize> {
+    /// The backends of a site: those that are here already where they are the same.
+    pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<Key> {
         let all = site.settings.backends.iter().enumerate();
         all.map(|(index, settings)| {
-            let same = |slot: &Slot| {
+            let same = |(_, slot): &(Key, &Slot)| {
                 (&slot.settings.name, &slot.settings.identity)
                     == (&settings.name, &settings.identity)
             };
-            self.slots.iter().position(same).unwrap_or_else(|| {
-                self.slots.push(Slot {
+            let known = self.slots.iter().find(same).map(|(key, _)| key);
+            known.unwrap_or_else(|| {
+                self.slots.insert(Slot {
                     settings: settings.clone(),
                     backend: (self.make)(site, index),
                     metrics: metrics.backend(&settings.name),
-                });
-                self.slots.len() - 1
+                    retries_counted: 0,
+                })
             })
         })
         .collect()
     }
 
+    /// Closes and drops the backends that neither this epoch has, which is served now, nor a cohort
+    /// under way.
+    pub(crate) fn retire(&mut self, port: &mut dyn Port, epoch: &Epoch, cohorts: &Cohorts) {
+        let is_used = |key: &Key| {
+            epoch.backends.contains(key)
+                || (cohorts.epochs()).any(|epoch| epoch.backends.contains(key))
+        };
+        let slots = self.slots.iter().map(|(key, _)| key);
+        let unused: Vec<Key> = slots.filter(|key| !is_used(key)).collect();
+        for key in unused {
+            if let Some(mut slot) = self.slots.remove(key) {
+                slot.count_retries();
+                slot.backend.close(port);
+            }
+        }
+    }
+
     /// The backend that a connection belongs to.
     pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn Backend> {
-        let slot = self.slots.iter_mut().find(|slot| slot.backend.owns(id))?;
+        let mut slots = self.slots.iter_mut().map(|(_, slot)| slot);
+        let slot = slots.find(|slot| slot.backend.owns(id))?;
         Some(&mut *slot.backend)
     }
 
@@ -115,7 +137,9 @@ impl Backends {
             return Asked::NoCall;
         };
         let backend = epoch.backends[call.backend];
-        let slot = &mut self.slots[backend];
+        let Some(slot) = self.slots.get_mut(backend) else {
+            unreachable!("the backends of a cohort's epoch are kept");
+        };
         slot.metrics.requests.add(cohort.requests.len() as u64);
         let embedded = slot.backend.embedded();
         if cohort.requests.is_empty() || embedded.is_some() {
@@ -141,7 +165,7 @@ impl Backends {
             let key = self.pending.insert(Pending {
                 context: id,
                 request: request as u32,
-                backend: backend as u32,
+                backend,
                 asked: now,
                 deadline,
             });
@@ -161,7 +185,7 @@ impl Backends {
     /// Takes what the backends have answered. Whether there was anything.
     pub(crate) fn poll(&mut self, cohorts: &mut Cohorts, now: Time) -> bool {
         let mut any = false;
-        for slot in &mut self.slots {
+        for (_, slot) in self.slots.iter_mut() {
             let metrics = &slot.metrics;
             slot.backend.poll(&mut |key, answer| {
                 any = true;
@@ -234,8 +258,9 @@ impl Backends {
                 next = next.min(pending.deadline);
                 continue;
             }
-            let metrics = &self.slots[pending.backend as usize].metrics;
-            metrics.failures.add(1);
+            if let Some(slot) = self.slots.get(pending.backend) {
+                slot.metrics.failures.add(1);
+            }
             self.pending.remove(*key);
             let lane = cohort.requests.lanes()[request] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
@@ -263,7 +288,7 @@ impl Backends {
 
     /// Lets time pass for those that wanted it.
     pub(crate) fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        for slot in &mut self.slots {
+        for (_, slot) in self.slots.iter_mut() {
             if slot.backend.wake_at().is_some_and(|at| at <= now) {
                 slot.backend.tick(port, now);
             }
@@ -273,16 +298,27 @@ impl Backends {
     /// When [`Backends::tick`] is due.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         let all = self.slots.iter();
-        all.filter_map(|slot| slot.backend.wake_at()).min()
+        all.filter_map(|(_, slot)| slot.backend.wake_at()).min()
     }
 
-    /// Sets the gauges.
-    pub(crate) fn set_gauges(&self) {
-        for slot in &self.slots {
-            let counts = slot.backend.counts();
-            slot.metrics.retries.set(counts.retries);
-            let open = u64::from(counts.circuit_open);
-            slot.metrics.circuit_open.set(open);
+    /// Brings the figures up to date. Where backends of one name follow each other, the circuit is
+    /// that of the epoch that is served now.
+    pub(crate) fn set_gauges(&mut self, epoch: &Epoch) {
+        for (key, slot) in self.slots.iter_mut() {
+            slot.count_retries();
+            if epoch.backends.contains(&key) {
+                let open = u64::from(slot.backend.counts().circuit_open);
+                slot.metrics.circuit_open.set(open);
+            }
         }
+    }
+}
+
+impl Slot {
+    /// Counts the retries since this was last done.
+    fn count_retries(&mut self) {
+        let retries = self.backend.counts().retries;
+        self.metrics.retries.add(retries - self.retries_counted);
+        self.retries_counted = retries;
     }
 }

@@ -62,7 +62,8 @@ impl Wait {
 pub(crate) struct Flight {
     /// Where it is.
     pub(crate) phase: Phase,
-    /// What it belongs to; `None` before the context's first use.
+    /// What it belongs to; `None` while its context is free, so that what a reload has replaced
+    /// goes with the last cohort that needs it.
     epoch: Option<Arc<Epoch>>,
     /// Whom its lanes are for.
     pub(crate) requests: Requests,
@@ -76,16 +77,14 @@ impl Flight {
     /// Begins with a new cohort.
     pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, phase: Phase, launched: Time) {
         debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
-        let same = |known: &Arc<Epoch>| Arc::ptr_eq(known, epoch);
-        if !self.epoch.as_ref().is_some_and(same) {
-            self.epoch = Some(epoch.clone());
-        }
+        debug_assert!(self.epoch.is_none(), "a context was freed in its epoch");
+        self.epoch = Some(epoch.clone());
         self.phase = phase;
         self.requests.clear();
         self.launched = launched;
     }
 
-    /// What it belongs to. Panics where it never began.
+    /// What it belongs to. Panics where its context is free.
     pub(crate) fn epoch(&self) -> &Arc<Epoch> {
         self.epoch.as_ref().expect("a flight belongs to an epoch")
     }
@@ -154,7 +153,10 @@ impl Cohorts {
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        match (cohort.is_empty(), cohort.arena.has_room(bytes)) {
+        // As much is kept at most for the log and for conditions, both.
+        let kept = &self.flights[id as usize].requests;
+        let has_room = cohort.arena.has_room(bytes) && (cohort.is_empty() || kept.has_room(bytes));
+        match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
             (false, true) => {}
             (true, false) => {
@@ -215,8 +217,7 @@ impl Cohorts {
         let cohort = self.pool.cohort_mut(id);
         cohort.pop_lane();
         if cohort.is_empty() {
-            self.pool.release(id);
-            self.freed = true;
+            self.free(id);
         }
     }
 
@@ -263,6 +264,13 @@ impl Cohorts {
         })
     }
 
+    /// The epochs of the cohorts that there are, each as often as it has some.
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
+        self.flights
+            .iter()
+            .filter_map(|flight| flight.epoch.as_deref())
+    }
+
     /// Launches a cohort unless it is already: one that takes lanes, or stragglers.
     pub(crate) fn launch(&mut self, id: ContextId) {
         if self.pool.state(id) != ContextState::Busy {
@@ -284,6 +292,7 @@ impl Cohorts {
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
         flight.phase = Phase::Forming;
+        flight.epoch = None;
         self.pool.release(id);
         self.freed = true;
     }
@@ -313,6 +322,11 @@ impl Cohorts {
             if free && (flight.requests.left() > 0 || !flight.asked.is_empty()) {
                 return Err(format!(
                     "context {id} is free, and its lanes are not answered"
+                ));
+            }
+            if free != flight.epoch.is_none() {
+                return Err(format!(
+                    "context {id} is {state:?}, and its epoch is kept or missing"
                 ));
             }
             let fits = match flight.phase {

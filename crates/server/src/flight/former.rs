@@ -83,6 +83,14 @@ impl Former {
         self.waiters.len()
     }
 
+    /// Forgets connections that are gone if they may be the most of those that wait: as long as no
+    /// context is free, nothing else takes them away. `open` connections there are in all.
+    pub(crate) fn forget_gone(&mut self, open: usize, is_open: impl Fn(ConnectionId) -> bool) {
+        if self.waiters.len() > 2 * open {
+            self.waiters.retain(|id| is_open(*id));
+        }
+    }
+
     /// The connection that has waited longest; it waits no more.
     pub(crate) fn next_waiter(&mut self) -> Option<ConnectionId> {
         self.waiters.pop_front()
@@ -93,5 +101,30 @@ impl Former {
     pub(crate) fn first_again(&mut self) {
         debug_assert!(!self.waiters.is_empty());
         self.waiters.rotate_right(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_cohort::Policy;
+    use std::time::Duration;
+
+    #[test]
+    fn connections_that_are_gone_do_not_pile_up() {
+        let mut former = Former::new(Formation {
+            policy: Policy::WorkConserving,
+            lanes_max: 1,
+            delay: Duration::ZERO,
+        });
+        // One stays; of the others each goes away while it waits.
+        let id = |slot| ConnectionId::new(slot, 0);
+        for slot in 0..100 {
+            former.wait(id(slot));
+            former.forget_gone(2, |at| at == id(0) || at == id(slot));
+            assert!(former.waiting() <= 4, "{slot}");
+        }
+        // Those that are there keep their places.
+        assert_eq!(former.next_waiter(), Some(id(0)));
     }
 }

@@ -1,7 +1,7 @@
 //! A backend request under way: what the key that its answer is told by stands for.
 
 use rhythm_cohort::ContextId;
-use rhythm_net::Time;
+use rhythm_net::{Key, Time};
 
 /// A backend request that is not answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +10,8 @@ pub(crate) struct Pending {
     pub(crate) context: ContextId,
     /// Index into the cohort's requests.
     pub(crate) request: u32,
-    /// Index of the backend among the pipeline's.
-    pub(crate) backend: u32,
+    /// The backend, among the pipeline's.
+    pub(crate) backend: Key,
     /// When it was handed over.
     pub(crate) asked: Time,
     /// When it is given up.

@@ -71,6 +71,17 @@ impl Requests {
         self.left
     }
 
+    /// Whether there is room to keep what matters of a request of so many bytes.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        // The log tells the version of one that has no more than its line, too.
+        self.arena.has_room(bytes + b" HTTP/1.1".len())
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.arena.bytes().len()
+    }
+
     /// How many lanes there are, answered or not.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()

@@ -23,16 +23,19 @@ pub(crate) fn move_away(
     let key = cohorts.pool.key(id);
     let program = cohorts.flight(id).epoch().program(key.page);
     let bytes = cohorts.pool.cohort(id).moved_bytes(program, &stragglers);
+    let kept = cohorts.flight(id).requests.kept_bytes();
     let pool = &mut cohorts.pool;
     if pool.state(id) == ContextState::PartiallyFull {
         // It takes no more itself, so that another can be opened at its key.
         pool.launch(id);
     }
+    let pool = &cohorts.pool;
     if let Some(other) = pool.forming_of(key)
         && (pool.cohort(other).len() + stragglers.len() > pool.lanes_max()
-            || !pool.cohort(other).arena.has_room(bytes))
+            || !pool.cohort(other).arena.has_room(bytes)
+            || !cohorts.flight(other).requests.has_room(kept))
     {
-        pool.launch(other);
+        cohorts.pool.launch(other);
     }
     let Some(into) = cohorts.open_for_stragglers(id, bytes, now) else {
         return false;

@@ -112,7 +112,8 @@ impl Handler for Pipeline {
                 break;
             }
         }
-        self.set_gauges(now);
+        (self.former).forget_gone(self.clients.open(), |id| self.clients.has(id));
+        self.set_gauges(port, now);
     }
 
     fn wake_at(&self) -> Option<Time> {

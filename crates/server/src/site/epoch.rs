@@ -6,6 +6,7 @@ use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
 use rhythm_http::HostId;
+use rhythm_net::Key;
 use std::sync::Arc;
 
 /// See the module's text.
@@ -17,8 +18,8 @@ pub(crate) struct Epoch {
     pub(crate) site: Arc<Site>,
     /// Figures of its pages.
     pub(crate) pages: Vec<Arc<PageMetrics>>,
-    /// For each backend of the service, its index among the pipeline's.
-    pub(crate) backends: Vec<usize>,
+    /// For each backend of the service, which it is of the pipeline's.
+    pub(crate) backends: Vec<Key>,
     /// For each route of a host, that host; `None` where the pipeline was not given it.
     pub(crate) hosts: Vec<Option<HostId>>,
 }
@@ -28,7 +29,7 @@ impl Epoch {
     pub(crate) fn new(
         number: u32,
         site: Arc<Site>,
-        backends: Vec<usize>,
+        backends: Vec<Key>,
         hosts: Vec<Option<HostId>>,
         metrics: &WorkerMetrics,
     ) -> Epoch {

@@ -27,6 +27,11 @@ pub(crate) struct PageInfo {
     pub(crate) has_form: bool,
     /// The page reads anything but its form and query.
     pub(crate) has_others: bool,
+    /// How often a byte of a request may be stored, at most: a cookie or header by each parameter
+    /// that reads it.
+    pub(crate) copies_max: usize,
+    /// Bytes that are stored for parameters a request does not have.
+    pub(crate) default_bytes: usize,
     /// It can answer with a file, so that conditions and ranges of its requests matter.
     pub(crate) has_files: bool,
     /// What is special about each header that it can add.
@@ -49,11 +54,16 @@ impl PageInfo {
             let scalars = page.params.iter().flat_map(|param| &param.carriers);
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
+        let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
         PageInfo {
             fields: fields.into(),
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
-            has_others: carriers()
-                .any(|carrier| !matches!(carrier, Carrier::Form | Carrier::Query)),
+            has_others: carriers().any(|carrier| is_other(&carrier)),
+            copies_max: 2.max(1 + carriers().filter(|carrier| is_other(carrier)).count()),
+            default_bytes: (page.params.iter())
+                .filter_map(|param| param.default.as_ref())
+                .map(|default| default.len())
+                .sum(),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: (kinds.iter())
                 .any(|kind| matches!(kind, HeaderKind::ContentType | HeaderKind::CacheControl)),

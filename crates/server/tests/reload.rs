@@ -1,0 +1,126 @@
+//! What a reload replaces goes when the last request that needs it is answered.
+
+mod common;
+
+use common::*;
+use rhythm_net::{Port, Time};
+use rhythm_server::backend::{Backend, BackendCounts, Batch, Tell};
+use rhythm_server::{Server, ServerParts, Site};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// An [`Echo`] that sends each request twice and is counted while it is there.
+struct Counted {
+    echo: Echo,
+    retries: u64,
+    alive: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
+}
+
+impl Backend for Counted {
+    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        self.retries += batch.keys.len() as u64;
+        self.echo.submit(port, batch, now);
+    }
+
+    fn poll(&mut self, tell: &mut Tell<'_>) {
+        self.echo.poll(tell);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.echo.wake_at()
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.echo.tick(port, now);
+    }
+
+    fn counts(&self) -> BackendCounts {
+        BackendCounts {
+            retries: self.retries,
+            ..BackendCounts::default()
+        }
+    }
+
+    fn close(&mut self, _: &mut dyn Port) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits until something holds; fails the test where it never does.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn old_sites_and_backends_go_and_their_figures_stay() {
+    const RELOADS: usize = 4;
+    // Each of another time-out, so that no backend is as the one before.
+    let mut sites: VecDeque<Arc<Site>> = (0..=RELOADS)
+        .map(|version| {
+            let settings = SERVICE.replace("300ms", &format!("{}ms", 300 + version));
+            site_of(service_of(PAGES, &settings))
+        })
+        .collect();
+    let watched: Vec<Weak<Site>> = sites.iter().map(Arc::downgrade).collect();
+    let first = sites.pop_front().expect("the first");
+    let options = options_of(first.service());
+    let loader = Box::new(move || sites.pop_front().ok_or_else(|| "no more".to_owned()));
+    let [made, alive, closed] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    let counts = [made.clone(), alive.clone(), closed.clone()];
+    let parts = ServerParts {
+        backends: Arc::new(move |_, _| {
+            let [made, alive, closed] = counts.clone();
+            made.fetch_add(1, Ordering::Relaxed);
+            alive.fetch_add(1, Ordering::Relaxed);
+            Box::new(Counted {
+                echo: Echo::default(),
+                retries: 0,
+                alive,
+                closed,
+            })
+        }),
+        ..parts(first, loader)
+    };
+    let server = Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    for reload in 0..RELOADS {
+        assert_eq!(client.get("/ask?q=a").text(), "[a]");
+        // Still under way when the service is replaced.
+        client.send("GET /ask?q=late HTTP/1.1\r\nHost: h\r\n\r\n");
+        let metrics = server.metrics().worker(0).backend("echo");
+        let asked = 2 * (reload as u64 + 1);
+        until("it is asked", || metrics.requests.get() == asked);
+        server.reload().expect("the next version");
+        assert_eq!(client.response(false).text(), "[late]");
+    }
+    assert_eq!(client.get("/ask?q=a").text(), "[a]");
+    assert_eq!(made.load(Ordering::Relaxed), RELOADS + 1);
+    until("old backends are dropped", || {
+        alive.load(Ordering::Relaxed) == 1
+    });
+    assert_eq!(closed.load(Ordering::Relaxed), RELOADS);
+    until("old sites are dropped", || {
+        watched
+            .iter()
+            .filter(|site| site.strong_count() > 0)
+            .count()
+            == 1
+    });
+    let metrics = server.metrics().worker(0).backend("echo");
+    let retries = 2 * RELOADS as u64 + 1;
+    until("all are counted", || metrics.retries.get() == retries);
+    stop(server);
+}
