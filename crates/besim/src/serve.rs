@@ -17,7 +17,7 @@ use rhythm_http::{
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
 use rhythm_net::{ListenError, ListenOptions, Listener, Role, Time, clock};
 use rhythm_protocol::http::request::Method;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -174,9 +174,10 @@ struct BesimHost {
     /// Of 2^32 requests, how many fail.
     fail_share: u64,
     random: u64,
-    /// By when they are due, and among those of one time by their order. What is owed to clients
-    /// that are gone goes with the rest, at its time.
+    /// By when they are due, and among those of one time by their order.
     delayed: BTreeMap<(Time, u64), Delayed>,
+    /// Where each stands among them, to take it back when its client is gone.
+    owed: HashMap<AnswerSlot, (Time, u64)>,
     order: u64,
 }
 
@@ -191,6 +192,7 @@ impl BesimHost {
             fail_share: (share * (1_u64 << 32) as f64) as u64,
             random: mix64(options.seed ^ index << 32),
             delayed: BTreeMap::new(),
+            owed: HashMap::new(),
             order: 0,
         }
     }
@@ -239,14 +241,23 @@ impl Host for BesimHost {
         }
         self.order += 1;
         let key = (answers.now() + takes, self.order);
+        self.owed.insert(delayed.slot, key);
         self.delayed.insert(key, delayed);
+    }
+
+    fn gone(&mut self, slot: AnswerSlot) {
+        if let Some(key) = self.owed.remove(&slot) {
+            self.delayed.remove(&key);
+        }
     }
 
     fn tick(&mut self, answers: &mut Answers<'_>) {
         while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= answers.now()
         {
-            first.remove().give(answers);
+            let delayed = first.remove();
+            self.owed.remove(&delayed.slot);
+            delayed.give(answers);
         }
     }
 
@@ -272,6 +283,65 @@ impl Delayed {
                 }
             }),
             Outcome::Drop => answers.abandon(slot),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Sent, WallClock};
+
+    /// A port whose sockets take everything.
+    struct Sink;
+
+    impl Port for Sink {
+        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
+            Sent::Taken(bytes.len())
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    #[test]
+    fn answers_to_clients_that_are_gone_are_not_kept() {
+        let options = ServeOptions {
+            delay: Duration::from_secs(3600),
+            ..ServeOptions::default()
+        };
+        let clients = ClientLimits::within(TIMEOUT);
+        let host = BesimHost::new(&options, 0);
+        let mut server = HostServer::new(host, clients, RequestLimits::default(), Time::ZERO);
+        for generation in 0..10 {
+            let connection = ConnectionId::new(0, generation);
+            let accepted = Accepted {
+                connection,
+                peer: options.listen,
+                role: Role::default(),
+            };
+            let request = b"GET /besim?1&3&17 HTTP/1.1\r\nHost: b\r\n\r\n";
+            server.opened(&mut Sink, accepted, Time::ZERO);
+            server.received(&mut Sink, connection, &request.repeat(3), Time::ZERO);
+            server.idle(&mut Sink, Time::ZERO);
+            assert_eq!(server.wake_at(), Some(Time::ZERO + options.delay));
+            server.ended(
+                &mut Sink,
+                connection,
+                Ended::Failed(io::ErrorKind::ConnectionReset),
+                Time::ZERO,
+            );
+            server.idle(&mut Sink, Time::ZERO);
+            // What is left is time-outs of connections.
+            assert!(server.wake_at() > Some(Time::ZERO + options.delay));
         }
     }
 }
