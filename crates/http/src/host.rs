@@ -240,9 +240,15 @@ impl Answers<'_> {
         });
     }
 
-    /// Appends a piece to the body of an answer that was begun.
+    /// Appends a piece to the body of an answer that was begun. One that gets longer than it said
+    /// is abandoned.
     pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
-        self.clients.append(self.port, slot, piece, self.now)
+        let flow = self.clients.append(self.port, slot, piece, self.now);
+        if flow == Flow::Gone {
+            // What is known of it can be forgotten: it may not be finished.
+            self.given.push((slot, None));
+        }
+        flow
     }
 
     /// Ends an answer that was begun. One that is shorter than it said is abandoned.

@@ -80,7 +80,8 @@ impl Clients {
     }
 
     /// Appends a piece to the body of an answer that was begun. What is appended is always taken;
-    /// who goes on after [`Flow::Wait`] gives up the bound on memory.
+    /// who goes on after [`Flow::Wait`] gives up the bound on memory. With more than was said the
+    /// answer is abandoned: what stands in its head is wrong.
     pub(crate) fn append(
         &mut self,
         port: &mut dyn Port,
@@ -96,16 +97,20 @@ impl Clients {
             panic!("an answer that is appended to was begun and is not finished");
         };
         let pending = &mut connection.pending[index];
-        let Progress::Begun(begun) = &mut pending.progress else {
-            panic!("an answer that is appended to was begun");
+        let begun = match &mut pending.progress {
+            Progress::Begun(begun) => begun,
+            Progress::Abandoned => return Flow::Gone,
+            _ => panic!("an answer that is appended to was begun"),
         };
+        if matches!(begun.framing, Framing::Length(left) if piece.len() as u64 > left) {
+            self.abandon(port, slot, now);
+            return Flow::Gone;
+        }
         if begun.framing != Framing::None {
             begun.answered.body_length += piece.len() as u64;
         }
         if let Framing::Length(left) = &mut begun.framing {
-            let piece = piece.len() as u64;
-            assert!(piece <= *left, "a body is as long as was said at most");
-            *left -= piece;
+            *left -= piece.len() as u64;
         }
         let framing = begun.framing;
         if is_turn {
@@ -137,7 +142,7 @@ impl Clients {
     }
 
     /// Finishes an answer that was begun. One that is shorter than was said is abandoned: nothing
-    /// else tells the client. Gives what was answered; `None` where it was not.
+    /// else tells the client. One that is abandoned stays so. Gives what was answered; `None` where it was not.
     pub(crate) fn finish(
         &mut self,
         port: &mut dyn Port,
@@ -151,11 +156,12 @@ impl Clients {
             panic!("an answer that is finished was begun");
         };
         let pending = &mut connection.pending[index];
-        let Progress::Begun(Begun {
+        let Begun {
             framing, answered, ..
-        }) = pending.progress
-        else {
-            panic!("an answer that is finished was begun");
+        } = match pending.progress {
+            Progress::Begun(begun) => begun,
+            Progress::Abandoned => return None,
+            _ => panic!("an answer that is finished was begun"),
         };
         if matches!(framing, Framing::Length(1..)) {
             self.abandon(port, slot, now);

@@ -33,6 +33,8 @@ struct Seen {
     gone: AtomicU64,
     /// Bytes of content.
     content: AtomicU64,
+    /// Answers longer than they said.
+    long: AtomicU64,
 }
 
 /// A stream under way: how much of it is to come.
@@ -43,7 +45,7 @@ struct Stream {
 /// Answers by path:
 /// - `/now`: at once; `/later`: when told by another thread
 /// - `/stream/N`: N bytes in chunks; `/counted/N`: with their length told
-/// - `/short`: fewer bytes than it said; `/drop`: not at all
+/// - `/short`, `/long`: fewer and more bytes than it said; `/drop`: not at all
 /// - `/upload`: content in pieces, answered with its length; `/slow`: the same, waiting after each
 ///   piece; `/early`: answered before its content came
 struct Toy {
@@ -107,6 +109,14 @@ impl Host for Toy {
                 ("/short", _) => {
                     answers.begin(slot, shape, 200, Some(10), |_| {});
                     let _ = answers.append(slot, b"short");
+                    answers.finish(slot);
+                }
+                ("/long", _) => {
+                    answers.begin(slot, shape, 200, Some(10), |_| {});
+                    self.seen.long.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(answers.append(slot, b"as long as"), Flow::More);
+                    assert_eq!(answers.append(slot, b" said, and more"), Flow::Gone);
+                    assert_eq!(answers.append(slot, b"and more"), Flow::Gone);
                     answers.finish(slot);
                 }
                 ("/drop", _) => answers.abandon(slot),
@@ -410,6 +420,20 @@ fn bodies_are_framed_as_the_client_can_read_them() {
     // Nothing tells a client that a body ends too soon but the connection's end.
     let short = server.talk(&format!("{}{}", get("/short", ""), get("/now", "")));
     assert!(short.contains("Content-Length: 10\r\n") && short.ends_with("\r\n\r\nshort"));
+    // One that is too long cannot be taken back, but no byte beyond what was said is sent.
+    let long = server.talk(&format!("{}{}", get("/long", ""), get("/now", "")));
+    assert!(long.contains("Content-Length: 10\r\n") && long.ends_with("\r\n\r\nas long as"));
+    // Before its turn as in it: the answer before it still comes.
+    let mut behind = server.connect();
+    let both = [get("/later", ""), get("/long", ""), get("/now", "")].concat();
+    behind.write_all(both.as_bytes()).unwrap();
+    eventually("both are asked", || {
+        server.seen.long.load(Ordering::Relaxed) == 2
+    });
+    server.answer_later();
+    let mut answers = Vec::new();
+    let _ = behind.read_to_end(&mut answers);
+    assert!(answers.ends_with(b"later 0"), "{answers:?}");
     let dropped = server.talk(&format!("{}{}", get("/now", ""), get("/drop", "")));
     assert_eq!(dropped.matches("HTTP/1.1").count(), 1, "{dropped}");
 }
