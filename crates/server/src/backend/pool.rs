@@ -359,20 +359,29 @@ impl<W: Wire> Pool<W> {
         }
     }
 
-    /// Goes on with opening a connection. `Err`: it cannot be used.
-    fn greet(&mut self, at: usize, input: &[u8], port: &mut dyn Port, now: Time) -> Result<(), ()> {
+    /// Goes on with opening a connection, and says how it ended if it did.
+    fn greet(&mut self, at: usize, input: &[u8], port: &mut dyn Port, now: Time) -> Option<Loss> {
         let pipe = &mut self.pipes[at];
         let mut out = Vec::new();
-        let greeting = self.wire.greet(&mut pipe.reader, input, &mut out);
-        let greeting = greeting.map_err(|Unreadable| ())?;
+        let greeting = match self.wire.greet(&mut pipe.reader, input, &mut out) {
+            Ok(greeting) => greeting,
+            Err(Unreadable) => return Some(Loss::Unreadable),
+        };
         pipe.requests.put_greeting(&out);
-        if greeting == Greeting::Done {
-            self.connect_failures = 0;
-            pipe.phase = Phase::Open {
-                idle_until: now + self.options.idle_max,
-            };
+        if !pipe.flush(port) {
+            return Some(Loss::Broken);
         }
-        pipe.flush(port).then_some(()).ok_or(())
+        let Greeting::Done { used } = greeting else {
+            return None;
+        };
+        self.connect_failures = 0;
+        pipe.phase = Phase::Open {
+            idle_until: now + self.options.idle_max,
+        };
+        match &input[used..] {
+            [] => None,
+            rest => self.read(at, rest, now),
+        }
     }
 
     /// Ends a connection, whether it is in use already or not.
@@ -466,8 +475,8 @@ impl<W: Wire> Backend for Pool<W> {
 
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
         if let Some(at) = self.find(connection) {
-            if self.greet(at, b"", port, now).is_err() {
-                self.lose_or_drop(port, at, Loss::Broken, now);
+            if let Some(loss) = self.greet(at, b"", port, now) {
+                self.lose_or_drop(port, at, loss, now);
             }
             self.pump(port, now);
         }
@@ -476,8 +485,8 @@ impl<W: Wire> Backend for Pool<W> {
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
         if let Some(at) = self.find(connection) {
             if !self.pipes[at].is_open() {
-                if self.greet(at, bytes, port, now).is_err() {
-                    self.lose_or_drop(port, at, Loss::Unreadable, now);
+                if let Some(loss) = self.greet(at, bytes, port, now) {
+                    self.lose_or_drop(port, at, loss, now);
                 }
             } else if let Some(loss) = self.read(at, bytes, now) {
                 self.lose(port, at, loss, now);

@@ -15,9 +15,13 @@ pub struct Unreadable;
 /// Whether a connection can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// It is ready for requests.
-    Done,
-    /// The other side has to say more first.
+    /// It is ready for requests. Of the input, `used` bytes are done with; what follows is read as
+    /// answers are.
+    Done {
+        /// At most the length of the input.
+        used: usize,
+    },
+    /// The other side has to say more first; all of the input is done with.
     More,
 }
 
@@ -50,7 +54,7 @@ pub trait Wire {
         out: &mut Vec<u8>,
     ) -> Result<Greeting, Unreadable> {
         let _ = (reader, input, out);
-        Ok(Greeting::Done)
+        Ok(Greeting::Done { used: 0 })
     }
 
     /// Appends the bytes of a request. It encodes and escapes what the arguments hold.

@@ -525,7 +525,7 @@ impl Wire for Polite {
                 out.extend_from_slice(b"hello");
                 Ok(Greeting::More)
             }
-            b"welcome" => Ok(Greeting::Done),
+            _ if input.starts_with(b"welcome") => Ok(Greeting::Done { used: 7 }),
             _ => Err(Unreadable),
         }
     }
@@ -552,7 +552,13 @@ impl Wire for Polite {
 
 #[test]
 fn nothing_is_asked_before_the_greeting_is_over() {
-    for (said, goes_on) in [(&b"welcome"[..], true), (b"go away", false)] {
+    // An answer that nobody asked for is found though it comes with the greeting's end.
+    let too_much = format!("welcome{}", response(200, "1"));
+    for (said, goes_on) in [
+        (&b"welcome"[..], true),
+        (b"go away", false),
+        (too_much.as_bytes(), false),
+    ] {
         let wire = Polite(PlainWire::new());
         let mut port = FakePort::default();
         let addresses = vec!["10.0.0.1:81".parse().unwrap()];
