@@ -112,8 +112,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
-    server.join();
+    let ended = server.join();
     drop(watch);
+    ended.context("a worker could not go on")?;
     tracing::info!("done");
     Ok(ExitCode::SUCCESS)
 }

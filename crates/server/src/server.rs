@@ -15,7 +15,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::Host;
-use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerOptions, Workers};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
@@ -218,7 +218,8 @@ impl Handle {
             && let Err(error) = self.start_admin(address, options)
         {
             self.shutdown();
-            self.join();
+            // That it did not start is what matters.
+            let _ = self.join();
             return Err(error);
         }
         Ok(self)
@@ -232,15 +233,18 @@ impl Handle {
         let listener = Listener::bind(address, &ListenOptions::default())?;
         self.admin = Some(listener.local_address());
         let current = self.control.shared.current.clone();
-        let thread = admin::start(listener, current, self.metrics.clone(), options)?;
+        let inboxes = self.control.shared.inboxes.clone();
+        let thread = admin::start(listener, current, inboxes, self.metrics.clone(), options)?;
         self.admin_thread = Some(thread);
         Ok(())
     }
 
     /// Waits until it has shut down.
-    pub fn join(self) {
-        // A worker that could not go on has said why.
-        let _ = self.workers.join();
+    ///
+    /// # Errors
+    /// Why the first of the workers ended that could not go on.
+    pub fn join(self) -> Result<(), WorkerError> {
+        let ended = self.workers.join();
         if let Some(admin) = self.admin_thread {
             self.control.shared.current.drain();
             admin.stop();
@@ -249,6 +253,7 @@ impl Handle {
         if let Some(log) = self.log {
             log.finish();
         }
+        ended
     }
 }
 

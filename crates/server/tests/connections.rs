@@ -268,7 +268,7 @@ fn draining_finishes_what_is_under_way() {
     );
     assert!(busy.closed() && idle.closed());
     let address = server.local_addr();
-    server.join();
+    server.join().expect("its workers were well");
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 
@@ -450,6 +450,56 @@ fn answers_are_logged() {
 }
 
 #[test]
+fn a_worker_that_cannot_go_on_is_told_of() {
+    /// Panics over all there is.
+    struct Broken;
+
+    impl Executor for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn submit(&mut self, _: Work) -> Result<(), Refusal> {
+            panic!("a planted mistake");
+        }
+
+        fn poll(&mut self, _: &mut Vec<Work>) {}
+
+        fn in_flight(&self) -> usize {
+            0
+        }
+    }
+
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.admin = Some(([127, 0, 0, 1], 0).into());
+    options.workers = 2;
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    // Each worker has a device once.
+    let left = std::sync::atomic::AtomicUsize::new(2);
+    parts.devices = Arc::new(move |_, _| {
+        use std::sync::atomic::Ordering::Relaxed;
+        let one = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        one.map_err(|_| "no device is left".to_owned())?;
+        Ok(Box::new(Broken))
+    });
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let admin = server.admin_addr().expect("an admin listener");
+    let health = || Client::new(admin).get("/healthz");
+    assert_eq!(health().status, 200);
+    let mut culprit = client(&server);
+    culprit.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(culprit.dropped());
+    let told = (0..2000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        health().text() == "a worker has ended\n"
+    });
+    assert!(told, "nobody is told");
+    server.shutdown();
+    assert!(server.join().is_err());
+}
+
+#[test]
 fn the_admin_listener_tells_health_metrics_and_configuration() {
     let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
     let mut user = client(&server);
@@ -472,7 +522,7 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     server.shutdown();
     assert_eq!(ask("/healthz").status, 503);
     assert_eq!(user.response(false).text(), "[late]");
-    server.join();
+    server.join().expect("its workers were well");
 }
 
 #[test]

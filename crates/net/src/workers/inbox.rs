@@ -16,6 +16,7 @@ pub struct Inbox<C> {
 struct Shared<C> {
     commands: Mutex<Vec<C>>,
     is_stopped: AtomicBool,
+    has_ended: AtomicBool,
     waker: Waker,
 }
 
@@ -39,6 +40,7 @@ impl<C> Inbox<C> {
             shared: Arc::new(Shared {
                 commands: Mutex::default(),
                 is_stopped: AtomicBool::new(false),
+                has_ended: AtomicBool::new(false),
                 waker: Waker::new()?,
             }),
         })
@@ -58,6 +60,15 @@ impl<C> Inbox<C> {
     pub fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);
         self.shared.waker.wake();
+    }
+
+    /// Whether the worker's thread has ended, or is about to: it takes no more commands.
+    pub fn has_ended(&self) -> bool {
+        self.shared.has_ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn end(&self) {
+        self.shared.has_ended.store(true, Ordering::Release);
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -38,6 +38,13 @@ pub(super) struct Seat<C> {
     pub(super) inbox: Inbox<C>,
 }
 
+impl<C> Drop for Seat<C> {
+    /// Whatever it ends by.
+    fn drop(&mut self) {
+        self.inbox.end();
+    }
+}
+
 /// The thread: makes its driver and handler, says that it is ready, and runs once all are.
 pub(super) fn run<W, E, F>(
     mut seat: Seat<W::Command>,

@@ -7,7 +7,7 @@ use crate::observe::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::site::current::Current;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
-use rhythm_net::workers::{self, Entrance, Place, StartError, WorkerOptions, Workers};
+use rhythm_net::workers::{self, Entrance, Inbox, Place, StartError, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, Listener, Role, clock};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::ResponseWriter;
@@ -24,8 +24,10 @@ const BODY_MAX: usize = 4096;
 
 /// Answers the admin listener's clients.
 #[derive(Debug)]
-struct Admin {
+struct Admin<C> {
     current: Arc<Current>,
+    /// Those of the workers: they tell which have ended.
+    inboxes: Vec<Inbox<C>>,
     metrics: Arc<Metrics>,
     options: ServerOptions,
 }
@@ -34,9 +36,10 @@ struct Admin {
 ///
 /// # Errors
 /// When the system has no resources for it.
-pub(crate) fn start(
+pub(crate) fn start<C: Send + 'static>(
     listener: Listener,
     current: Arc<Current>,
+    inboxes: Vec<Inbox<C>>,
     metrics: Arc<Metrics>,
     options: ServerOptions,
 ) -> Result<Workers<Infallible>, StartError<Infallible>> {
@@ -55,6 +58,7 @@ pub(crate) fn start(
     let make = move |_: Place<'_, Infallible>| {
         let admin = Admin {
             current: current.clone(),
+            inboxes: inboxes.clone(),
             metrics: metrics.clone(),
             options: options.clone(),
         };
@@ -69,7 +73,7 @@ pub(crate) fn start(
     workers::start(&worker_options, entrances, make)
 }
 
-impl Admin {
+impl<C> Admin<C> {
     /// Status, content type and content.
     fn respond(&self, method: Method, path: &[u8]) -> (u16, &'static str, String) {
         const TEXT: &str = "text/plain; charset=utf-8";
@@ -78,6 +82,9 @@ impl Admin {
         }
         match path {
             b"/healthz" if self.current.is_draining() => (503, TEXT, "draining\n".to_owned()),
+            b"/healthz" if self.inboxes.iter().any(Inbox::has_ended) => {
+                (503, TEXT, "a worker has ended\n".to_owned())
+            }
             b"/healthz" => (200, TEXT, "ok\n".to_owned()),
             b"/metrics" => match self.metrics.encode() {
                 Ok(text) => (
@@ -101,7 +108,7 @@ impl Admin {
     }
 }
 
-impl Host for Admin {
+impl<C> Host for Admin<C> {
     fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
         let Request { head, bytes, .. } = request;
         let (status, content_type, body) = self.respond(head.method(), head.path(bytes));

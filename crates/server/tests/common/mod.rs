@@ -233,11 +233,11 @@ pub fn stop(handle: Handle) {
     handle.shutdown();
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        handle.join();
-        let _ = ended.send(());
+        let _ = ended.send(handle.join());
     });
     // One that does not end fails its test instead of keeping it.
-    (end.recv_timeout(Duration::from_secs(20))).expect("the server ends when it is told to");
+    let end = end.recv_timeout(Duration::from_secs(20));
+    (end.expect("the server ends when it is told to")).expect("its workers were well");
 }
 
 /// A response.
