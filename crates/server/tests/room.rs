@@ -67,3 +67,30 @@ fn an_answer_that_finds_no_room_fails_its_lane() {
     }
     stop(server);
 }
+
+#[test]
+fn room_is_asked_for_defaults_and_for_each_that_reads_a_header() {
+    let header = "{ in = \"header\", name = \"X-Long\", type = \"text\", max_length = 2000, \
+                  default = \"\" }";
+    let many = format!(
+        "+++\nroute = \"GET /many\"\n[params]\na = {header}\nb = {header}\nc = {header}\n+++\n\
+         {{{{ a }}}}{{{{ b }}}}{{{{ c }}}}"
+    );
+    let default = format!(
+        "+++\nroute = \"GET /default\"\n[params]\n\
+         a = {{ in = \"query\", type = \"text\", max_length = 2000, default = \"{}\" }}\n+++\n{{{{ a }}}}",
+        "d".repeat(1600)
+    );
+    let service = service_of(&[("many.html", &many), ("default.html", &default)], SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.arena_bytes_max = 1500;
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    let long = |length| format!("X-Long: {}\r\n", "x".repeat(length));
+    let well = client.with("GET /many", &long(100), "");
+    assert_eq!((well.status, well.body.len()), (200, 300));
+    assert_eq!(client.with("GET /many", &long(600), "").status, 413);
+    assert_eq!(client.get("/default").status, 413);
+    stop(server);
+}
