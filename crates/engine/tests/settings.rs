@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
-use rhythm_engine::settings::{Definition, Kind, Origin, ServiceConfig, Value, document};
+use rhythm_engine::settings::{Definition, Kind, Origin, PoolSettings, ServiceConfig, Value, document};
 use rhythm_engine::source::Sources;
 use std::path::Path;
 use std::time::Duration;
@@ -206,7 +206,10 @@ fn the_documentation_has_every_setting() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
     let text = std::fs::read_to_string(&path).expect("docs/settings.md can be read");
     let config = ServiceConfig::default();
-    let tables = config.sections().map(document::section).join("\n");
+    let backend = PoolSettings::default();
+    let mut tables = config.sections().map(document::section).to_vec();
+    tables.push(document::section(&backend));
+    let tables = tables.join("\n");
     let (before, rest) = text.split_once(MARKS[0]).expect("the tables begin");
     let (old, behind) = rest.split_once(MARKS[1]).expect("the tables end");
     if old.trim() == tables.trim() {

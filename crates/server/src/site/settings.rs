@@ -4,6 +4,10 @@ use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use std::time::Duration;
 
+/// Lanes go on without stragglers after the timeout divided by this, where a backend's settings do
+/// not say when.
+const STRAGGLER_SHARE: u32 = 8;
+
 /// How a site is served, beside what its pages say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
@@ -44,6 +48,8 @@ impl SiteSettings {
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
             identity: format!("{backend:?}"),
+            straggler_delay: (backend.pool.straggler_delay)
+                .unwrap_or(backend.pool.timeout / STRAGGLER_SHARE),
             ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
         SiteSettings {
@@ -91,7 +97,7 @@ impl BackendSettings {
             name: name.into(),
             identity: String::new(),
             timeout,
-            straggler_delay: timeout / 8,
+            straggler_delay: timeout / STRAGGLER_SHARE,
         }
     }
 }

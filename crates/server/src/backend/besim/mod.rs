@@ -27,6 +27,7 @@ pub(super) const KIND: Kind = Kind {
         keys: &[
             BackendKey {
                 name: "url",
+                about: "in this process, or `\"http://HOST:PORT/PATH\"`",
                 default: Setting::Text(EMBEDDED),
                 check: check_url,
                 wrong: "this is no address of a backend",
@@ -34,6 +35,7 @@ pub(super) const KIND: Kind = Kind {
             },
             BackendKey {
                 name: "users",
+                about: "embedded: user ids 1 to this number exist",
                 default: Setting::Int(100_000),
                 check: check_users,
                 wrong: "`users` must be from 1 to 1073741824",
