@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
-use rhythm_engine::settings::{Definition, Kind, Origin, PoolSettings, ServiceConfig, Value, document};
+use rhythm_engine::settings::{
+    Definition, Kind, Origin, PoolSettings, ServiceConfig, Value, document,
+};
 use rhythm_engine::source::Sources;
 use std::path::Path;
 use std::time::Duration;
@@ -97,6 +99,23 @@ fn the_defaults_are_what_their_definitions_allow() {
             assert_eq!(value, (definition.default)(), "{}", definition.key);
         }
     }
+}
+
+#[test]
+fn backends_are_written_as_they_read_back() {
+    let compiled = |toml: String| {
+        let mut sources = Sources::default();
+        sources.files.insert("service.toml".to_owned(), toml);
+        compile(&sources, conformance::BESIM).expect("it is right")
+    };
+    let written = "[backend.bank]\nkind = \"besim\"\nusers = 7\nstraggler_delay = \"3ms\"\n\
+                   [backend.\"an \\\"other\\\"\"]\nkind = \"besim\"\nretries = 4\n";
+    let backends = compiled(written.to_owned()).backends;
+    assert_eq!(backends.len(), 2);
+    let delays: Vec<_> = (backends.iter().map(|backend| backend.pool.straggler_delay)).collect();
+    assert!(delays.contains(&Some(Duration::from_millis(3))) && delays.contains(&None));
+    let toml: String = backends.iter().map(|backend| backend.to_toml()).collect();
+    assert_eq!(compiled(toml).backends, backends);
 }
 
 #[test]

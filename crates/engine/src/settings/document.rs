@@ -3,8 +3,8 @@
 use super::backend::Setting;
 use super::definition::{Definition, Kind};
 use super::section::Section;
-use crate::kind::BackendKind;
 use super::value::Value;
+use crate::kind::BackendKind;
 use std::fmt::Write;
 
 /// A heading, what a section is about, and its settings.

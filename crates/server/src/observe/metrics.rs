@@ -47,8 +47,8 @@ pub struct Histogram<const SHIFT: u32, const BUCKETS: usize> {
 
 /// Of times in nanoseconds: 1 us to 67 s.
 pub type TimeHistogram = Histogram<10, 28>;
-/// Of cohort sizes: 1 to 16384.
-pub type SizeHistogram = Histogram<0, 16>;
+/// Of cohort sizes: 1 to 65536, the most that `cohort.size` may be.
+pub type SizeHistogram = Histogram<0, 18>;
 
 impl<const SHIFT: u32, const BUCKETS: usize> Default for Histogram<SHIFT, BUCKETS> {
     fn default() -> Self {

@@ -101,3 +101,34 @@ impl BackendSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::settings::PoolSettings;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn stragglers_are_waited_for_as_long_as_settings_say_or_for_a_share_of_the_timeout() {
+        let [second, millisecond] = [Duration::from_secs(1), Duration::from_millis(1)];
+        for (said, waited) in [(Some(millisecond), millisecond), (None, second / 8)] {
+            let backend = BackendConfig {
+                name: "bank".to_owned(),
+                kind: "besim",
+                pool: PoolSettings {
+                    timeout: second,
+                    straggler_delay: said,
+                    ..PoolSettings::default()
+                },
+                own: BTreeMap::new(),
+            };
+            let service = Service {
+                backends: vec![backend],
+                ..Service::default()
+            };
+            let settings = SiteSettings::of(&service);
+            assert_eq!(settings.backends[0].timeout, second);
+            assert_eq!(settings.backends[0].straggler_delay, waited);
+        }
+    }
+}

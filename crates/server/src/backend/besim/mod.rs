@@ -36,7 +36,7 @@ pub(super) const KIND: Kind = Kind {
             BackendKey {
                 name: "users",
                 about: "embedded: user ids 1 to this number exist",
-                default: Setting::Int(100_000),
+                default: Setting::Int(Bank::USERS_DEFAULT as i64),
                 check: check_users,
                 wrong: "`users` must be from 1 to 1073741824",
                 hint: "",
