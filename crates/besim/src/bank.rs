@@ -117,6 +117,9 @@ pub struct Bills {
 }
 
 impl Bank {
+    /// How many users a bank has where nobody says another number.
+    pub const USERS_DEFAULT: u32 = 100_000;
+
     /// A bank of this many users.
     #[must_use]
     pub const fn new(users: u32) -> Bank {

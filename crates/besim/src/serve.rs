@@ -52,7 +52,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 8081)),
-            users: 100_000,
+            users: Bank::USERS_DEFAULT,
             threads: 1,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,

@@ -23,6 +23,8 @@ pub struct BackendKind {
 pub struct BackendKey {
     /// The key.
     pub name: &'static str,
+    /// What it does, for the documentation.
+    pub about: &'static str,
     /// Its value where it is absent, by which its type is known, too.
     pub default: Setting<&'static str>,
     /// Whether it may have this value.

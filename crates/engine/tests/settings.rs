@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
-use rhythm_engine::settings::{Definition, Kind, Origin, ServiceConfig, Value, document};
+use rhythm_engine::settings::{
+    Definition, Kind, Origin, PoolSettings, ServiceConfig, Value, document,
+};
 use rhythm_engine::source::Sources;
 use std::path::Path;
 use std::time::Duration;
@@ -97,6 +99,23 @@ fn the_defaults_are_what_their_definitions_allow() {
             assert_eq!(value, (definition.default)(), "{}", definition.key);
         }
     }
+}
+
+#[test]
+fn backends_are_written_as_they_read_back() {
+    let compiled = |toml: String| {
+        let mut sources = Sources::default();
+        sources.files.insert("service.toml".to_owned(), toml);
+        compile(&sources, conformance::BESIM).expect("it is right")
+    };
+    let written = "[backend.bank]\nkind = \"besim\"\nusers = 7\nstraggler_delay = \"3ms\"\n\
+                   [backend.\"an \\\"other\\\"\"]\nkind = \"besim\"\nretries = 4\n";
+    let backends = compiled(written.to_owned()).backends;
+    assert_eq!(backends.len(), 2);
+    let delays: Vec<_> = (backends.iter().map(|backend| backend.pool.straggler_delay)).collect();
+    assert!(delays.contains(&Some(Duration::from_millis(3))) && delays.contains(&None));
+    let toml: String = backends.iter().map(|backend| backend.to_toml()).collect();
+    assert_eq!(compiled(toml).backends, backends);
 }
 
 #[test]
@@ -206,7 +225,10 @@ fn the_documentation_has_every_setting() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
     let text = std::fs::read_to_string(&path).expect("docs/settings.md can be read");
     let config = ServiceConfig::default();
-    let tables = config.sections().map(document::section).join("\n");
+    let backend = PoolSettings::default();
+    let mut tables = config.sections().map(document::section).to_vec();
+    tables.push(document::section(&backend));
+    let tables = tables.join("\n");
     let (before, rest) = text.split_once(MARKS[0]).expect("the tables begin");
     let (old, behind) = rest.split_once(MARKS[1]).expect("the tables end");
     if old.trim() == tables.trim() {

@@ -2,6 +2,7 @@
 
 use crate::logs;
 use anyhow::{Context, Result};
+use rhythm_besim::Bank;
 use rhythm_besim::serve::{ServeOptions, Server};
 use rhythm_engine::settings::{LogFormat, duration};
 use rhythm_net::signal;
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     listen: SocketAddr,
 
     /// Users of the bank: ids 1 to N
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = Bank::USERS_DEFAULT)]
     users: u32,
 
     /// Threads

@@ -42,7 +42,8 @@ pub(crate) struct Args {
 enum Print {
     /// The stage programs of all pages.
     Programs,
-    /// The settings in effect, as a service.toml that says them all, and where each comes from.
+    /// The settings in effect and where each comes from, then the backends, as a service.toml that
+    /// says all but how a missing session is answered.
     Settings,
 }
 
@@ -68,7 +69,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 println!("{}", service.listing(page));
             }
         }
-        Some(Print::Settings) => print!("{}", service.config.to_toml()),
+        Some(Print::Settings) => {
+            print!("{}", service.config.to_toml());
+            for backend in &service.backends {
+                print!("\n{}", backend.to_toml());
+            }
+        }
         None => {
             let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
             println!(

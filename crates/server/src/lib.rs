@@ -1,4 +1,21 @@
 //! The Rhythm server: the cohort pipeline and what drives it.
+//!
+//! In the order of a request, between the connections of `rhythm_http`:
+//!
+//! - `intake/`: which way a request goes, and its parameters into a lane of a cohort;
+//! - `flight/`: cohorts through their stages: formed, run on the device, asking backends;
+//! - [`backend`]: where pages get their data from, a folder a kind;
+//! - `answer/`: heads and bodies of finished lanes, and errors. Sessions are looked up, made and
+//!   ended here, too, for a whole cohort at a time;
+//! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener.
+//!
+//! What goes along: `site/` is everything that a reload replaces, [`observe`] figures and the
+//! access log. `pipeline.rs` joins the parts, without I/O and clock (`pipeline/events.rs`: what
+//! each event sets going); `worker.rs` drives one pipeline on a thread's loop, and `server.rs`
+//! starts the workers.
+//!
+//! The paper's *Process* has no file here: its programs are the engine's, and run on a device
+//! (`flight/device.rs`).
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -303,7 +303,9 @@ fn bank_of(site: &Site) -> Bank {
     let backends = &site.service().backends;
     let users = backends
         .first()
-        .map_or(100_000, |backend| backend.int("users"));
+        .map_or(i64::from(Bank::USERS_DEFAULT), |backend| {
+            backend.int("users")
+        });
     Bank::new(u32::try_from(users).unwrap_or(u32::MAX))
 }
 

@@ -1,6 +1,7 @@
 //! How a server is loaded.
 
 use super::chain::Page;
+use rhythm_besim::Bank;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ impl Default for LoadOptions {
             duration: Duration::from_secs(10),
             warmup: Duration::ZERO,
             threads: 1,
-            users: 100_000,
+            users: Bank::USERS_DEFAULT,
             seed: 1,
             think: Duration::ZERO,
             arrivals_per_s: None,

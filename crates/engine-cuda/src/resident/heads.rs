@@ -194,10 +194,8 @@ fn fields(page: &PageProgram, date: &DateCache) -> Vec<u8> {
     let mut out = Vec::new();
     let mut head = ResponseWriter::resume(&mut out);
     head.date(date).content_type(&page.content_type);
-    if page.session != SessionUse::None
-        && let Some(name) = HeaderName::new("Cache-Control")
-    {
-        head.header(name, b"no-store");
+    if page.session != SessionUse::None {
+        head.no_store();
     }
     out.extend_from_slice(b"Content-Length: ");
     out

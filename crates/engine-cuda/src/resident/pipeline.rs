@@ -19,6 +19,7 @@ use crate::sessions::DeviceSessions;
 use crate::upload::upload;
 use rhythm_besim::Bank;
 use rhythm_engine::program::Service;
+use rhythm_protocol::http::response::SENDERS_HEADERS;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -26,15 +27,8 @@ use std::time::{Duration, Instant};
 /// Rounds in which a page's cohorts are given more room before it is given up.
 const ROUNDS_MAX: usize = 16;
 
-/// Headers that the device writes itself.
-const OWN_HEADERS: [&str; 6] = [
-    "content-type",
-    "cache-control",
-    "content-length",
-    "connection",
-    "date",
-    "transfer-encoding",
-];
+/// Headers that the device writes itself, beside those of whoever sends.
+const OWN_HEADERS: [&str; 2] = ["content-type", "cache-control"];
 
 /// The pipeline. See the module.
 #[derive(Debug)]
@@ -120,7 +114,10 @@ impl Resident {
         let (options, program) = (*options, &service.pages[page]);
         let name = program.name.clone();
         let refuse = |why| ResidentError::Page { page: name, why };
-        let is_own = |name: &String| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+        let is_own = |name: &String| {
+            let mut own = OWN_HEADERS.iter().chain(&SENDERS_HEADERS);
+            own.any(|own| name.eq_ignore_ascii_case(own))
+        };
         if program.header_names.iter().any(is_own) {
             return Err(refuse("it replaces headers that the device writes itself"));
         }

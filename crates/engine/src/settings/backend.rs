@@ -1,8 +1,11 @@
 //! What `service.toml` says of a backend.
 
 use super::definition::{count, time};
+use super::section::Section;
+use super::value::Value;
 use crate::section;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// The value of a key that a kind of backend has of its own.
@@ -55,13 +58,35 @@ impl BackendConfig {
     pub fn int(&self, key: &str) -> i64 {
         self.own.get(key).map_or(0, Setting::int)
     }
+
+    /// Its table as `service.toml` has it, with all keys.
+    pub fn to_toml(&self) -> String {
+        let text = |text: &str| Value::Text(text.to_owned()).to_toml();
+        let mut toml = format!("[backend.{}]\n", text(&self.name));
+        // Writing to a string cannot fail.
+        let _ = writeln!(toml, "kind = {}", text(self.kind));
+        for (key, setting) in &self.own {
+            let _ = match setting {
+                Setting::Text(value) => writeln!(toml, "{key} = {}", text(value)),
+                Setting::Int(value) => writeln!(toml, "{key} = {value}"),
+            };
+        }
+        for definition in self.pool.definitions() {
+            let (key, value) = (definition.key, self.pool.get(definition.key));
+            let _ = writeln!(toml, "{key} = {}", value.to_toml());
+        }
+        toml
+    }
 }
 
 section! {
-    /// What backends of every kind have.
+    /// A backend: what backends of every kind have, beside `kind`.
     pub struct PoolSettings = "backend.NAME" {
         /// A call that takes longer fails; only its request is affected.
         timeout: Duration = Duration::from_secs(2); time(),
+        /// After this the requests of a cohort that have their answers go on without the others,
+        /// which join a later cohort. Never less than 100us.
+        straggler_delay: Option<Duration> = None; time().or_none("an eighth of `timeout`"),
         /// How often a request is sent again where that is safe.
         retries: u32 = 1; count(0, 10),
         /// Connections to it from one worker at a time.

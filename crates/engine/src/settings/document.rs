@@ -1,7 +1,10 @@
 //! Settings as the documentation's tables, in Markdown.
 
+use super::backend::Setting;
 use super::definition::{Definition, Kind};
 use super::section::Section;
+use super::value::Value;
+use crate::kind::BackendKind;
 use std::fmt::Write;
 
 /// A heading, what a section is about, and its settings.
@@ -34,6 +37,20 @@ pub fn table(definitions: &[Definition]) -> String {
             (definition.default)().to_toml(),
             definition.about.trim(),
         );
+    }
+    text
+}
+
+/// A line for each key of a kind's own.
+pub fn keys(kind: &BackendKind) -> String {
+    let mut text = String::from("| key | default | meaning |\n|---|---|---|\n");
+    for key in kind.keys {
+        let default = match key.default {
+            Setting::Text(text) => Value::Text(text.to_owned()).to_toml(),
+            Setting::Int(value) => value.to_string(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| `{}` | `{default}` | {} |", key.name, key.about);
     }
     text
 }

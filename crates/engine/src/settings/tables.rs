@@ -2,7 +2,7 @@
 
 use super::definition::{Mistake, address, bytes, choice, count, file, map, switch, text, time};
 use crate::{choice, section};
-use rhythm_protocol::http::head::is_token;
+use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -89,17 +89,21 @@ section! {
     }
 }
 
+/// Most bytes that a head may be allowed: what the protocol's offsets reach.
+const HEAD_MAX: u32 = HEAD_CAPACITY as u32;
+
 section! {
     /// Limits on clients, requests and answers.
     pub struct Limits = "limits" {
-        /// Connections of clients at once, shared out evenly to the workers. More are refused.
+        /// Connections of clients at once, shared out evenly to the workers. More
+        /// wait in the system's queue until one closes.
         connections_max: u32 = 20_000; count(1, 1 << 24).restart().was("max_connections"),
         /// Bytes of request line and headers together. More answer 431.
-        head_bytes_max: u32 = 16_384; bytes(512, 1 << 20).was("head_bytes"),
+        head_bytes_max: u32 = 16_384; bytes(512, HEAD_MAX).was("head_bytes"),
         /// Bytes of a request's target, which is its path and query. More answer 414.
-        target_bytes_max: u32 = 8 * 1024; bytes(64, 1 << 20),
+        target_bytes_max: u32 = 8 * 1024; bytes(64, HEAD_MAX),
         /// Header fields of a request. More answer 431.
-        headers_max: u32 = 100; count(8, 10_000).was("headers"),
+        headers_max: u32 = 100; count(8, HEADERS_CAPACITY as u32).was("headers"),
         /// Bytes of a request's body. More answer 413.
         body_bytes_max: u32 = 65_536; bytes(0, 1 << 30).was("body_bytes"),
         /// Time to send the whole head.

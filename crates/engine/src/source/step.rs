@@ -6,6 +6,7 @@ use crate::diagnostic::Report;
 use crate::kind::Kinds;
 use crate::program::Type;
 use rhythm_protocol::http::head::is_token;
+use rhythm_protocol::http::response::SENDERS_HEADERS;
 use toml::de::DeTable;
 
 /// Reads who answers: the page under `page_key`, and `status` and `with`.
@@ -114,15 +115,8 @@ pub(crate) fn read_step<'a>(
 }
 
 fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, Text<'a>)> {
-    /// What the server itself says in every answer.
-    const SERVERS_OWN: [&str; 6] = [
-        "content-length",
-        "content-type",
-        "transfer-encoding",
-        "connection",
-        "date",
-        "set-cookie",
-    ];
+    /// What else the server itself says.
+    const SERVERS_OWN: [&str; 2] = ["content-type", "set-cookie"];
     let mut headers = Vec::new();
     let Some((table, _)) = keys.table("headers", report) else {
         return headers;
@@ -135,7 +129,7 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
                 "this is no header name",
                 "RFC 9110, section 5.1",
             );
-        } else if SERVERS_OWN.contains(&lower.as_str()) {
+        } else if (SERVERS_OWN.iter().chain(&SENDERS_HEADERS)).any(|own| *own == lower) {
             let hint = "the key content_type of the page sets its type";
             report.error(
                 name.place,

@@ -6,6 +6,11 @@
 use super::date::DateCache;
 use super::head::is_token;
 
+/// Headers that are the business of whoever sends an answer, in lower case: its framing (RFC 9112,
+/// section 6), its connection and its date. What makes an answer does not set them.
+pub const SENDERS_HEADERS: [&str; 4] =
+    ["content-length", "transfer-encoding", "connection", "date"];
+
 /// The reason phrase of a status; empty for one that has none here.
 #[must_use]
 pub const fn reason(status: u16) -> &'static str {
@@ -179,6 +184,14 @@ impl<'a> ResponseWriter<'a> {
     #[inline]
     pub fn content_type(&mut self, content_type: &str) -> &mut Self {
         self.line("Content-Type: ", content_type.as_bytes())
+    }
+
+    /// Cache-Control: no-store, which keeps what a session shows out of caches (RFC 9111, section
+    /// 5.2.2.5).
+    #[inline]
+    pub fn no_store(&mut self) -> &mut Self {
+        self.out.extend_from_slice(b"Cache-Control: no-store\r\n");
+        self
     }
 
     /// Connection: `close`, or `keep-alive` for an HTTP/1.0 client that asked for it. In HTTP/1.1

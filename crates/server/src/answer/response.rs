@@ -167,7 +167,7 @@ impl LaneAnswers<'_> {
             let private = program.session != SessionUse::None && !sets(HeaderKind::CacheControl);
             let added = |head: &mut ResponseWriter<'_>| {
                 if private {
-                    no_store(head);
+                    head.no_store();
                 }
                 added(head);
             };
@@ -185,7 +185,7 @@ impl LaneAnswers<'_> {
                     head.content_type(&program.content_type);
                 }
                 if program.session != SessionUse::None && !sets(HeaderKind::CacheControl) {
-                    no_store(&mut head);
+                    head.no_store();
                 }
             } else {
                 out.extend_from_slice(&info.fields);
@@ -232,13 +232,6 @@ impl LaneAnswers<'_> {
             }
             SessionChange::Destroy => Ok(Some(Vec::new())),
         }
-    }
-}
-
-/// `Cache-Control: no-store` keeps what a session shows out of caches.
-fn no_store(head: &mut ResponseWriter<'_>) {
-    if let Some(name) = HeaderName::new("Cache-Control") {
-        head.header(name, b"no-store");
     }
 }
 

@@ -8,6 +8,17 @@
 //! What the pipeline keeps, so that a backend need not: the place in a cohort that a key stands
 //! for, and the deadline towards the client. A key whose answer nobody waits for any more is simply
 //! not found; answering it late is no error.
+//!
+//! ```text
+//!    kinds      what there is, by `kind = "..."`        registry.rs, kind.rs, a folder a kind
+//!      v  open
+//!    embedded   answers a whole batch at once           Embedded, InProcess
+//!    or a pool  connections, deadlines, retries         pool.rs, pipe.rs, circuit.rs
+//!      v  ^
+//!    its wire   bytes from requests, cells from bytes   wire.rs; over HTTP: url.rs, reader.rs
+//!         |
+//!    answers    cells until the pipeline polls          answers.rs
+//! ```
 
 mod answers;
 pub mod besim;

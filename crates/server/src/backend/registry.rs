@@ -1,14 +1,12 @@
 //! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
 
+use super::Backend;
 use super::kind::Kind;
-use super::{Backend, besim};
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 
 /// All kinds, by which `kind = "..."` of service.toml is looked up.
-pub const KINDS: &[Kind] = &[
-    besim::KIND, //
-];
+pub const KINDS: &[Kind] = &[super::besim::KIND];
 
 /// What the compiler must know of them.
 pub fn kinds() -> Vec<BackendKind> {

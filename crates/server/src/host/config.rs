@@ -7,6 +7,7 @@
 use crate::site::Site;
 use rhythm_engine::session::SessionArray;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
+use rhythm_net::DriverOptions;
 use serde_json::{Map, json};
 
 /// Writes it, for people and machines: of a server with so many workers, each with so many
@@ -66,7 +67,8 @@ fn value(value: Value) -> serde_json::Value {
     }
 }
 
-/// The most bytes that the settings allow, by what they are for, and how they come about.
+/// The most bytes that the settings allow, by what they are for, and how they come about. What this
+/// leaves out is in docs/settings.md, *Memory*.
 fn memory(
     config: &ServiceConfig,
     site: &Site,
@@ -95,6 +97,10 @@ fn memory(
         (
             "requests_incomplete",
             product([connections, head.saturating_add(2 * body)]),
+        ),
+        (
+            "requests_stalled",
+            product([connections, DriverOptions::default().receive_bytes]),
         ),
         (
             "cohort_texts",

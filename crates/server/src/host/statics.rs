@@ -92,7 +92,7 @@ impl Statics {
             .copied()
     }
 
-    /// The relative path that a request's path, decoded to `relative`, is under the mount.
+    /// The path under which the files are served; begins and ends with `/`.
     pub(crate) fn mount(&self) -> &str {
         &self.mount
     }

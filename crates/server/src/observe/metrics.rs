@@ -47,8 +47,8 @@ pub struct Histogram<const SHIFT: u32, const BUCKETS: usize> {
 
 /// Of times in nanoseconds: 1 us to 67 s.
 pub type TimeHistogram = Histogram<10, 28>;
-/// Of cohort sizes: 1 to 16384.
-pub type SizeHistogram = Histogram<0, 16>;
+/// Of cohort sizes: 1 to 65536, the most that `cohort.size` may be.
+pub type SizeHistogram = Histogram<0, 18>;
 
 impl<const SHIFT: u32, const BUCKETS: usize> Default for Histogram<SHIFT, BUCKETS> {
     fn default() -> Self {
@@ -232,11 +232,12 @@ mod tests {
     #[test]
     fn buckets_hold_values_up_to_their_bound() {
         let histogram = SizeHistogram::default();
-        for value in [0, 1, 2, 3, 4, 5, 1 << 40] {
+        for value in [0, 1, 2, 3, 4, 5, 65_536, 65_537] {
             histogram.record(value, 1);
         }
         let counts: Vec<u64> = histogram.buckets.iter().map(Count::get).collect();
         assert_eq!(counts[..4], [2, 1, 2, 1]);
-        assert_eq!(counts[15], 1);
+        // The largest cohort has a bound; what is larger has none.
+        assert_eq!(counts[15..], [0, 1, 1]);
     }
 }

@@ -16,6 +16,7 @@ use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
+use rhythm_protocol::http::response::{ResponseWriter, SENDERS_HEADERS};
 use std::sync::Arc;
 
 /// What is computed ahead for a page.
@@ -43,11 +44,10 @@ pub(crate) struct PageInfo {
 impl PageInfo {
     fn new(page: &PageProgram) -> PageInfo {
         let mut fields = Vec::new();
-        fields.extend_from_slice(b"Content-Type: ");
-        fields.extend_from_slice(page.content_type.as_bytes());
-        fields.extend_from_slice(b"\r\n");
+        let mut head = ResponseWriter::resume(&mut fields);
+        head.content_type(&page.content_type);
         if page.session != SessionUse::None {
-            fields.extend_from_slice(NO_STORE);
+            head.no_store();
         }
         let kinds: Vec<HeaderKind> = page.header_names.iter().map(|name| kind_of(name)).collect();
         let carriers = || {
@@ -72,9 +72,6 @@ impl PageInfo {
     }
 }
 
-/// For answers that depend on a session.
-const NO_STORE: &[u8] = b"Cache-Control: no-store\r\n";
-
 /// Headers of pages that are not just sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderKind {
@@ -92,7 +89,7 @@ fn kind_of(name: &str) -> HeaderKind {
     match name.to_ascii_lowercase().as_str() {
         "content-type" => HeaderKind::ContentType,
         "cache-control" => HeaderKind::CacheControl,
-        "content-length" | "transfer-encoding" | "connection" | "date" => HeaderKind::Framing,
+        name if SENDERS_HEADERS.contains(&name) => HeaderKind::Framing,
         _ => HeaderKind::Plain,
     }
 }

@@ -4,6 +4,10 @@ use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use std::time::Duration;
 
+/// Lanes go on without stragglers after the timeout divided by this, where a backend's settings do
+/// not say when.
+const STRAGGLER_SHARE: u32 = 8;
+
 /// How a site is served, beside what its pages say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
@@ -44,6 +48,8 @@ impl SiteSettings {
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
             identity: format!("{backend:?}"),
+            straggler_delay: (backend.pool.straggler_delay)
+                .unwrap_or(backend.pool.timeout / STRAGGLER_SHARE),
             ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
         SiteSettings {
@@ -91,7 +97,38 @@ impl BackendSettings {
             name: name.into(),
             identity: String::new(),
             timeout,
-            straggler_delay: timeout / 8,
+            straggler_delay: timeout / STRAGGLER_SHARE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::settings::PoolSettings;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn stragglers_are_waited_for_as_long_as_settings_say_or_for_a_share_of_the_timeout() {
+        let [second, millisecond] = [Duration::from_secs(1), Duration::from_millis(1)];
+        for (said, waited) in [(Some(millisecond), millisecond), (None, second / 8)] {
+            let backend = BackendConfig {
+                name: "bank".to_owned(),
+                kind: "besim",
+                pool: PoolSettings {
+                    timeout: second,
+                    straggler_delay: said,
+                    ..PoolSettings::default()
+                },
+                own: BTreeMap::new(),
+            };
+            let service = Service {
+                backends: vec![backend],
+                ..Service::default()
+            };
+            let settings = SiteSettings::of(&service);
+            assert_eq!(settings.backends[0].timeout, second);
+            assert_eq!(settings.backends[0].straggler_delay, waited);
         }
     }
 }

@@ -32,6 +32,7 @@ pub const BESIM: &[BackendKind] = &[BackendKind {
     keys: &[
         BackendKey {
             name: "url",
+            about: "where it is",
             default: Setting::Text("embedded"),
             check: |url| url.text() == "embedded" || url.text().starts_with("http://"),
             wrong: "this is no address of a backend",
@@ -39,6 +40,7 @@ pub const BESIM: &[BackendKind] = &[BackendKind {
         },
         BackendKey {
             name: "users",
+            about: "how many users it has",
             default: Setting::Int(100_000),
             check: |users| users.int() > 0,
             wrong: "`users` must be at least 1",

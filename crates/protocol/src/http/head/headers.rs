@@ -6,7 +6,7 @@ use super::{HeadFault, Span};
 use crate::scan::Simd;
 
 /// Most headers a head may have, whatever the configured limit.
-pub(crate) const HEADERS_CAPACITY: usize = 100;
+pub const HEADERS_CAPACITY: usize = 100;
 
 macro_rules! known {
     ($($variant:ident $name:literal,)*) => {

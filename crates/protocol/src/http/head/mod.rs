@@ -17,11 +17,11 @@ use core::ops::Range;
 
 pub use fields::is_token;
 pub(crate) use fields::{ConnectionOptions, TOKEN, TransferCodings, decimal, elements, trim};
-pub(crate) use headers::{HEADERS_CAPACITY, Headers};
-pub use headers::{Header, Known};
+pub(crate) use headers::Headers;
+pub use headers::{HEADERS_CAPACITY, Header, Known};
 
 /// Most bytes a head may have, whatever the configured limit: what a [`Span`] can point at.
-pub(crate) const HEAD_CAPACITY: usize = u16::MAX as usize;
+pub const HEAD_CAPACITY: usize = u16::MAX as usize;
 
 /// A place in a head: offsets into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

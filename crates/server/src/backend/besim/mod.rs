@@ -27,6 +27,7 @@ pub(super) const KIND: Kind = Kind {
         keys: &[
             BackendKey {
                 name: "url",
+                about: "in this process, or `\"http://HOST:PORT/PATH\"`",
                 default: Setting::Text(EMBEDDED),
                 check: check_url,
                 wrong: "this is no address of a backend",
@@ -34,7 +35,8 @@ pub(super) const KIND: Kind = Kind {
             },
             BackendKey {
                 name: "users",
-                default: Setting::Int(100_000),
+                about: "embedded: user ids 1 to this number exist",
+                default: Setting::Int(Bank::USERS_DEFAULT as i64),
                 check: check_users,
                 wrong: "`users` must be from 1 to 1073741824",
                 hint: "",
