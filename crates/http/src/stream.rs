@@ -142,7 +142,8 @@ impl Clients {
     }
 
     /// Finishes an answer that was begun. One that is shorter than was said is abandoned: nothing
-    /// else tells the client. One that is abandoned stays so. Gives what was answered; `None` where it was not.
+    /// else tells the client. One that is abandoned stays so. Gives what was answered; `None` where
+    /// it was not.
     pub(crate) fn finish(
         &mut self,
         port: &mut dyn Port,

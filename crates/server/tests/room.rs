@@ -78,7 +78,8 @@ fn room_is_asked_for_defaults_and_for_each_that_reads_a_header() {
     );
     let default = format!(
         "+++\nroute = \"GET /default\"\n[params]\n\
-         a = {{ in = \"query\", type = \"text\", max_length = 2000, default = \"{}\" }}\n+++\n{{{{ a }}}}",
+         a = {{ in = \"query\", type = \"text\", max_length = 2000, default = \"{}\" }}\n\
+         +++\n{{{{ a }}}}",
         "d".repeat(1600)
     );
     let service = service_of(&[("many.html", &many), ("default.html", &default)], SERVICE);
