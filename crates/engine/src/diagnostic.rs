@@ -1,6 +1,6 @@
 //! Mistakes in page files: where they are, what they are, and what to do about them.
 //!
-//! A [`Report`] collects the mistakes of all files, so that an author sees them at once. Positions
+//! A `Report` collects the mistakes of all files, so that an author sees them at once. Positions
 //! are byte offsets into a file until they are shown.
 
 use std::fmt;

@@ -104,7 +104,7 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     /// Its multiprocessors: how many blocks it takes to keep it busy.
     fn multiprocessors(&self) -> u32;
 
-    /// Memory of the device, 256-byte aligned, contents undefined. [`DeviceBuffer`] frees it.
+    /// Memory of the device, 256-byte aligned, contents undefined. `DeviceBuffer` frees it.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], or it failed.
@@ -117,7 +117,7 @@ pub trait Gpu: Send + Sync + std::fmt::Debug {
     unsafe fn free(&self, address: Address);
 
     /// Page-locked memory of the host, cached for the CPU to read fast and mapped for the device:
-    /// where it is for each. Zeroed. [`PinnedBuffer`] frees it.
+    /// where it is for each. Zeroed. `PinnedBuffer` frees it.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], or it failed.

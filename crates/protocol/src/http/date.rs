@@ -22,7 +22,7 @@ const MONTHS: [&[u8]; 12] = [
 const SECONDS_MAX: u64 = 253_402_300_799;
 
 /// `seconds` since the epoch as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`; what is past
-/// [`SECONDS_MAX`] counts as that.
+/// `SECONDS_MAX` counts as that.
 #[must_use]
 pub fn format(seconds: u64) -> [u8; 29] {
     let seconds = seconds.min(SECONDS_MAX);
