@@ -1,4 +1,5 @@
-//! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
+//! The kinds of backends there are. A new one is a folder beside `besim/`, named
+//! in `mod.rs`, and a line here.
 
 use super::Backend;
 use super::kind::Kind;
