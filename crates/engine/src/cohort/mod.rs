@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request of 10.
-    fn filled(page: &PageProgram) -> Cohort {
+    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request of `asked`.
+    fn filled(page: &PageProgram, asked: &[u8]) -> Cohort {
         let mut cohort = Cohort::default();
         cohort.reset(page);
         cohort.stage = 1;
@@ -200,7 +200,7 @@ mod tests {
                 list.columns[0].push_empty();
                 list.columns[0].set_text(item, half);
             }
-            let argument = [Argument::Text(b"0123456789")].into_iter();
+            let argument = [Argument::Text(asked)].into_iter();
             assert!(cohort.requests.push(lane as u32, argument));
         }
         cohort
@@ -219,7 +219,7 @@ mod tests {
             (23, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {
-            let mut from = filled(&page);
+            let mut from = filled(&page, b"0123456789");
             let mut into = Cohort::new(bytes_max);
             into.reset(&page);
             into.stage = 1;
@@ -244,29 +244,9 @@ mod tests {
         }
     }
 
-    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request that has
-    /// been answered with a text of 10.
+    /// The same, each request answered with a text of 10.
     fn answered(page: &PageProgram) -> Cohort {
-        let mut cohort = Cohort::default();
-        cohort.reset(page);
-        for lane in 0..2 {
-            cohort.push_lane();
-            let text = cohort.arena.push(b"0123456789");
-            cohort.fields[0].set_text(lane, text);
-            let list = cohort.fields[1].list_mut();
-            list.spans[lane] = Span {
-                start: 2 * lane as u32,
-                length: 2,
-            };
-            let half = View { length: 5, ..text };
-            for item in 2 * lane..2 * lane + 2 {
-                list.columns[0].push_empty();
-                list.columns[0].set_text(item, half);
-            }
-            let argument = Argument::Text(b"what is asked");
-            assert!(cohort.requests.push(lane as u32, [argument].into_iter()));
-        }
-        cohort.stage = 1;
+        let mut cohort = filled(page, b"what is asked");
         let (_, mut rows) = cohort.exchange(page);
         for request in 0..2 {
             rows.answer(request, |answer| {
