@@ -51,6 +51,8 @@ pub struct CallMistake {
 pub(crate) struct Kinds<'k> {
     pub(crate) kinds: &'k [BackendKind],
     pub(crate) backends: &'k [BackendConfig],
+    /// Whether mistakes that are reported are why a backend may be absent.
+    pub(crate) backends_lost: bool,
 }
 
 impl<'k> Kinds<'k> {
