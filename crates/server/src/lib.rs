@@ -35,12 +35,12 @@ mod worker;
 pub use answer::response::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
-pub use host::statics::{StaticFile, Statics};
-pub use options::ServerOptions;
-pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
+pub use options::{PipelineOptions, ServerOptions};
+pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
     StartError,
 };
+pub use site::statics::{StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

@@ -39,17 +39,17 @@ mod gauges;
 mod hosts;
 mod parts;
 
-pub use parts::{PipelineOptions, PipelineParts};
+pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::host::reply::Reply;
-use crate::intake::dispatch::{Way, dispatch, early_refusal};
+use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
+use crate::options::PipelineOptions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
