@@ -411,7 +411,7 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         });
     let text = match text {
         // A constant's own text is not escaped by being printed.
-        Operand::Literal(literal) => Operand::text(&super::build::escape_literal(
+        Operand::Literal(literal) => Operand::text(&super::output::escape_literal(
             &literal.print(),
             Escape::Header,
         )),

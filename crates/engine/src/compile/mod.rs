@@ -2,9 +2,9 @@
 //!
 //! In the order of the work:
 //!
-//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`,
-//!   `expression`, `operator`, `access` and `filter` walk the syntax tree;
-//! - `build`: registers, blocks and fragments of a stage;
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
+//!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
+//! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `answer`: stages, steps and pages.
 
 mod access;
@@ -12,13 +12,17 @@ mod answer;
 mod assemble;
 mod branch;
 mod build;
+mod call;
 mod compiler;
 mod expression;
 mod filter;
 mod inherit;
+mod looping;
 mod operator;
+mod output;
 mod scope;
 mod statement;
+mod test;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
