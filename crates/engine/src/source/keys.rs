@@ -4,7 +4,7 @@
 //! is reported where it stands.
 
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{Definition, Kind, Mistake, Value};
+use crate::settings::{Definition, Mistake, SettingKind, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -157,8 +157,8 @@ impl<'t, 'a> Keys<'t, 'a> {
                 place = Text::new(&self.toml, text, value.span()).place;
                 definition.read_text(text)
             }
-            (DeValue::Boolean(on), Kind::Switch) => Ok(Value::Switch(*on)),
-            (DeValue::Table(table), Kind::Map(check)) => {
+            (DeValue::Boolean(on), SettingKind::Switch) => Ok(Value::Switch(*on)),
+            (DeValue::Table(table), SettingKind::Map(check)) => {
                 return Some(Value::Map(self.map(table, check, report)));
             }
             _ => Err(definition.mistyped()),
