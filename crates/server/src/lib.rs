@@ -25,6 +25,7 @@ mod host;
 mod intake;
 pub mod observe;
 mod options;
+mod owner;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
@@ -37,6 +38,7 @@ pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
 pub use host::statics::{StaticFile, Statics};
 pub use options::ServerOptions;
+pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{

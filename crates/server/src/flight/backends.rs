@@ -18,6 +18,7 @@ use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending::Pending;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
+use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
@@ -116,7 +117,7 @@ impl Backends {
     }
 
     /// The backend that a connection belongs to.
-    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn Backend> {
+    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
         let mut slots = self.slots.iter_mut().map(|(_, slot)| slot);
         let slot = slots.find(|slot| slot.backend.owns(id))?;
         Some(&mut *slot.backend)

@@ -18,7 +18,7 @@ use crate::device_server::{put_message, take_message};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Sent, Time};
-use rhythm_server::DeviceLink;
+use rhythm_server::{ConnectionOwner, DeviceLink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -179,6 +179,53 @@ impl RemoteDevice {
     }
 }
 
+impl ConnectionOwner for RemoteDevice {
+    fn owns(&self, connection: ConnectionId) -> bool {
+        (self.connection.as_ref()).is_some_and(|own| own.id == connection)
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
+        if let Some(connection) = &mut self.connection {
+            connection.is_open = true;
+        }
+        self.flush(port);
+    }
+
+    fn received(&mut self, port: &mut dyn Port, _: ConnectionId, bytes: &[u8], now: Time) {
+        if let Some(connection) = &mut self.connection {
+            connection.input.extend_from_slice(bytes);
+        }
+        if !self.take_answers(now) {
+            self.hang_up(port);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, _: ConnectionId, how: Ended, _: Time) {
+        match how {
+            Ended::PeerFinished => self.hang_up(port),
+            Ended::Failed(_) => {
+                self.connection = None;
+                self.lose();
+            }
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
+        self.flush(port);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let deadline = self.away.values().map(|(deadline, _)| *deadline).min();
+        deadline.or(self.connection.as_ref().map(|own| own.idle_until))
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if self.wake_at().is_some_and(|at| at <= now) {
+            self.hang_up(port);
+        }
+    }
+}
+
 impl DeviceLink for RemoteDevice {
     fn name(&self) -> &'static str {
         "remote"
@@ -231,50 +278,5 @@ impl DeviceLink for RemoteDevice {
     fn in_flight(&self) -> usize {
         let local = self.local.as_ref().map_or(0, Executor::in_flight);
         self.away.len() + self.waiting.len() + local + self.done.len()
-    }
-
-    fn owns(&self, connection: ConnectionId) -> bool {
-        (self.connection.as_ref()).is_some_and(|own| own.id == connection)
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        if let Some(connection) = &mut self.connection {
-            connection.is_open = true;
-        }
-        self.flush(port);
-    }
-
-    fn received(&mut self, port: &mut dyn Port, _: ConnectionId, bytes: &[u8], now: Time) {
-        if let Some(connection) = &mut self.connection {
-            connection.input.extend_from_slice(bytes);
-        }
-        if !self.take_answers(now) {
-            self.hang_up(port);
-        }
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, _: ConnectionId, how: Ended, _: Time) {
-        match how {
-            Ended::PeerFinished => self.hang_up(port),
-            Ended::Failed(_) => {
-                self.connection = None;
-                self.lose();
-            }
-        }
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        self.flush(port);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        let deadline = self.away.values().map(|(deadline, _)| *deadline).min();
-        deadline.or(self.connection.as_ref().map(|own| own.idle_until))
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        if self.wake_at().is_some_and(|at| at <= now) {
-            self.hang_up(port);
-        }
     }
 }
