@@ -3,8 +3,7 @@
 use super::super::wire::{Greeting, Unreadable, Wire};
 use super::Pool;
 use super::circuit::Cause;
-use super::failing::Loss;
-use super::pipe::Pipe;
+use super::pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
 use std::time::Duration;

@@ -4,21 +4,9 @@ use super::super::awaited::{Sent, Which};
 use super::super::wire::Wire;
 use super::Pool;
 use super::circuit::Cause;
+use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
-
-/// Why a pipe ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// It broke.
-    Broken,
-    /// It was given up, because of requests that are late.
-    Late,
-    /// What came over it made no sense.
-    Unreadable,
-    /// The other side said with its answer to the request of this number that it would not go on.
-    Announced { number: u64 },
-}
 
 impl<W: Wire> Pool<W> {
     /// Ends a pipe and decides over the requests in it.

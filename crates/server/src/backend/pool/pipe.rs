@@ -19,6 +19,19 @@ enum Standing {
     Open { idle_until: Time },
 }
 
+/// Why a pipe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// It broke.
+    Broken,
+    /// It was given up, because of requests that are late.
+    Late,
+    /// What came over it made no sense.
+    Unreadable,
+    /// The other side said with its answer to the request of this number that it would not go on.
+    Announced { number: u64 },
+}
+
 /// A connection with the requests in it.
 #[derive(Debug)]
 pub(super) struct Pipe<W: Wire> {
