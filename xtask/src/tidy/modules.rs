@@ -323,9 +323,11 @@ impl<'ast> Visit<'ast> for Paths<'_> {
 fn modules_of_macro(given: &syn::Macro) -> Vec<syn::ItemMod> {
     let tokens: Vec<TokenTree> = given.tokens.clone().into_iter().collect();
     let module = |three: &[TokenTree]| match three {
-        [TokenTree::Ident(name), TokenTree::Punct(mark), TokenTree::Literal(file)]
-            if mark.as_char() == '=' && file.to_string().ends_with(".rs\"") =>
-        {
+        [
+            TokenTree::Ident(name),
+            TokenTree::Punct(mark),
+            TokenTree::Literal(file),
+        ] if mark.as_char() == '=' && file.to_string().ends_with(".rs\"") => {
             syn::parse_str(&format!("#[path = {file}] mod {name};")).ok()
         }
         _ => None,

@@ -1,8 +1,9 @@
 //! Backends that are slow, silent, wrong or down, around BeSim's own answers.
 
 use crate::reference::{BANK, REFUSED, USERS};
+use rhythm_engine::cohort::deliver_text;
 use rhythm_engine::cohort::{Cell, LaneError, ROWS_MAX, Requests, Rows};
-use rhythm_engine::device::conformance::{Dice, deliver_text};
+use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim;
 use rhythm_server::ConnectionOwner;

@@ -17,7 +17,7 @@
 use crate::device_server::{put_message, take_message};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_net::{ConnectionId, Ended, Peer, Port, Sent, Time};
+use rhythm_net::{ConnectionId, Ended, Flushed, Outgoing, Peer, Port, Time};
 use rhythm_server::{ConnectionOwner, DeviceLink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,8 +59,8 @@ fn count(fate: &Cell<u64>) {
 struct Connection {
     id: ConnectionId,
     is_open: bool,
-    /// Not sent yet.
-    output: Vec<u8>,
+    /// What the socket has not taken.
+    output: Outgoing,
     input: Vec<u8>,
     idle_until: Time,
 }
@@ -106,15 +106,9 @@ impl RemoteDevice {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if !connection.is_open || connection.output.is_empty() {
-            return;
-        }
-        match port.send(connection.id, &connection.output) {
-            Sent::Taken(taken) => drop(connection.output.drain(..taken)),
-            Sent::Gone => {
-                self.connection = None;
-                self.lose();
-            }
+        if connection.is_open && connection.output.flush(port, connection.id) == Flushed::Gone {
+            self.connection = None;
+            self.lose();
         }
     }
 
@@ -211,7 +205,12 @@ impl ConnectionOwner for RemoteDevice {
     }
 
     fn writable(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        self.flush(port);
+        if let Some(connection) = &mut self.connection
+            && connection.output.writable(port, connection.id) == Flushed::Gone
+        {
+            self.connection = None;
+            self.lose();
+        }
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -241,7 +240,7 @@ impl DeviceLink for RemoteDevice {
                     self.connection = Some(Connection {
                         id,
                         is_open: false,
-                        output: Vec::new(),
+                        output: Outgoing::new(),
                         input: Vec::new(),
                         idle_until: now + IDLE,
                     })
@@ -259,7 +258,7 @@ impl DeviceLink for RemoteDevice {
         }
         if let Some(connection) = &mut self.connection {
             let length = work.cohort.arena.bytes().len().min(MESSAGE_BYTES_MAX);
-            put_message(&mut connection.output, work.token, length as u32);
+            (connection.output).write(|out| put_message(out, work.token, length as u32));
         }
         self.away
             .insert(work.token, (now + self.options.timeout, work));
