@@ -62,9 +62,7 @@ impl Cells<'_> {
                     absolute.ok_or(LaneError::Overflow)?.pack()
                 }
             },
-            Op::Compare(comparison, op) => {
-                self.compare(*comparison, op.left, op.right).pack()
-            }
+            Op::Compare(comparison, op) => self.compare(*comparison, op.left, op.right).pack(),
             Op::Not(op) => (self.cell(op.from) == 0).pack(),
             Op::Truth(op) => match self.kind(op.from) {
                 Type::Text => !self.text(op.from).is_empty(),
@@ -104,9 +102,7 @@ impl Cells<'_> {
     fn compare(&self, comparison: Comparison, left: Register, right: Register) -> bool {
         match self.kind(left) {
             Type::Text => functions::holds(comparison, self.bytes(left).cmp(self.bytes(right))),
-            Type::Float => {
-                functions::floats_hold(comparison, self.float(left), self.float(right))
-            }
+            Type::Float => functions::floats_hold(comparison, self.float(left), self.float(right)),
             Type::Int | Type::Bool => {
                 functions::holds(comparison, self.int(left).cmp(&self.int(right)))
             }

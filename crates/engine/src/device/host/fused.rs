@@ -31,6 +31,22 @@ pub(super) enum Values<'a> {
     Int(&'a [i64]),
 }
 
+impl Row<'_> {
+    fn is(&self, other: &Row<'_>) -> bool {
+        match (self, other) {
+            (Row::Lane, Row::Lane) => true,
+            (
+                Row::Item { position, spans },
+                Row::Item {
+                    position: p,
+                    spans: s,
+                },
+            ) => position == p && std::ptr::eq(*spans, *s),
+            _ => false,
+        }
+    }
+}
+
 impl<'a> Values<'a> {
     fn of(column: &'a Column) -> Values<'a> {
         match column {
@@ -53,19 +69,45 @@ impl<'a> Values<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'a> {
     /// Appends the first `length` bytes of the constants, from a move on.
-    Constant { first_move: u32, length: u32 },
+    Constant {
+        first_move: u32,
+        length: u32,
+    },
     /// Notes a fragment of so many bytes.
-    Fragment { fragment: FragmentId, length: usize },
+    Fragment {
+        fragment: FragmentId,
+        length: usize,
+    },
     /// Appends a text, perhaps escaped for HTML.
-    Text { from: Register, escaped: bool },
+    Text {
+        from: Register,
+        escaped: bool,
+    },
+    /// Loads and appends `count` of the cells, from `first` on, of the lane's item at `position`.
+    Cells {
+        row: Row<'a>,
+        first: u32,
+        count: u32,
+    },
     /// Appends an integer.
-    Int { from: Register },
+    Int {
+        from: Register,
+    },
     /// Appends what is seldom appended.
-    Print { put: &'a Put, kind: Type },
+    Print {
+        put: &'a Put,
+        kind: Type,
+    },
     /// Loads a scalar field.
-    Field { to: Register, values: Values<'a> },
+    Field {
+        to: Register,
+        values: Values<'a>,
+    },
     /// Loads how many items the lane's list has.
-    Length { to: Register, spans: &'a [Span] },
+    Length {
+        to: Register,
+        spans: &'a [Span],
+    },
     /// Loads an item of the lane's list.
     Item {
         to: Register,
@@ -88,31 +130,69 @@ pub(super) enum Step<'a> {
         wanted: bool,
     },
     /// Computes a cell from others.
-    Compute { op: &'a Op, to: Register },
+    Compute {
+        op: &'a Op,
+        to: Register,
+    },
     /// Goes on where a condition is true, and jumps where it is not.
     Branch {
         condition: Register,
         otherwise: u32,
     },
-    Jump { to: u32 },
+    Jump {
+        to: u32,
+    },
     /// Begins a loop's first turn, or jumps where there is none.
-    Begin { op: &'a For, none: u32 },
+    Begin {
+        op: &'a For,
+        none: u32,
+    },
     /// Begins a loop's next turn at `body`, or goes on where there is none.
-    Next { op: &'a For, body: u32 },
+    Next {
+        op: &'a For,
+        body: u32,
+    },
     /// Sets the answer's status.
     Status(u16),
     /// Sets the answer's file.
     File(Register),
     /// Sets what happens to the session: one is created for a user, or the lane's is destroyed.
-    Session { user: Option<Register> },
+    Session {
+        user: Option<Register>,
+    },
     /// Ends the lane with its answer.
     Finish,
 }
 
-/// Steps, and the constants that they append, padded to whole moves.
+/// Which values of columns are meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Row<'a> {
+    /// The lane's.
+    Lane,
+    /// Those of an item of the lane's list.
+    Item {
+        position: Register,
+        spans: &'a [Span],
+    },
+}
+
+/// A text that is loaded and, behind a constant, appended.
+#[derive(Clone, Copy, Debug)]
+struct AppendedCell<'a> {
+    /// Where the constant is, which is one move.
+    constant: u32,
+    length: u32,
+    views: &'a [View],
+    to: Register,
+    escaped: bool,
+}
+
+/// Steps, and what they work on.
 #[derive(Default)]
 pub(super) struct Steps<'a> {
     list: Vec<Step<'a>>,
+    cells: Vec<AppendedCell<'a>>,
+    /// Constants, padded to whole moves.
     moves: Vec<[u8; MOVE]>,
 }
 
@@ -120,12 +200,13 @@ impl Steps<'_> {
     /// None, in the memory of these.
     pub(super) fn reuse<'b>(mut self) -> Steps<'b> {
         self.list.clear();
+        self.cells.clear();
         self.moves.clear();
+        // No element is left to be turned into another; what remains is the memory.
+        let (list, cells) = (self.list.into_iter(), self.cells.into_iter());
         Steps {
-            // No element is left to be turned into another; what remains is the memory.
-            list: (self.list.into_iter())
-                .map(|_| unreachable!("the list is empty"))
-                .collect(),
+            list: list.map(|_| unreachable!("it is empty")).collect(),
+            cells: cells.map(|_| unreachable!("it is empty")).collect(),
             moves: self.moves,
         }
     }
@@ -138,6 +219,8 @@ struct Fuse<'a> {
     stage: &'a StageProgram,
     fragments: &'a [Box<[u8]>],
     fields: &'a [Column],
+    /// What stands before this step may not be put together with what comes: it is jumped to.
+    target: usize,
 }
 
 impl<'a> Fuse<'a> {
@@ -146,9 +229,64 @@ impl<'a> Fuse<'a> {
         true
     }
 
-    /// Where the next step will be.
-    fn at(&self) -> u32 {
-        self.steps.list.len() as u32
+    /// Where the next step will be, which is jumped to.
+    fn at(&mut self) -> u32 {
+        self.target = self.steps.list.len();
+        self.target as u32
+    }
+
+    /// Puts a text together with its load before it, and the constant between them, and that with
+    /// others of the row before them.
+    fn text(&mut self, from: Register, escaped: bool) -> bool {
+        let list = &mut self.steps.list;
+        let (before, constant, length) = match list[self.target..] {
+            [.., Step::Constant { first_move, length }] if length as usize <= MOVE => {
+                (list.len() - 1, first_move, length)
+            }
+            _ => (list.len(), 0, 0),
+        };
+        let (row, values) = match list[self.target..before] {
+            [.., Step::Field { to, values }] if to == from => (Row::Lane, values),
+            [
+                ..,
+                Step::Item {
+                    to,
+                    position,
+                    spans,
+                    values,
+                },
+            ] if to == from && to != position => (Row::Item { position, spans }, values),
+            _ => return self.push(Step::Text { from, escaped }),
+        };
+        let Values::Text(views) = values else {
+            unreachable!("texts are loaded from columns of texts");
+        };
+        list.truncate(before - 1);
+        let cells = &mut self.steps.cells;
+        cells.push(AppendedCell {
+            constant,
+            length,
+            views,
+            to: from,
+            escaped,
+        });
+        if let [
+            ..,
+            Step::Cells {
+                row: last, count, ..
+            },
+        ] = &mut list[self.target..]
+            && last.is(&row)
+        {
+            *count += 1;
+            return true;
+        }
+        let first = (cells.len() - 1) as u32;
+        self.push(Step::Cells {
+            row,
+            first,
+            count: 1,
+        })
     }
 
     /// Appends the steps of an operation, if it is one of those that run as one.
@@ -195,10 +333,9 @@ impl<'a> Fuse<'a> {
             Op::Put(put) => {
                 let Put { from, escape } = *put;
                 match (self.stage.registers[usize::from(from)], escape) {
-                    (Type::Text, Escape::None | Escape::Html) => Step::Text {
-                        from,
-                        escaped: escape == Escape::Html,
-                    },
+                    (Type::Text, Escape::None | Escape::Html) => {
+                        return self.text(from, escape == Escape::Html);
+                    }
                     (Type::Int, _) => Step::Int { from },
                     (kind, _) => Step::Print { put, kind },
                 }
@@ -289,13 +426,17 @@ impl<'a> Run<'a> {
             stage: self.stage,
             fragments: self.fragments,
             fields: self.fields,
+            target: 0,
         };
         let mut count = 0;
         for op in block {
-            let (steps, moves) = (fuse.steps.list.len(), fuse.steps.moves.len());
+            // What one operation has begun is not put together with others, should it be undone.
+            let steps = fuse.steps.list.len();
+            if matches!(op, Op::If(_) | Op::For(_)) {
+                fuse.at();
+            }
             if !fuse.op(op) {
                 fuse.steps.list.truncate(steps);
-                fuse.steps.moves.truncate(moves);
                 break;
             }
             count += 1;
@@ -365,9 +506,9 @@ impl Walk<'_, '_> {
         let own = usize::from(lane);
         let index = self.lanes.index[own] as usize;
         let texts = self.arena.bytes();
-        let mut at = 0;
-        while let Some(step) = self.steps.list.get(at) {
-            at += 1;
+        let mut next = 0;
+        while let Some(step) = self.steps.list.get(next) {
+            next += 1;
             match *step {
                 Step::Constant { first_move, length } => {
                     let length = length as usize;
@@ -382,6 +523,29 @@ impl Walk<'_, '_> {
                     let view = unpack(self.registers.column(from)[own]);
                     if !out.text(s, texts, view, escaped) {
                         return Fate::Overflowed;
+                    }
+                }
+                Step::Cells { row, first, count } => {
+                    let at = match row {
+                        Row::Lane => index,
+                        Row::Item { position, spans } => {
+                            let span = spans[index];
+                            let position = self.registers.column(position)[own];
+                            if position >= u64::from(span.length) {
+                                return Fate::Failed(LaneError::OutOfRange);
+                            }
+                            span.start as usize + position as usize
+                        }
+                    };
+                    for cell in &self.steps.cells[first as usize..][..count as usize] {
+                        let view = cell.views[at];
+                        self.registers.set(cell.to, lane, view);
+                        let constant = &self.steps.moves[cell.constant as usize..];
+                        if !out.constant(constant, cell.length as usize)
+                            || !out.text(s, texts, view, cell.escaped)
+                        {
+                            return Fate::Overflowed;
+                        }
                     }
                 }
                 Step::Item {
@@ -435,10 +599,10 @@ impl Walk<'_, '_> {
                     otherwise,
                 } => {
                     if !self.registers.bool(condition, lane) {
-                        at = otherwise as usize;
+                        next = otherwise as usize;
                     }
                 }
-                Step::Jump { to } => at = to as usize,
+                Step::Jump { to } => next = to as usize,
                 Step::Begin { op, none } => {
                     let count = self.registers.int(op.count, lane).max(0);
                     let left = &mut self.lanes.turns_left[own];
@@ -448,7 +612,7 @@ impl Walk<'_, '_> {
                     }
                     self.registers.set(op.length, lane, count);
                     if count == 0 {
-                        at = none as usize;
+                        next = none as usize;
                     } else {
                         self.registers.set(op.position, lane, 0i64);
                         self.registers.set(op.index, lane, 0i64);
@@ -460,7 +624,7 @@ impl Walk<'_, '_> {
                     if turn < self.registers.int(op.length, lane) {
                         self.registers.set(op.position, lane, turn);
                         self.registers.set(op.index, lane, turn);
-                        at = body as usize;
+                        next = body as usize;
                     }
                 }
                 Step::Fragment { fragment, length } => {

@@ -14,7 +14,7 @@ use crate::cohort::{Segment, View};
 use crate::device::functions;
 use crate::program::{Escape, Type};
 use rhythm_protocol::html;
-use rhythm_protocol::scan::{ByteSet, Simd};
+use rhythm_protocol::scan::{DistinctSet, Simd};
 
 /// Bytes at a region's end that a move may spill into.
 pub(super) const SLACK: usize = 64;
@@ -27,7 +27,7 @@ pub(super) const MOVE: usize = 64;
 const HALF: usize = MOVE / 2;
 
 /// The bytes that HTML must escape.
-const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
+const HTML_SPECIAL: DistinctSet = DistinctSet::new(b"<>&\"'/");
 
 /// The output regions of a strip.
 pub(super) struct Regions<'a> {
@@ -61,11 +61,11 @@ impl<'a> Out<'a> {
         self.rest.len() >= length + SLACK
     }
 
-    /// Moves the first N of 64 bytes and advances by `length`, for which there is room.
+    /// Moves all of `from` and advances by `length`, for which there is room.
     #[inline(always)]
-    fn move_bytes<const N: usize>(&mut self, from: &[u8; MOVE], length: usize) {
+    fn move_bytes<const N: usize>(&mut self, from: &[u8; N], length: usize) {
         let rest = std::mem::take(&mut self.rest);
-        if let (Some(to), Some(from)) = (rest.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        if let Some(to) = rest.first_chunk_mut() {
             *to = *from;
         }
         self.rest = &mut rest[length..];
@@ -79,16 +79,18 @@ impl<'a> Out<'a> {
         }
         let mut left = length;
         for part in parts {
-            if left <= HALF {
-                self.move_bytes::<HALF>(part, left);
-                break;
+            match part.first_chunk::<HALF>() {
+                Some(half) if left <= HALF => {
+                    self.move_bytes(half, left);
+                    break;
+                }
+                _ if left <= MOVE => {
+                    self.move_bytes(part, left);
+                    break;
+                }
+                _ => self.move_bytes(part, MOVE),
             }
-            let now = left.min(MOVE);
-            self.move_bytes::<MOVE>(part, now);
-            left -= now;
-            if left == 0 {
-                break;
-            }
+            left -= MOVE;
         }
         true
     }
@@ -97,33 +99,54 @@ impl<'a> Out<'a> {
     #[inline(always)]
     pub(super) fn text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
         let (offset, length) = (view.offset as usize, view.length as usize);
-        if length < MOVE
-            && self.has_room(length)
-            && let Some(bytes) = texts.get(offset..).and_then(<[u8]>::first_chunk::<MOVE>)
-        {
-            let special = match escaped {
-                true => s.in_set(s.load(bytes), &HTML_SPECIAL),
-                false => 0,
-            };
-            if special & ((1 << length) - 1) == 0 {
-                match length <= HALF {
-                    true => self.move_bytes::<HALF>(bytes, length),
-                    false => self.move_bytes::<MOVE>(bytes, length),
-                }
+        let from = texts.get(offset..).unwrap_or_default();
+        if length <= HALF {
+            if self.has_room(length)
+                && let Some(half) = from.first_chunk::<HALF>()
+                && !(escaped && has_special(s, half, length))
+            {
+                self.move_bytes(half, length);
                 return true;
             }
+        } else if length <= MOVE
+            && self.has_room(length)
+            && let Some(whole) = from.first_chunk::<MOVE>()
+            && let ([half, rest], _) = whole.as_chunks::<HALF>()
+            && !(escaped && (has_special(s, half, HALF) || has_special(s, rest, length - HALF)))
+        {
+            self.move_bytes(whole, length);
+            return true;
         }
-        let text = &texts[offset..][..length];
-        match escaped {
-            true => self.escaped(s, text),
-            false => self.copy(text),
-        }
+        self.any_text(s, &texts[offset..][..length], escaped)
     }
 
     /// Appends an integer.
-    #[inline(always)]
+    #[inline]
     pub(super) fn int(&mut self, value: i64) -> bool {
-        self.copy(itoa::Buffer::new().format(value).as_bytes())
+        // Its digits end in the middle, so that a move can begin at any of them.
+        let mut digits = [0; 2 * HALF];
+        let mut at = HALF;
+        let mut left = value.unsigned_abs();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            at -= 1;
+            digits[at] = b'-';
+        }
+        let length = HALF - at;
+        match digits[at..].first_chunk::<HALF>() {
+            Some(bytes) if self.has_room(length) => {
+                self.move_bytes(bytes, length);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Appends what is seldom appended.
@@ -155,22 +178,32 @@ impl<'a> Out<'a> {
 
     /// Appends a text that is long, at the arena's end, or has something to escape: plain stretches
     /// are copied, others byte by byte.
-    #[inline(always)]
-    fn escaped<S: Simd>(&mut self, s: S, text: &[u8]) -> bool {
-        text.chunks(MOVE).all(|stretch| {
-            // Bytes that `load` adds to a short stretch are zero, hence not special.
-            match s.in_set(s.load(stretch), &HTML_SPECIAL) {
+    fn any_text<S: Simd>(&mut self, s: S, text: &[u8], escaped: bool) -> bool {
+        if !escaped {
+            return self.copy(text);
+        }
+        let (stretches, rest) = text.as_chunks::<HALF>();
+        stretches
+            .iter()
+            .all(|stretch| match s.in_distinct(stretch, &HTML_SPECIAL) {
                 0 => self.copy(stretch),
-                _ => self.escaped_bytes(stretch),
-            }
-        })
+                _ => self.escaped(stretch),
+            })
+            && self.escaped(rest)
     }
 
     /// Appends a text escaped for HTML.
-    fn escaped_bytes(&mut self, text: &[u8]) -> bool {
+    fn escaped(&mut self, text: &[u8]) -> bool {
         text.iter().all(|byte| {
             let entity = html::entity(*byte).map(str::as_bytes);
             self.copy(entity.unwrap_or(std::slice::from_ref(byte)))
         })
     }
+}
+
+/// Whether there is something to escape in the first `length` bytes.
+#[inline(always)]
+fn has_special<S: Simd>(s: S, bytes: &[u8; HALF], length: usize) -> bool {
+    let others = !0 << length;
+    u64::from(s.in_distinct(bytes, &HTML_SPECIAL)) & !others != 0
 }
