@@ -2,8 +2,8 @@
 //!
 //! An executor on this machine needs neither, and is a link as it stands. A device on another
 //! machine is reached over connections: its link asks the [`Port`] for them, and is their
-//! [`ConnectionOwner`], as a [`Backend`](crate::backend::Backend) is, so that the pipeline waits for
-//! both in one way.
+//! [`ConnectionOwner`], as a [`Backend`](crate::backend::Backend) is, so that the pipeline waits
+//! for both in one way.
 //!
 //! What the author of a link has to hold:
 //!
