@@ -11,7 +11,7 @@
 use super::compute::{self, Cells};
 use super::run::Run;
 use super::strip::{Cell, Fate, Lanes, Registers, Selection, unpack};
-use super::write::{MOVE, Out, Regions};
+use super::write::{Appended, MOVE, Out, Regions};
 use crate::cohort::{Arena, Column, LaneError, Segment, SessionChange, Span, View};
 use crate::device::functions;
 use crate::device::limits::FOLD_BYTES_MAX;
@@ -34,7 +34,7 @@ pub(super) enum Values<'a> {
 impl Row<'_> {
     fn is(&self, other: &Row<'_>) -> bool {
         match (self, other) {
-            (Row::Lane, Row::Lane) => true,
+            (Row::Registers, Row::Registers) | (Row::Fields, Row::Fields) => true,
             (
                 Row::Item { position, spans },
                 Row::Item {
@@ -67,6 +67,7 @@ impl<'a> Values<'a> {
 
 /// What a lane does next. Steps are counted from 0, and a jump says which one follows.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub(super) enum Step<'a> {
     /// Appends the first `length` bytes of the constants, from a move on.
     Constant {
@@ -83,7 +84,7 @@ pub(super) enum Step<'a> {
         from: Register,
         escaped: bool,
     },
-    /// Loads and appends `count` of the cells, from `first` on, of the lane's item at `position`.
+    /// Appends `count` of the cells, from `first` on.
     Cells {
         row: Row<'a>,
         first: u32,
@@ -164,34 +165,25 @@ pub(super) enum Step<'a> {
     Finish,
 }
 
-/// Which values of columns are meant.
+/// Where cells are from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Row<'a> {
-    /// The lane's.
-    Lane,
-    /// Those of an item of the lane's list.
+    /// Registers.
+    Registers,
+    /// Fields, which are loaded into registers, too.
+    Fields,
+    /// An item of the lane's list, likewise.
     Item {
         position: Register,
         spans: &'a [Span],
     },
 }
 
-/// A text that is loaded and, behind a constant, appended.
-#[derive(Clone, Copy, Debug)]
-struct AppendedCell<'a> {
-    /// Where the constant is, which is one move.
-    constant: u32,
-    length: u32,
-    views: &'a [View],
-    to: Register,
-    escaped: bool,
-}
-
 /// Steps, and what they work on.
 #[derive(Default)]
 pub(super) struct Steps<'a> {
     list: Vec<Step<'a>>,
-    cells: Vec<AppendedCell<'a>>,
+    cells: Vec<Appended<'a>>,
     /// Constants, padded to whole moves.
     moves: Vec<[u8; MOVE]>,
 }
@@ -239,36 +231,43 @@ impl<'a> Fuse<'a> {
     /// others of the row before them.
     fn text(&mut self, from: Register, escaped: bool) -> bool {
         let list = &mut self.steps.list;
-        let (before, constant, length) = match list[self.target..] {
+        let (before, constant) = match list[self.target..] {
             [.., Step::Constant { first_move, length }] if length as usize <= MOVE => {
-                (list.len() - 1, first_move, length)
+                let constant = self.steps.moves[first_move as usize];
+                (list.len() - 1, Some((constant, length)))
             }
-            _ => (list.len(), 0, 0),
+            _ => (list.len(), None),
         };
-        let (row, values) = match list[self.target..before] {
-            [.., Step::Field { to, values }] if to == from => (Row::Lane, values),
+        let (row, views) = match list[self.target..before] {
+            [
+                ..,
+                Step::Field {
+                    to,
+                    values: Values::Text(views),
+                },
+            ] if to == from => (Row::Fields, views),
             [
                 ..,
                 Step::Item {
                     to,
                     position,
                     spans,
-                    values,
+                    values: Values::Text(views),
                 },
-            ] if to == from && to != position => (Row::Item { position, spans }, values),
+            ] if to == from && to != position => (Row::Item { position, spans }, views),
+            _ if constant.is_some() => (Row::Registers, &[][..]),
             _ => return self.push(Step::Text { from, escaped }),
         };
-        let Values::Text(views) = values else {
-            unreachable!("texts are loaded from columns of texts");
-        };
-        list.truncate(before - 1);
+        let loaded = usize::from(!matches!(row, Row::Registers));
+        list.truncate(before - loaded);
+        let (constant, length) = constant.unwrap_or(([0; MOVE], 0));
         let cells = &mut self.steps.cells;
-        cells.push(AppendedCell {
+        cells.push(Appended {
             constant,
             length,
-            views,
-            to: from,
+            register: from,
             escaped,
+            views,
         });
         if let [
             ..,
@@ -526,26 +525,32 @@ impl Walk<'_, '_> {
                     }
                 }
                 Step::Cells { row, first, count } => {
+                    let cells = &self.steps.cells[first as usize..][..count as usize];
                     let at = match row {
-                        Row::Lane => index,
+                        Row::Registers => None,
+                        Row::Fields => Some(index),
                         Row::Item { position, spans } => {
-                            let span = spans[index];
                             let position = self.registers.column(position)[own];
-                            if position >= u64::from(span.length) {
-                                return Fate::Failed(LaneError::OutOfRange);
+                            match item(spans[index], position) {
+                                Some(at) => Some(at),
+                                None => return Fate::Failed(LaneError::OutOfRange),
                             }
-                            span.start as usize + position as usize
                         }
                     };
-                    for cell in &self.steps.cells[first as usize..][..count as usize] {
-                        let view = cell.views[at];
-                        self.registers.set(cell.to, lane, view);
-                        let constant = &self.steps.moves[cell.constant as usize..];
-                        if !out.constant(constant, cell.length as usize)
-                            || !out.text(s, texts, view, cell.escaped)
-                        {
-                            return Fate::Overflowed;
+                    let registers = &mut *self.registers;
+                    let appended = match at {
+                        Some(at) => out.cells(s, texts, cells, |cell| {
+                            let view = cell.views[at];
+                            registers.set(cell.register, lane, view);
+                            view
+                        }),
+                        None => {
+                            let view = |cell: &Appended<'_>| registers.view(cell.register, lane);
+                            out.cells(s, texts, cells, view)
                         }
+                    };
+                    if !appended {
+                        return Fate::Overflowed;
                     }
                 }
                 Step::Item {
@@ -554,14 +559,11 @@ impl Walk<'_, '_> {
                     spans,
                     values,
                 } => {
-                    let span = spans[index];
                     let position = self.registers.column(position)[own];
-                    // A negative position is a large one without its sign.
-                    if position >= u64::from(span.length) {
+                    let Some(at) = item(spans[index], position) else {
                         return Fate::Failed(LaneError::OutOfRange);
-                    }
-                    let cell = values.cell(span.start as usize + position as usize);
-                    self.registers.set(to, lane, cell);
+                    };
+                    self.registers.set(to, lane, values.cell(at));
                 }
                 Step::Field { to, values } => self.registers.set(to, lane, values.cell(index)),
                 Step::Length { to, spans } => {
@@ -673,6 +675,13 @@ impl Walk<'_, '_> {
         }
         Fate::Running
     }
+}
+
+/// Where an item of a lane's list is, if the list has it.
+#[inline(always)]
+fn item(span: Span, position: u64) -> Option<usize> {
+    // A negative position is a large one without its sign.
+    (position < u64::from(span.length)).then(|| span.start as usize + position as usize)
 }
 
 /// Whether two texts of the arena are equal: most are not of one length, or short.

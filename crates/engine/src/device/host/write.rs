@@ -12,7 +12,7 @@ use super::strip::unpack;
 use super::texts::print;
 use crate::cohort::{Segment, View};
 use crate::device::functions;
-use crate::program::{Escape, Type};
+use crate::program::{Escape, Register, Type};
 use rhythm_protocol::html;
 use rhythm_protocol::scan::{DistinctSet, Simd};
 
@@ -37,6 +37,21 @@ pub(super) struct Regions<'a> {
     /// `segment_stride` segments a lane.
     pub(super) segments: &'a mut [Segment],
     pub(super) segment_stride: usize,
+}
+
+/// A text to append, behind a constant of at most [`MOVE`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Appended<'a> {
+    /// Padded.
+    pub(super) constant: [u8; MOVE],
+    /// The constant's length.
+    pub(super) length: u32,
+    /// Where the text is, or is put for those who read it later.
+    pub(super) register: Register,
+    /// Whether the text is escaped for HTML.
+    pub(super) escaped: bool,
+    /// The column that the text is loaded from, if it is.
+    pub(super) views: &'a [View],
 }
 
 /// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
@@ -65,9 +80,7 @@ impl<'a> Out<'a> {
     #[inline(always)]
     fn move_bytes<const N: usize>(&mut self, from: &[u8; N], length: usize) {
         let rest = std::mem::take(&mut self.rest);
-        if let Some(to) = rest.first_chunk_mut() {
-            *to = *from;
-        }
+        move_to(rest, from);
         self.rest = &mut rest[length..];
     }
 
@@ -95,29 +108,111 @@ impl<'a> Out<'a> {
         true
     }
 
+    /// Appends constants and texts, one cell after the other, `view` saying where a cell's text is.
+    #[inline(always)]
+    pub(super) fn cells<'c, S: Simd>(
+        &mut self,
+        s: S,
+        texts: &[u8],
+        cells: &'c [Appended<'c>],
+        mut view: impl FnMut(&'c Appended<'c>) -> View,
+    ) -> bool {
+        let mut cells = cells.iter();
+        loop {
+            // By itself, so that the cursor stays in registers.
+            let mut rest = std::mem::take(&mut self.rest);
+            let other = loop {
+                let Some(cell) = cells.next() else {
+                    self.rest = rest;
+                    return true;
+                };
+                let view = view(cell);
+                let (before, length) = (cell.length as usize, view.length as usize);
+                let offset = view.offset as usize;
+                if length > HALF || rest.len() < before + length + SLACK {
+                    break (cell, view);
+                }
+                let from = texts.get(offset..offset + HALF);
+                let Some(from) = from.and_then(<[u8]>::first_chunk::<HALF>) else {
+                    break (cell, view);
+                };
+                if cell.escaped && has_special(s, from, length) {
+                    break (cell, view);
+                }
+                let ([first, second], _) = cell.constant.as_chunks::<HALF>() else {
+                    unreachable!("a move has two halves");
+                };
+                move_to(rest, first);
+                if before > HALF {
+                    move_to(&mut rest[HALF..], second);
+                }
+                rest = &mut rest[before..];
+                move_to(rest, from);
+                rest = &mut rest[length..];
+            };
+            self.rest = rest;
+            let (cell, view) = other;
+            let constant = std::slice::from_ref(&cell.constant);
+            if !self.constant(constant, cell.length as usize)
+                || !self.any_text(s, texts, view, cell.escaped)
+            {
+                return false;
+            }
+        }
+    }
+
     /// Appends a text of the arena, perhaps escaped for HTML.
     #[inline(always)]
     pub(super) fn text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
         let (offset, length) = (view.offset as usize, view.length as usize);
-        let from = texts.get(offset..).unwrap_or_default();
-        if length <= HALF {
-            if self.has_room(length)
-                && let Some(half) = from.first_chunk::<HALF>()
-                && !(escaped && has_special(s, half, length))
-            {
-                self.move_bytes(half, length);
-                return true;
-            }
-        } else if length <= MOVE
+        if length <= HALF
             && self.has_room(length)
-            && let Some(whole) = from.first_chunk::<MOVE>()
-            && let ([half, rest], _) = whole.as_chunks::<HALF>()
-            && !(escaped && (has_special(s, half, HALF) || has_special(s, rest, length - HALF)))
+            && let Some(from) = texts.get(offset..offset + HALF)
+            && let Some(from) = from.first_chunk::<HALF>()
+            && !(escaped && has_special(s, from, length))
         {
-            self.move_bytes(whole, length);
+            self.move_bytes(from, length);
             return true;
         }
-        self.any_text(s, &texts[offset..][..length], escaped)
+        self.any_text(s, texts, view, escaped)
+    }
+
+    /// [`Out::text`] for any: what is plain is moved in stretches, what is not byte by byte.
+    #[inline(always)]
+    fn any_text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
+        let mut text = &texts[view.offset as usize..];
+        let mut left = view.length as usize;
+        if !escaped {
+            return self.copy(&text[..left]);
+        }
+        while left > 0 {
+            let padded;
+            let stretch = match text.first_chunk::<HALF>() {
+                Some(stretch) => stretch,
+                None => {
+                    let mut last = [0; HALF];
+                    last[..text.len()].copy_from_slice(text);
+                    padded = last;
+                    &padded
+                }
+            };
+            let others = !0u64 << left.min(HALF);
+            let special = u64::from(s.in_distinct(stretch, &HTML_SPECIAL)) | others;
+            let plain = special.trailing_zeros() as usize;
+            if !self.has_room(plain) {
+                return false;
+            }
+            self.move_bytes(stretch, plain);
+            (text, left) = (&text[plain..], left - plain);
+            if plain < HALF && left > 0 {
+                let entity = html::entity(text[0]).unwrap_or_default().as_bytes();
+                if !self.copy(entity) {
+                    return false;
+                }
+                (text, left) = (&text[1..], left - 1);
+            }
+        }
+        true
     }
 
     /// Appends an integer.
@@ -175,30 +270,6 @@ impl<'a> Out<'a> {
         self.rest = rest;
         true
     }
-
-    /// Appends a text that is long, at the arena's end, or has something to escape: plain stretches
-    /// are copied, others byte by byte.
-    fn any_text<S: Simd>(&mut self, s: S, text: &[u8], escaped: bool) -> bool {
-        if !escaped {
-            return self.copy(text);
-        }
-        let (stretches, rest) = text.as_chunks::<HALF>();
-        stretches
-            .iter()
-            .all(|stretch| match s.in_distinct(stretch, &HTML_SPECIAL) {
-                0 => self.copy(stretch),
-                _ => self.escaped(stretch),
-            })
-            && self.escaped(rest)
-    }
-
-    /// Appends a text escaped for HTML.
-    fn escaped(&mut self, text: &[u8]) -> bool {
-        text.iter().all(|byte| {
-            let entity = html::entity(*byte).map(str::as_bytes);
-            self.copy(entity.unwrap_or(std::slice::from_ref(byte)))
-        })
-    }
 }
 
 /// Whether there is something to escape in the first `length` bytes.
@@ -206,4 +277,12 @@ impl<'a> Out<'a> {
 fn has_special<S: Simd>(s: S, bytes: &[u8; HALF], length: usize) -> bool {
     let others = !0 << length;
     u64::from(s.in_distinct(bytes, &HTML_SPECIAL)) & !others != 0
+}
+
+/// Moves all of `from` to the beginning of `to`, which is at least as long.
+#[inline(always)]
+fn move_to<const N: usize>(to: &mut [u8], from: &[u8; N]) {
+    if let Some(to) = to.first_chunk_mut() {
+        *to = *from;
+    }
 }
