@@ -25,6 +25,7 @@ mod host;
 mod intake;
 pub mod observe;
 mod options;
+mod owner;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
@@ -36,6 +37,7 @@ pub use answer::response::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
 pub use options::{PipelineOptions, ServerOptions};
+pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{

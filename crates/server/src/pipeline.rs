@@ -497,7 +497,7 @@ impl Pipeline {
     fn go_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         // Stragglers of several cohorts form one that may still be taking more.
         self.cohorts.launch(id);
-        self.backends.wait_over(&mut self.cohorts, id);
+        self.backends.wait_over(&mut self.cohorts, id, now);
         if self.answer(port, id, now) {
             self.run_stage(port, id, now);
         }

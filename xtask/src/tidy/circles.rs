@@ -239,6 +239,22 @@ mod tests {
     }
 
     #[test]
+    fn modules_that_a_macro_names_are_files_too() {
+        let found = circles(&[
+            ("crates/a/src/lib.rs", "mod b;\n"),
+            (
+                "crates/a/src/b.rs",
+                "kinds! { c = \"kinds/c.rs\", }\npub struct B(c::C);\n",
+            ),
+            (
+                "crates/a/src/kinds/c.rs",
+                "use crate::b::B;\npub struct C(B);\n",
+            ),
+        ]);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
     fn tests_may_look_anywhere() {
         let found = circles(&[
             ("crates/a/src/lib.rs", "mod b;\nmod c;\n"),
