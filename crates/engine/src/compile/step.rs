@@ -87,11 +87,11 @@ impl<'a> Steps<'_, 'a> {
         // It sees these variables and nothing of this page.
         let scope = std::mem::replace(&mut compiler.scope, super::scope::Scope::new(names));
         let macros = std::mem::take(&mut compiler.macros);
-        let shown = compiler.report.shown(answer.page.place);
+        let shown = compiler.report.begin_shown(answer.page.place);
         if let Some(Some(template)) = compiler.library.get(file.path) {
             compiler.page_template(file.path, template);
         }
-        compiler.report.shown_again(shown);
+        compiler.report.end_shown(shown);
         compiler.macros = macros;
         compiler.scope = scope;
         compiler.stage.finish_lanes(compiler.fragments);
