@@ -71,6 +71,9 @@ pub const fn has_no_content(status: u16) -> bool {
 /// What a client that sent `Expect: 100-continue` waits for.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// The line of a head that says that the body comes in chunks.
+pub const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+
 /// A header name that is sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeaderName<'a>(&'a str);
@@ -175,8 +178,7 @@ impl<'a> ResponseWriter<'a> {
 
     /// Transfer-Encoding: the body comes in chunks.
     pub fn chunked(&mut self) -> &mut Self {
-        self.out
-            .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        self.out.extend_from_slice(CHUNKED);
         self
     }
 
