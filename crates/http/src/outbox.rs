@@ -11,10 +11,10 @@ pub(crate) const OUTBOX_BYTES: usize = 64 * 1024;
 
 /// A part of at least this size is gathered; to copy a shorter one costs less than the system's
 /// care for one slice more.
-const GATHERED_BYTES_MIN: usize = 1024;
+const GATHERED_BYTES_MIN: usize = 4096;
 
 /// Parts gathered in one sending; further ones are copied.
-const GATHERED_MAX: usize = 6;
+const GATHERED_MAX: usize = 4;
 
 /// The shared buffer, and whom what is in it is for.
 #[derive(Debug)]
