@@ -250,8 +250,17 @@ where
 
     /// With what its lane rendered.
     fn with_body<'b>(&self, body: &'b PageBody<'b>, out: &mut Vec<u8>) -> (Answered, Body<'b>) {
-        let (shape, status) = (self.shape, self.status);
+        let (shape, status, length) = (self.shape, self.status, body.length() as u64);
         let info = &self.site.pages[self.page];
+        let answered = Answered {
+            status,
+            body_length: length,
+        };
+        let sets_fields = self.cookie.is_some() || self.headers.clone().next().is_some();
+        if status == 200 && shape == AnswerShape::default() && !sets_fields {
+            info.head.write(self.date, length, out);
+            return (answered, Body::Stitched(body));
+        }
         let mut head = ResponseWriter::new(out, status);
         self.write_added(&mut head);
         head.connection(!shape.close, shape.http10).date(self.date);
@@ -270,15 +279,10 @@ where
             head.end();
             return (Answered::bare(status), Body::Empty);
         }
-        let length = body.length();
-        head.content_length(length as u64).end();
+        head.content_length(length).end();
         if shape.head_only {
             return (Answered::bare(status), Body::Empty);
         }
-        let answered = Answered {
-            status,
-            body_length: length as u64,
-        };
         (answered, Body::Stitched(body))
     }
 }
