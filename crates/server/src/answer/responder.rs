@@ -5,7 +5,8 @@
 
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply::Reply;
+use crate::host::reply;
+use crate::intake::dispatch::Reply;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
@@ -141,7 +142,7 @@ impl Responder {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
         let (date, mut given) = (&self.date, None);
         clients.answer(port, slot, shape, now, |shape, out| {
-            let (answered, body) = reply.write(site, request, shape, date, out);
+            let (answered, body) = reply::write(&reply, site, request, shape, date, out);
             given = Some(answered);
             body
         });

@@ -3,7 +3,8 @@
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
-use crate::flight::request::{Request, Requests};
+use crate::flight::lane_requests::{LaneRequest, LaneRequests};
+use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
 use crate::site::{HeaderKind, Site, SiteSettings};
@@ -26,7 +27,7 @@ pub type Random = Box<dyn FnMut() -> u128 + Send>;
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
-    pub(crate) requests: &'a mut Requests,
+    pub(crate) requests: &'a mut LaneRequests,
     pub(crate) sessions: &'a SessionArray,
     pub(crate) random: &'a mut Random,
     pub(crate) date: &'a DateCache,
@@ -92,10 +93,10 @@ impl LaneAnswers<'_> {
         left
     }
 
-    fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
+    fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         let (date, status) = (self.date, error.status());
-        let Request { slot, shape, .. } = *request;
+        let LaneRequest { slot, shape, .. } = *request;
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
             write_error(out, status, shape, date, "", |_| {});
             Body::Empty
@@ -109,7 +110,7 @@ impl LaneAnswers<'_> {
         cohort: &Cohort,
         lane: usize,
         headers: usize,
-        request: &Request,
+        request: &LaneRequest,
     ) -> Answered {
         let output = &cohort.output.lanes[lane];
         if output.session == SessionChange::Destroy
@@ -135,7 +136,7 @@ impl LaneAnswers<'_> {
         let (sessions, random) = (self.sessions, &mut *self.random);
         let conditions = || self.requests.conditions(request);
         let mut answered = Ok(Answered::bare(output.status));
-        let Request { slot, shape, .. } = *request;
+        let LaneRequest { slot, shape, .. } = *request;
         (self.clients).answer(port, slot, shape, now, |shape, out| {
             let cookie = match change_session(sessions, random, output, milliseconds(now)) {
                 Ok(cookie) => cookie,
@@ -239,7 +240,7 @@ where
             true => Method::Head,
             false => Method::Get,
         };
-        let answer = statics.answer(file, method, &conditions, date);
+        let answer = FileAnswer::new(statics.entry(file), method, &conditions, date);
         answer.write(shape, date, out, |head| {
             if self.is_private() {
                 head.no_store();

@@ -13,9 +13,9 @@ enum Positions {
     Kept(Vec<Vec<i64>>),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Runs each branch once, for the lanes that take it.
-    pub(super) fn branch(&mut self, op: &If, selection: &Selection) {
+    pub(super) fn branch(&mut self, op: &'a If, selection: &Selection) {
         let mut taken = self.selection();
         let mut other = self.selection();
         for &lane in selection {
@@ -30,13 +30,13 @@ impl Run<'_> {
         self.selections.extend([taken, other]);
     }
 
-    pub(super) fn repeat(&mut self, op: &For, selection: &Selection) {
+    pub(super) fn repeat(&mut self, op: &'a For, selection: &Selection) {
         let positions = self.positions(op, selection);
         self.turns(op, selection, &positions);
     }
 
     /// Finds the turns that each lane's loop takes, and sets `length` to how many.
-    fn positions(&mut self, op: &For, selection: &Selection) -> Positions {
+    fn positions(&mut self, op: &'a For, selection: &Selection) -> Positions {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
             let left = &mut self.lanes.turns_left[usize::from(lane)];
@@ -82,7 +82,7 @@ impl Run<'_> {
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
     /// for those that had none.
-    fn turns(&mut self, op: &For, selection: &Selection, positions: &Positions) {
+    fn turns(&mut self, op: &'a For, selection: &Selection, positions: &Positions) {
         let mut turning = self.selection();
         let mut idle = self.selection();
         for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
