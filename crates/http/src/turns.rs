@@ -236,3 +236,140 @@ impl Clients {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Pieces;
+    use crate::input::{Next, Reading};
+    use crate::limits::{ClientLimits, RequestLimits};
+    use rhythm_net::{Peer, Sent, WallClock};
+    use std::io::{self, IoSlice};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const ID: ConnectionId = ConnectionId::new(0, 1);
+
+    /// What each sending was made of, and where it lay.
+    #[derive(Default)]
+    struct Sends {
+        slices: Vec<Vec<(*const u8, usize)>>,
+        bytes: Vec<u8>,
+        room: Option<usize>,
+    }
+
+    impl Port for Sends {
+        fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
+            self.send_vectored(id, &[IoSlice::new(bytes)])
+        }
+        fn send_vectored(&mut self, _: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
+            let before = self.bytes.len();
+            slices
+                .iter()
+                .for_each(|slice| self.bytes.extend_from_slice(slice));
+            if let Some(room) = &mut self.room {
+                let taken = (self.bytes.len() - before).min(*room);
+                self.bytes.truncate(before + taken);
+                *room -= taken;
+            }
+            let places = slices.iter().map(|slice| (slice.as_ptr(), slice.len()));
+            self.slices.push(places.collect());
+            Sent::Taken(self.bytes.len() - before)
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    struct Page<'a>(&'a [&'a [u8]]);
+
+    impl Pieces for Page<'_> {
+        fn length(&self) -> usize {
+            self.0.iter().map(|piece| piece.len()).sum()
+        }
+        fn each<'a>(&'a self, give: &mut dyn FnMut(&'a [u8])) {
+            self.0.iter().for_each(|piece| give(piece));
+        }
+    }
+
+    /// Takes so many requests of a connection, and answers them with one body.
+    fn answered(port: &mut Sends, clients: &mut Clients, requests: usize, body: &Body<'_>) {
+        let now = Time::ZERO;
+        let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+        let limits = RequestLimits::default();
+        let mut owed = Vec::new();
+        let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
+        while clients.next(port, &mut reading, &limits, now) == Next::Request {
+            owed.push(reading.owed());
+            reading.taken();
+        }
+        clients.read_done(port, reading, now);
+        assert_eq!(owed.len(), requests);
+        for owed in owed {
+            clients.answer(port, owed.slot, owed.shape, now, |_, out| {
+                out.extend_from_slice(b"head ");
+                body.clone()
+            });
+        }
+        clients.flush(port, now);
+    }
+
+    #[test]
+    fn long_parts_are_sent_from_where_they_lie_unless_answers_join() {
+        let long: Arc<[u8]> = vec![b'x'; 9000].into();
+        let pieces = [&b"run "[..], &long, b"", b"between ", &long, b"end"];
+        let page = Page(&pieces);
+        let start = long.as_ptr();
+        for (body, places) in [
+            (
+                Body::Stitched(&page),
+                &[(9, None), (9000, Some(start)), (8, None)][..],
+            ),
+            (
+                Body::File(&long, 100..9000),
+                &[(5, None), (8900, Some(start.wrapping_add(100)))],
+            ),
+            (Body::Bytes(&long[..4000]), &[(4005, None)]),
+        ] {
+            for requests in [1, 3] {
+                let mut whole = b"head ".to_vec();
+                body.write(&mut whole);
+                let limits = ClientLimits::within(Duration::from_secs(1));
+                let mut clients = Clients::new(limits, Time::ZERO);
+                clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+                // And when the socket takes less than all, wherever it stops.
+                for room in [None, Some(3), Some(10), Some(4500), Some(9020)] {
+                    let mut port = Sends {
+                        room,
+                        ..Sends::default()
+                    };
+                    answered(&mut port, &mut clients, requests, &body);
+                    if requests == 1 {
+                        for (sent, (length, place)) in port.slices[0].iter().zip(places) {
+                            assert_eq!(sent.1, *length);
+                            assert!(place.is_none_or(|place| place == sent.0));
+                        }
+                    } else if room.is_none() {
+                        // All but the last lie in the outbox.
+                        assert!(port.slices.len() < requests, "they were joined");
+                    }
+                    port.room = None;
+                    clients.writable(&mut port, ID, Time::ZERO);
+                    assert!(port.bytes == whole.repeat(requests), "{body:?} {room:?}");
+                    while clients.next_unstalled().is_some() {
+                        let reading = clients.proceed(ID, false).unwrap();
+                        clients.read_done(&mut port, reading, Time::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}
