@@ -123,14 +123,14 @@ impl Report {
     }
 
     /// Says of what is reported inside that it is of a page shown by what stands at a place.
-    /// Gives what was said before, for [`Report::shown_again`].
-    pub(crate) fn shown(&mut self, by: Place<'_>) -> Option<String> {
+    /// Gives what was said before, for [`Report::end_shown`].
+    pub(crate) fn begin_shown(&mut self, by: Place<'_>) -> Option<String> {
         let (_, line) = line_of(by);
         self.shown_by.replace(format!("{}:{line}", by.file))
     }
 
-    /// Ends what [`Report::shown`] began.
-    pub(crate) fn shown_again(&mut self, before: Option<String>) {
+    /// Ends what [`Report::begin_shown`] began.
+    pub(crate) fn end_shown(&mut self, before: Option<String>) {
         self.shown_by = before;
     }
 
@@ -312,9 +312,9 @@ mod tests {
         let text = "one\ntwo\n";
         let place = |file, offset| Place { file, text, offset };
         for page in ["pages/a.html", "pages/b.html", "pages/b.html"] {
-            let before = report.shown(place(page, 4));
+            let before = report.begin_shown(place(page, 4));
             report.error(place("pages/message.html", 0), "unknown name `x`", "");
-            report.shown_again(before);
+            report.end_shown(before);
         }
         report.error(place("pages/a.html", 0), "something else", "");
         let found = report.into_sorted();

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
-use crate::observe::access_log::{LogSink, LogWriter};
+use crate::observe::access_log::{FINISH_MAX, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::options::{PipelineOptions, ServerOptions};
 use crate::pipeline::{Pipeline, PipelineParts};
@@ -270,7 +270,7 @@ impl Handle {
             let _ = admin.join();
         }
         if let Some(log) = self.log {
-            log.finish();
+            log.finish(FINISH_MAX);
         }
         ended
     }

@@ -13,7 +13,7 @@ mod answers;
 mod events;
 
 use super::chain::Page;
-use super::client::{Client, Pending, Phase};
+use super::client::{Awaited, Client, Phase};
 use super::expect::Expected;
 use super::judge::Judge;
 use super::options::LoadOptions;
@@ -350,7 +350,7 @@ impl Worker {
         let now = monotonic();
         client.phase = Phase::Active;
         client.is_retried = false;
-        client.pending.push_back(Pending {
+        client.pending.push_back(Awaited {
             ask,
             started: if self.arrival_mean.is_some() {
                 due

@@ -4,9 +4,9 @@
 //! next. What a page knows grows with its steps: parameters and the session first, then the rows of
 //! each call.
 
-use super::answer::{Answers, request};
-use super::build::{Fragments, PageParts, Stage};
+use super::build::{Fragments, PageParts, StageBuilder};
 use super::compiler::Compiler;
+use super::step::{Steps, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
@@ -17,8 +17,8 @@ use crate::program::{
 };
 use crate::source::PageFile;
 use crate::source::config::find_backend;
-use crate::source::declaration::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
-use crate::source::template::{Library, Origin};
+use crate::source::declaration::{AnswerDecl, CallDecl, PageHeader, ParamKind, Step, StepKind};
+use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -106,7 +106,7 @@ impl<'a> Assembly<'_, 'a> {
         loop {
             let file = page.file;
             let mut call = None;
-            let origin = Origin {
+            let origin = TextPlace {
                 start: file.template,
                 exact: true,
             };
@@ -121,7 +121,7 @@ impl<'a> Assembly<'_, 'a> {
             );
             compiler.nodes = page.nodes;
             compiler.scope.names_lost = header.lost.others;
-            let mut answers = Answers {
+            let mut others = Steps {
                 pages: self.pages,
                 lost_pages: self.lost_pages,
                 shown: &mut self.shown,
@@ -129,7 +129,7 @@ impl<'a> Assembly<'_, 'a> {
             if page.stages.is_empty() && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {
                     (Some(missing), Some(fields)) => {
-                        answers.require_session(&mut compiler, missing, fields)
+                        others.require_session(&mut compiler, missing, fields)
                     }
                     _ if self.missing_lost => {}
                     _ => {
@@ -157,7 +157,7 @@ impl<'a> Assembly<'_, 'a> {
                     call = Some((declaration, form.ok()));
                     break;
                 }
-                let _ = answers.step(&mut compiler, step, page.session_fields, self.static_files);
+                let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             if call.is_none() {
                 let has_body = !matches!(
@@ -167,7 +167,7 @@ impl<'a> Assembly<'_, 'a> {
                 page_body(&mut compiler, file, has_body);
             }
             page.nodes = compiler.nodes;
-            let stage = std::mem::replace(&mut compiler.stage, Stage::new());
+            let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
             drop(compiler);
             let call_index = call.is_some().then_some(page.calls.len());
             page.stages.push(stage.finish(self.fragments, call_index));
@@ -270,7 +270,7 @@ impl<'a> Assembly<'_, 'a> {
 
 /// Makes the fields of parameters.
 fn declare_params(
-    header: &Header<'_>,
+    header: &PageHeader<'_>,
     page: &mut PageUnderWay<'_>,
 ) -> (Vec<Param>, Vec<ListParam>) {
     let (mut params, mut list_params) = (Vec::new(), Vec::new());

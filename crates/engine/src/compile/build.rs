@@ -99,7 +99,7 @@ pub(crate) enum Sink {
 
 /// A stage under construction.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct StageBuilder {
     program: StageProgram,
     constants: HashMap<(u8, Vec<u8>), Register>,
     pub(super) open: Vec<OpenBlock>,
@@ -115,9 +115,9 @@ const OPS_MAX: usize = 50_000;
 /// More static text in a page is a mistake of the same kind.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
-impl Stage {
-    pub(crate) fn new() -> Stage {
-        Stage {
+impl StageBuilder {
+    pub(crate) fn new() -> StageBuilder {
+        StageBuilder {
             program: StageProgram::default(),
             constants: HashMap::new(),
             open: vec![OpenBlock::default()],

@@ -7,7 +7,7 @@ use super::compiler::{Compiler, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean};
-use crate::source::template::{Origin, Template};
+use crate::source::template::{Template, TextPlace};
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 
 impl<'a> Compiler<'_, 'a> {
@@ -258,7 +258,7 @@ impl<'a> Compiler<'_, 'a> {
         &mut self,
         name: &'a str,
         version: &'a ast::Block<'a>,
-        origin: Origin<'a>,
+        origin: TextPlace<'a>,
         place: Place<'a>,
     ) -> Result<()> {
         let around = self.current_block.replace(name);

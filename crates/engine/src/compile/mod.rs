@@ -5,10 +5,9 @@
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
 //!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `answer`: stages, steps and pages.
+//! - `assemble`, `step`: stages, steps and pages.
 
 mod access;
-mod answer;
 mod assemble;
 mod branch;
 mod build;
@@ -22,6 +21,7 @@ mod operator;
 mod output;
 mod scope;
 mod statement;
+mod step;
 mod test;
 mod value;
 

@@ -4,13 +4,13 @@
 //! one fragment wherever they come from. Where a text is captured instead, its parts are kept until
 //! they are put together.
 
-use super::build::{Fragments, OpenBlock, PageParts, Sink, Stage};
+use super::build::{Fragments, OpenBlock, PageParts, Sink, StageBuilder};
 use super::value::{Literal, Operand};
 use crate::program::{
     Block, Concat, Escape, For, If, Op, Put, Register, TextFunction, Type, Unary,
 };
 
-impl Stage {
+impl StageBuilder {
     pub(crate) fn open(&mut self) {
         self.open.push(OpenBlock::default());
     }
@@ -218,7 +218,7 @@ impl Stage {
         }));
     }
 
-    /// `for`: as [`Stage::push_if`].
+    /// `for`: as [`StageBuilder::push_if`].
     pub(crate) fn push_for(
         &mut self,
         body: OpenBlock,

@@ -128,23 +128,11 @@ fn read_backend<'a>(
         own: BTreeMap::new(),
     };
     for key in kind.map_or(&[][..], |kind| kind.keys) {
-        let mut place = keys.place_of(key.name);
-        let (default, value) = match key.default {
-            Setting::Text(default) => {
-                let text = keys.text(key.name, report);
-                place = text.as_ref().map_or(place, |text| text.place);
-                let value = text.map(|text| Setting::Text(text.value));
-                (Setting::Text(default.to_owned()), value)
-            }
-            Setting::Int(default) => {
-                let value = keys.int(key.name, i64::MIN..=i64::MAX, report);
-                (Setting::Int(default), value.map(Setting::Int))
-            }
-        };
-        if value.as_ref().is_some_and(|value| !(key.check)(value)) {
-            report.error(place, key.wrong, key.hint);
-        }
-        backend.own.insert(key.name, value.unwrap_or(default));
+        let value = keys.own(key, report).unwrap_or(match key.default {
+            Setting::Text(default) => Setting::Text(default.to_owned()),
+            Setting::Int(default) => Setting::Int(default),
+        });
+        backend.own.insert(key.name, value);
     }
     for definition in PoolSettings::DEFINITIONS {
         if let Some(value) = keys.setting(definition, report) {

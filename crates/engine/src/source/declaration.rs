@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// A page's header.
 #[derive(Debug)]
-pub(crate) struct Header<'a> {
+pub(crate) struct PageHeader<'a> {
     /// Where it begins.
     pub(crate) place: Place<'a>,
     pub(crate) routes: Vec<(Route, Place<'a>)>,

@@ -1,6 +1,6 @@
 //! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
 
-use super::declaration::{Header, Lost, ParamKind, is_name};
+use super::declaration::{Lost, PageHeader, ParamKind, is_name};
 use super::keys::{Keys, Text, TomlText};
 use super::param::read_param;
 use super::step::{note_lost, read_step};
@@ -59,7 +59,7 @@ pub(crate) fn read<'a>(
     toml: TomlText<'a>,
     kinds: Kinds<'_>,
     report: &mut Report,
-) -> Option<Header<'a>> {
+) -> Option<PageHeader<'a>> {
     let table = toml.parse(report)?;
     let known = ["route", "session", "content_type", "params", "step"];
     let keys = Keys::new(toml, &table, 0, &known, report);
@@ -67,7 +67,7 @@ pub(crate) fn read<'a>(
     let declares = |value: &DeValue<'_>| matches!(value, DeValue::Table(_) | DeValue::Array(_));
     let others = (table.iter())
         .any(|(key, value)| !known.contains(&&**key.get_ref()) && declares(value.get_ref()));
-    let mut header = Header {
+    let mut header = PageHeader {
         place: keys.place,
         routes: Vec::new(),
         session: SessionUse::None,
@@ -189,7 +189,7 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
 }
 
 /// Each path parameter stands in each route, and each `{name}` is a path parameter.
-fn check_path_params(header: &Header<'_>, report: &mut Report) {
+fn check_path_params(header: &PageHeader<'_>, report: &mut Report) {
     let from_path: Vec<(&str, Place<'_>)> = (header.params.iter())
         .filter(|param| param.carriers.contains(&program::Carrier::Path))
         .filter_map(|param| match &param.kind {
