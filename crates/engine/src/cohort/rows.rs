@@ -164,8 +164,12 @@ impl Target<'_> {
                 }
             }
             Target::Row { fields, ids, lane } => {
-                ids.iter()
-                    .for_each(|id| fields[usize::from(*id)].clear_lane(*lane));
+                for id in ids.iter() {
+                    match &mut fields[usize::from(*id)] {
+                        Column::Int(values) => values[*lane] = 0,
+                        column => column.set_text(*lane, View::default()),
+                    }
+                }
             }
         }
     }
