@@ -99,6 +99,13 @@ impl Cohort {
                 continue;
             }
             fields[usize::from(call.status)].set_int(lane, status);
+            if let CallResult::Row(ids) = &call.result
+                && status != 0
+            {
+                // Whatever the lane's other answers have brought.
+                ids.iter()
+                    .for_each(|id| fields[usize::from(*id)].clear_lane(lane));
+            }
             if let CallResult::Rows(list) = &call.result {
                 let list = fields[usize::from(*list)].list_mut();
                 if !contiguous {

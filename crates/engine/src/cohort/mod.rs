@@ -285,6 +285,34 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_empty_where_any_answer_refuses() {
+        let mut page = page();
+        page.calls[0].result = CallResult::Row(vec![0]);
+        for refused in [0, 1] {
+            let mut cohort = filled(&page, b"");
+            cohort.requests.clear();
+            for lane in [0, 0, 1] {
+                let argument = [Argument::Text(b"")].into_iter();
+                assert!(cohort.requests.push(lane, argument));
+            }
+            let (_, mut rows) = cohort.exchange(&page);
+            for request in 0..3 {
+                rows.answer(request, |answer| match request == refused {
+                    true => 5,
+                    false => {
+                        answer.row([Cell::Text(b"row")]);
+                        0
+                    }
+                });
+            }
+            assert_eq!(cohort.settle(&page), 0);
+            assert_eq!(cohort.fields[2].ints(), [5, 0]);
+            let text = |lane: usize| cohort.arena.get(cohort.fields[0].texts()[lane]);
+            assert_eq!([text(0), text(1)], [b"" as &[u8], b"row"]);
+        }
+    }
+
+    #[test]
     fn answers_move_with_their_lanes() {
         let page = page();
         // The program's texts take 4; a lane takes 20, and its answer 10.
