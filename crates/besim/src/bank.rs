@@ -26,7 +26,10 @@ pub const MAX_BILLS: u32 = 10;
 pub const MAX_PAYMENTS: u32 = 24;
 
 /// Days between a payment and the next.
-const PAYMENT_DAYS: u32 = 4;
+pub(crate) const PAYMENT_DAYS: u32 = 4;
+
+/// Days from today within which bills are due.
+pub(crate) const DUE_DAYS_MAX: u32 = 28;
 
 /// How many pictures there are of each side of checks.
 pub(crate) const CHECK_IMAGES: u32 = 10;
@@ -342,7 +345,7 @@ impl Iterator for Bills {
             let (late, _) = self.stream.below(PAYMENT_DAYS, 1);
             TODAY.days() - 1 - self.next * PAYMENT_DAYS - late
         } else {
-            let (days, _) = self.stream.below(28, 1);
+            let (days, _) = self.stream.below(DUE_DAYS_MAX, 1);
             TODAY.days() + 1 + days
         };
         self.next += 1;

@@ -56,6 +56,7 @@ impl Cohort {
         let Cohort {
             fields,
             lanes,
+            arena,
             requests,
             answers,
             ..
@@ -98,6 +99,12 @@ impl Cohort {
                 let list = fields[usize::from(*list)].list_mut();
                 if !contiguous {
                     // Answers of one lane that came in another order than they were asked in.
+                    let bytes = list.cell_bytes(rows.length as usize);
+                    if !arena.has_room(bytes) {
+                        *state = LaneState::Failed(LaneError::TooLarge);
+                        continue;
+                    }
+                    arena.charge(bytes);
                     rows.start = list.columns.first().map_or(0, Column::len) as u32;
                     for answer in own.iter().flatten() {
                         let Span { start, length } = answer.rows;
@@ -114,30 +121,24 @@ impl Cohort {
         answers.clear();
     }
 
-    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and
-    /// of rows that have been answered.
+    /// Bytes of the arena's bound that these lanes, given in rising order, take where they move to:
+    /// for their fields, and for rows that have been answered.
     pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
-        let of_lane = |lane: &usize| -> usize {
-            (self.fields.iter())
-                .map(|field| field.text_bytes(*lane))
-                .sum()
-        };
+        let of_lane =
+            |lane: &usize| -> usize { (self.fields.iter()).map(|field| field.charge(*lane)).sum() };
         let fields: usize = lanes.iter().map(of_lane).sum();
         let Some(CallResult::Rows(list)) = self.pending_call(program).map(|call| &call.result)
         else {
             return fields;
         };
-        let columns = &self.fields[usize::from(*list)].list().columns;
+        let list = self.fields[usize::from(*list)].list();
         let answered = (self.answers.iter().zip(self.requests.lanes()))
             .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
-            .filter_map(|(answer, _)| *answer)
-            .flat_map(|answer| answer.rows.start..answer.rows.start + answer.rows.length);
-        let of_row = |row: u32| -> usize {
-            (columns.iter())
-                .map(|column| column.text_bytes(row as usize))
-                .sum()
-        };
-        fields + answered.map(of_row).sum::<usize>()
+            .filter_map(|(answer, _)| *answer);
+        fields
+            + answered
+                .map(|answer| list.charge(answer.rows))
+                .sum::<usize>()
     }
 
     /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
@@ -174,18 +175,9 @@ impl Cohort {
                 CallResult::Row(_) => answer,
                 CallResult::Rows(list) => {
                     let list = usize::from(*list);
-                    let to = &mut into.fields[list].list_mut().columns;
-                    let from = &self.fields[list].list().columns;
-                    let start = to.first().map_or(0, Column::len) as u32;
-                    let Span {
-                        start: begin,
-                        length,
-                    } = answer.rows;
-                    let items = begin as usize..(begin + length) as usize;
-                    let texts = |column: &Column| -> usize {
-                        items.clone().map(|item| column.text_bytes(item)).sum()
-                    };
-                    if !into.arena.has_room(from.iter().map(texts).sum()) {
+                    let to = into.fields[list].list_mut();
+                    let from = self.fields[list].list();
+                    if !into.arena.has_room(from.charge(answer.rows)) {
                         let state = &mut into.lanes[first + moved];
                         if *state == LaneState::Active {
                             *state = LaneState::Failed(LaneError::TooLarge);
@@ -195,15 +187,8 @@ impl Cohort {
                             ..answer
                         };
                     }
-                    for (to, from) in to.iter_mut().zip(from) {
-                        for item in items.clone() {
-                            to.copy_item(from, item, &self.arena, &mut into.arena);
-                        }
-                    }
-                    Answered {
-                        rows: Span { start, length },
-                        ..answer
-                    }
+                    let rows = to.copy_items(from, answer.rows, &self.arena, &mut into.arena);
+                    Answered { rows, ..answer }
                 }
             });
             into.answers.push(answer);

@@ -5,12 +5,66 @@ use super::strip::{STRIP, Selection};
 use crate::cohort::LaneError;
 use crate::program::{For, If};
 
-/// Turns over which lanes a loop's position goes.
-enum Positions {
-    /// 0, 1, 2, ... for every lane.
-    All,
-    /// What the filter kept, by lane.
-    Kept(Vec<Vec<i64>>),
+/// The positions that a loop's filter kept, lane by lane. Its memory is kept from loop to loop.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// Lanes and positions as they were found: by position.
+    found: Vec<(u8, i64)>,
+    /// The positions, by lane.
+    positions: Vec<i64>,
+    /// Where each lane's positions start.
+    starts: Vec<u32>,
+}
+
+impl Kept {
+    /// Memory kept between loops, in positions. What a loop needed beyond it is given back.
+    const CAPACITY_KEPT: usize = 1 << 16;
+
+    fn clear(&mut self) {
+        self.found.clear();
+        self.found.shrink_to(Kept::CAPACITY_KEPT);
+        self.positions.clear();
+        self.positions.shrink_to(Kept::CAPACITY_KEPT);
+    }
+
+    /// Keeps a position of a lane. Positions of one lane come in rising order.
+    fn keep(&mut self, lane: u8, position: i64) {
+        self.found.push((lane, position));
+    }
+
+    /// Puts what was found in order of lanes.
+    fn sort(&mut self) {
+        self.starts.clear();
+        self.starts.resize(STRIP + 1, 0);
+        for (lane, _) in &self.found {
+            self.starts[usize::from(*lane) + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut self.starts {
+            sum += *start;
+            *start = sum;
+        }
+        // Each lane's start is moved behind what is placed, and so ends as the next one's.
+        self.positions.resize(self.found.len(), 0);
+        for (lane, position) in &self.found {
+            let at = &mut self.starts[usize::from(*lane)];
+            self.positions[*at as usize] = *position;
+            *at += 1;
+        }
+        self.starts.rotate_right(1);
+        self.starts[0] = 0;
+    }
+
+    /// How many positions of a lane were kept.
+    fn count(&self, lane: u8) -> i64 {
+        let lane = usize::from(lane);
+        i64::from(self.starts[lane + 1] - self.starts[lane])
+    }
+
+    /// A lane's position at this turn.
+    fn position(&self, lane: u8, turn: i64) -> i64 {
+        self.positions[self.starts[usize::from(lane)] as usize + turn as usize]
+    }
 }
 
 impl Run<'_> {
@@ -31,12 +85,17 @@ impl Run<'_> {
     }
 
     pub(super) fn repeat(&mut self, op: &For, selection: &Selection) {
-        let positions = self.positions(op, selection);
-        self.turns(op, selection, &positions);
+        let kept = self.kept_turns(op, selection);
+        self.turns(op, selection, kept.as_ref());
+        self.kept.extend(kept.map(|mut kept| {
+            kept.clear();
+            kept
+        }));
     }
 
-    /// Finds the turns that each lane's loop takes, and sets `length` to how many.
-    fn positions(&mut self, op: &For, selection: &Selection) -> Positions {
+    /// Sets `length` to how many turns each lane's loop takes, and gives which where it has a
+    /// filter; without one they are 0, 1, 2, ... for every lane.
+    fn kept_turns(&mut self, op: &For, selection: &Selection) -> Option<Kept> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
             let left = &mut self.lanes.turns_left[usize::from(lane)];
@@ -49,10 +108,8 @@ impl Run<'_> {
             }
             self.registers.set(op.length, lane, count);
         }
-        let Some(filter) = &op.filter else {
-            return Positions::All;
-        };
-        let mut kept = vec![Vec::new(); STRIP];
+        let filter = op.filter.as_ref()?;
+        let mut kept = self.kept.pop().unwrap_or_default();
         // The filter's block may not change `count`, but `length` may be the same register as
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
@@ -68,21 +125,21 @@ impl Run<'_> {
             self.block(&filter.block, &mut turning);
             for &lane in &turning {
                 if self.registers.bool(filter.keep, lane) {
-                    kept[usize::from(lane)].push(at);
+                    kept.keep(lane, at);
                 }
             }
         }
         self.selections.push(turning);
+        kept.sort();
         for &lane in selection {
-            self.registers
-                .set(op.length, lane, kept[usize::from(lane)].len() as i64);
+            self.registers.set(op.length, lane, kept.count(lane));
         }
-        Positions::Kept(kept)
+        Some(kept)
     }
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
     /// for those that had none.
-    fn turns(&mut self, op: &For, selection: &Selection, positions: &Positions) {
+    fn turns(&mut self, op: &For, selection: &Selection, kept: Option<&Kept>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
         for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
@@ -99,10 +156,7 @@ impl Run<'_> {
                 break;
             }
             for &lane in &turning {
-                let at = match positions {
-                    Positions::All => turn,
-                    Positions::Kept(kept) => kept[usize::from(lane)][turn as usize],
-                };
+                let at = kept.map_or(turn, |kept| kept.position(lane, turn));
                 self.registers.set(op.position, lane, at);
                 self.registers.set(op.index, lane, turn);
             }

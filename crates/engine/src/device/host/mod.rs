@@ -105,6 +105,7 @@ struct Scratch {
     lanes: Box<Lanes>,
     pieces: Pieces,
     selections: Vec<Selection>,
+    kept: Vec<control::Kept>,
 }
 
 impl Host {
@@ -215,6 +216,7 @@ impl Host {
             },
             pieces: &mut scratch.pieces,
             selections: &mut scratch.selections,
+            kept: &mut scratch.kept,
             level: self.level,
         }
         .run(indexes.len());

@@ -3,6 +3,7 @@
 //! What each operation does is in a file by family: `load`, `compute`, `texts`, `control`,
 //! `output`.
 
+use super::control::Kept;
 use super::strip::{Cell, Lanes, Registers, Selection};
 use super::write::{Pieces, Regions};
 use crate::cohort::{Arena, Column, LaneError, Requests, View};
@@ -25,6 +26,8 @@ pub(super) struct Run<'a> {
     pub(super) pieces: &'a mut Pieces,
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
+    /// What filters of loops kept, not in use, for reuse.
+    pub(super) kept: &'a mut Vec<Kept>,
     pub(super) level: Level,
 }
 
