@@ -7,8 +7,11 @@
 //! zeros in front stand outside of the cells. What has been written is not read again.
 
 use crate::answer::Cells;
-use crate::bank::{Bank, Bill, DUE_DAYS_MAX, MAX_PAYMENTS, PAYMENT_DAYS, TODAY, digits};
+use crate::bank::{
+    ACCOUNT_MIN, AccountSeed, Bank, Bill, DUE_DAYS_MAX, MAX_PAYMENTS, PAYMENT_DAYS, TODAY,
+};
 use crate::date::Date;
+use crate::money::ASCII_ZEROS;
 use crate::query::{Query, Refusal};
 use core::ops::Range;
 use rhythm_protocol::scan::{Level, Simd, Task};
@@ -31,9 +34,13 @@ pub struct Table {
 /// Values of rows that are not text yet; which of them are in use depends on the command.
 #[derive(Debug, Default)]
 struct Values {
-    /// Numbers and types of accounts.
-    accounts: Vec<u64>,
+    /// What accounts are made of, and then by how much their numbers are above the least, and
+    /// their types.
+    seeds: Vec<AccountSeed>,
+    accounts: Vec<u32>,
     kinds: Vec<u8>,
+    /// Whether the totals of accounts are wanted.
+    has_totals: bool,
     /// Numbers of payees, and days since 1970.
     payees: Vec<u32>,
     days: Vec<u32>,
@@ -55,18 +62,7 @@ struct Texts {
 impl Table {
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
-        let Values {
-            accounts,
-            kinds,
-            payees,
-            days,
-            amounts,
-        } = &mut self.values;
-        accounts.clear();
-        kinds.clear();
-        payees.clear();
-        days.clear();
-        amounts.iter_mut().for_each(Vec::clear);
+        self.values.clear();
         self.answers.clear();
         self.texts.text.clear();
         self.texts.columns.iter_mut().for_each(Vec::clear);
@@ -95,28 +91,13 @@ impl Table {
         let Some(user) = bank.user(query)? else {
             return Ok(0);
         };
-        let Values {
-            accounts,
-            kinds,
-            amounts: [balances, totals @ ..],
-            ..
-        } = &mut self.values;
         Ok(match query.command() {
             command @ (2 | 3) => {
-                let before = accounts.len();
-                for account in bank.accounts(user) {
-                    accounts.push(account.number);
-                    kinds.push(account.kind);
-                    balances.push(account.balance.0 as u32);
-                    if command == 3 {
-                        let [deposits, avg_deposits, withdrawals, avg_withdrawals] = totals;
-                        deposits.push(account.deposits.0 as u32);
-                        avg_deposits.push(account.avg_deposit.0 as u32);
-                        withdrawals.push(account.withdrawals.0 as u32);
-                        avg_withdrawals.push(account.avg_withdrawal.0 as u32);
-                    }
-                }
-                accounts.len() - before
+                let seeds = Bank::account_seeds(user);
+                let rows = seeds.len();
+                self.values.seeds.extend(seeds);
+                self.values.has_totals = command == 3;
+                rows
             }
             5 => self.values.bills(bank.bills(user)),
             8 => {
@@ -134,23 +115,27 @@ impl Table {
 
     /// Makes texts of what is none yet. Nothing is added afterwards.
     pub fn finish(&mut self) {
-        let Values {
-            accounts,
-            kinds,
-            payees,
-            days,
-            amounts,
-        } = &self.values;
-        let texts = &mut self.texts;
-        if !accounts.is_empty() {
-            texts.column(accounts, digits::<10>, |_| 0);
-            texts.kinds(kinds);
+        if !self.values.seeds.is_empty() {
+            Level::active().run(Accounts(&mut self.values));
         }
-        if !payees.is_empty() {
-            texts.column(payees, |payee| digits::<7>(u64::from(payee)), |_| 0);
-            texts.column(days, day_text, |_| 0);
+        let (values, texts) = (&self.values, &mut self.texts);
+        let mut amounts = &values.amounts[..];
+        if !values.seeds.is_empty() {
+            texts.column(&values.accounts, account_text, |_| 6);
+            texts.kinds(&values.kinds);
+            amounts = if values.has_totals {
+                amounts
+            } else {
+                &amounts[..1]
+            };
+        } else if !values.payees.is_empty() {
+            texts.column(&values.payees, eight_digits, |_| 1);
+            texts.column(&values.days, day_text, |_| 0);
+            amounts = &amounts[..1];
+        } else {
+            return;
         }
-        for amounts in amounts.iter().filter(|amounts| !amounts.is_empty()) {
+        for amounts in amounts {
             texts.column(amounts, amount_text, leading_zeros);
         }
     }
@@ -172,6 +157,13 @@ impl Table {
 }
 
 impl Values {
+    fn clear(&mut self) {
+        self.seeds.clear();
+        self.payees.clear();
+        self.days.clear();
+        self.amounts[0].clear();
+    }
+
     /// Adds the rows of bills or payments, and gives how many they are.
     fn bills(&mut self, bills: impl Iterator<Item = Bill>) -> usize {
         let before = self.payees.len();
@@ -181,6 +173,48 @@ impl Values {
             self.amounts[0].push(bill.amount.0 as u32);
         }
         self.payees.len() - before
+    }
+}
+
+/// Makes the columns of accounts from their seeds.
+struct Accounts<'a>(&'a mut Values);
+
+impl Task for Accounts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Simd>(self, _: L) {
+        let Values {
+            seeds,
+            accounts,
+            kinds,
+            amounts,
+            ..
+        } = self.0;
+        let count = seeds.len();
+        accounts.resize(count, 0);
+        kinds.resize(count, 0);
+        let [
+            balances,
+            deposits,
+            avg_deposits,
+            withdrawals,
+            avg_withdrawals,
+        ] = amounts.each_mut().map(|amounts| {
+            amounts.resize(count, 0);
+            &mut amounts[..count]
+        });
+        let (accounts, kinds) = (&mut accounts[..count], &mut kinds[..count]);
+        for (row, seed) in seeds.iter().enumerate() {
+            let account = seed.account();
+            accounts[row] = (account.number - ACCOUNT_MIN) as u32;
+            kinds[row] = account.kind;
+            balances[row] = account.balance.0 as u32;
+            deposits[row] = account.deposits.0 as u32;
+            avg_deposits[row] = account.avg_deposit.0 as u32;
+            withdrawals[row] = account.withdrawals.0 as u32;
+            avg_withdrawals[row] = account.avg_withdrawal.0 as u32;
+        }
     }
 }
 
@@ -264,8 +298,8 @@ where
 
     #[inline(always)]
     fn run<L: Simd>(self, _: L) {
-        for (text, value) in self.texts.chunks_exact_mut(N).zip(self.values) {
-            text.copy_from_slice(&(self.write)(*value));
+        for (text, value) in self.texts.as_chunks_mut().0.iter_mut().zip(self.values) {
+            *text = (self.write)(*value);
         }
         self.cells
             .extend(self.values.iter().zip(0..).map(|(value, row)| {
@@ -295,38 +329,68 @@ fn day_text(days: u32) -> [u8; 10] {
     DAYS[(days - FIRST_DAY) as usize]
 }
 
+/// The four decimal digits of a number below 10^4, one a byte, the first in the lowest byte.
+///
+/// As [`crate::money`] makes eight, but in 32 bits, so that a vector takes as many as it can: a
+/// multiplication and a shift divide (x * 5243 >> 19 is x / 100 for x < 10^4).
+#[inline(always)]
+fn four_digits(value: u32) -> u32 {
+    let hundreds = (value * 5243) >> 19;
+    let pairs = hundreds | (value - 100 * hundreds) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f;
+    tens | (pairs - 10 * tens) << 8
+}
+
+/// Two words of digits as text, after `or` made them characters.
+#[inline(always)]
+fn joined([first, second]: [u32; 2], or: u64) -> [u8; 8] {
+    (u64::from(first) | u64::from(second) << 32 | or).to_le_bytes()
+}
+
+/// A number below 10^8, with zeros in front.
+#[inline(always)]
+fn eight_digits(value: u32) -> [u8; 8] {
+    joined(
+        [value / 10_000, value % 10_000].map(four_digits),
+        ASCII_ZEROS,
+    )
+}
+
+/// The number of an account that is so much above the least, behind six zeros.
+#[inline(always)]
+fn account_text(above: u32) -> [u8; 16] {
+    const END: u32 = 100_000_000;
+    let mut text = [0; 16];
+    text[..8].copy_from_slice(&eight_digits(
+        (ACCOUNT_MIN / END as u64) as u32 + above / END,
+    ));
+    text[8..].copy_from_slice(&eight_digits(above % END));
+    text
+}
+
+const _: () = assert!(ACCOUNT_MIN.is_multiple_of(100_000_000));
+
 /// Amounts that are left as numbers are below this many cents.
 const AMOUNT_END: u32 = 10_000_000;
 
 /// `12345.67`, with zeros in front of what is less.
-///
-/// Digits are made four in 32 bits, so that a vector takes as many amounts as it can: a
-/// multiplication and a shift divide, as in [`crate::money`] (x * 5243 >> 19 is x / 100 for x <
-/// 10^4, x * 41 >> 12 for x < 10^3).
 #[inline(always)]
 fn amount_text(cents: u32) -> [u8; 8] {
     debug_assert!(cents < AMOUNT_END);
-    let (tens, units) = (cents / 1000, cents % 1000);
-    let hundreds = (tens * 5243) >> 19;
-    let pairs = hundreds | (tens - 100 * hundreds) << 16;
-    let high = ((pairs * 103) >> 10) & 0x000f_000f;
-    let high = high | (pairs - 10 * high) << 8;
-    let unit = (units * 41) >> 12;
-    let cents = units - 100 * unit;
+    // x * 41 >> 12 is x / 100 for x < 10^3.
+    let (tens, last) = (cents / 1000, cents % 1000);
+    let unit = (last * 41) >> 12;
+    let cents = last - 100 * unit;
     let tenth = (cents * 103) >> 10;
     let low = unit | tenth << 16 | (cents - 10 * tenth) << 24;
-    let [a, b, c, d] = (high | 0x3030_3030).to_le_bytes();
-    let [e, point, f, g] = (low | 0x3030_2e30).to_le_bytes();
-    [a, b, c, d, e, point, f, g]
+    joined([four_digits(tens), low], 0x3030_2e30_3030_3030)
 }
 
 /// How many of its first zeros an amount is written without.
 #[inline(always)]
 fn leading_zeros(cents: u32) -> u32 {
-    [1_000_000, 100_000, 10_000, 1_000]
-        .map(|least| u32::from(cents < least))
-        .iter()
-        .sum()
+    let is_below = |end: u32| u32::from(cents < end);
+    is_below(1_000_000) + is_below(100_000) + is_below(10_000) + is_below(1_000)
 }
 
 #[cfg(test)]
@@ -447,6 +511,10 @@ mod tests {
             let text = amount_text(cents);
             let cell = &text[leading_zeros(cents) as usize..];
             assert_eq!(cell, crate::Cents(cents.into()).to_string().as_bytes());
+        }
+        for above in (0..u32::MAX).step_by(99_991).chain([u32::MAX]) {
+            let number = (ACCOUNT_MIN + u64::from(above)).to_string();
+            assert_eq!(&account_text(above)[6..], number.as_bytes());
         }
         for (days, text) in (FIRST_DAY..).zip(DAYS) {
             assert_eq!(text, Date::from_days(days).text());

@@ -62,6 +62,7 @@ impl Cohort {
             ..
         } = self;
         let asked = requests.lanes();
+        let wants_one = matches!(call.result, CallResult::Row(_));
         let mut at = 0;
         for (lane, state) in lanes.iter_mut().enumerate() {
             let first = at;
@@ -72,25 +73,18 @@ impl Cohort {
                 continue;
             }
             let own = &answers[first..at];
-            let mut rows = Span::default();
-            let (mut status, mut contiguous, mut missing) = (0, true, false);
-            for answer in own {
-                let Some(answer) = answer else {
-                    missing = true;
-                    break;
-                };
-                if status == 0 {
-                    status = answer.status;
-                }
-                if rows.length == 0 {
-                    rows.start = answer.rows.start;
-                }
-                contiguous &=
-                    answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
-                rows.length += answer.rows.length;
-            }
-            let wants_one = matches!(call.result, CallResult::Row(_)) && status == 0;
-            if missing || wants_one && rows.length != 1 {
+            // Nearly always there is one request, and it is answered.
+            let (mut rows, status, contiguous) = match own {
+                [Some(Answered { status, rows })] => (*rows, *status, true),
+                _ => match joined(own) {
+                    Some(all) => all,
+                    None => {
+                        *state = LaneState::Failed(LaneError::BadAnswer);
+                        continue;
+                    }
+                },
+            };
+            if wants_one && status == 0 && rows.length != 1 {
                 *state = LaneState::Failed(LaneError::BadAnswer);
                 continue;
             }
@@ -212,4 +206,23 @@ impl Cohort {
         }
         self.requests.clear();
     }
+}
+
+/// The rows of a lane's answers, the first status that is not 0, and whether the rows stand one
+/// after the other. `None` where an answer is missing.
+fn joined(answers: &[Option<Answered>]) -> Option<(Span, i64, bool)> {
+    let mut rows = Span::default();
+    let (mut status, mut contiguous) = (0, true);
+    for answer in answers {
+        let answer = answer.as_ref()?;
+        if status == 0 {
+            status = answer.status;
+        }
+        if rows.length == 0 {
+            rows.start = answer.rows.start;
+        }
+        contiguous &= answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
+        rows.length += answer.rows.length;
+    }
+    Some((rows, status, contiguous))
 }
