@@ -377,3 +377,6 @@ fn int_of(cell: Cell<'_>) -> Option<i64> {
         Cell::Float(_) | Cell::Timestamp(_) | Cell::Bytes(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
