@@ -201,6 +201,41 @@ fn wrong_values_are_told_where_they_stand() {
         let mistakes = read(line).expect_err(line);
         let expected = format!("service.toml:{place}: error: {message}\n");
         assert!(mistakes.starts_with(&expected), "{mistakes}");
+        assert!(mistakes.contains("\n  hint: "), "no cure: {mistakes}");
+    }
+}
+
+#[test]
+fn every_setting_tells_the_cure_of_what_it_cannot_be() {
+    for (table, definition) in all() {
+        let key = definition.key;
+        // A list is no value of any setting.
+        for wrong in ["[1]", "\"\\u0000 no such value\"", "-1"] {
+            let taken = match wrong {
+                "-1" => false,
+                "[1]" => false,
+                // Some take any text.
+                _ => matches!(definition.rule.kind, Kind::Text(_) | Kind::File),
+            };
+            let Err(mistakes) = read(&format!("[{table}]\n{key} = {wrong}\n")) else {
+                assert!(taken, "{table}.{key} = {wrong}");
+                continue;
+            };
+            assert!(mistakes.contains("\n  hint: "), "{table}.{key}: {mistakes}");
+        }
+    }
+    for (line, cure) in [
+        ("[server]\nworkers = 2000", "the default is 0, one a core"),
+        ("[session]\ncapacity = 0", "the default is 262144"),
+        (
+            "[limits]\nbody_bytes_max = -1",
+            "the default is 65536 bytes",
+        ),
+        ("[cohort]\ndelay = 2", "such as \"2ms\""),
+        ("[cohort]\npolicy = 2", "\"work-conserving\" or \"fixed\""),
+    ] {
+        let mistakes = read(line).expect_err(line);
+        assert!(mistakes.contains(cure), "{mistakes}");
     }
 }
 

@@ -39,17 +39,17 @@ mod gauges;
 mod hosts;
 mod parts;
 
-pub use parts::{PipelineOptions, PipelineParts};
+pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::host::reply::Reply;
-use crate::intake::dispatch::{Way, dispatch, early_refusal};
+use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
+use crate::options::PipelineOptions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
@@ -497,7 +497,7 @@ impl Pipeline {
     fn go_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         // Stragglers of several cohorts form one that may still be taking more.
         self.cohorts.launch(id);
-        self.backends.wait_over(&mut self.cohorts, id);
+        self.backends.wait_over(&mut self.cohorts, id, now);
         if self.answer(port, id, now) {
             self.run_stage(port, id, now);
         }

@@ -5,8 +5,11 @@ use super::expect::Expected;
 use super::inbox::Inbox;
 use super::rng::Rng;
 use super::visit::{Ask, Visit};
-use rhythm_net::{ConnectionId, Time};
+use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::collections::VecDeque;
+
+/// Bytes of requests that keep their buffer: more than one request has.
+const OUT_KEPT: usize = 2048;
 
 /// A request on its way.
 #[derive(Debug)]
@@ -50,9 +53,10 @@ pub(crate) struct Client {
     pub(crate) is_used: bool,
     /// Taken out while its bytes are looked at.
     pub(crate) inbox: Option<Box<Inbox>>,
-    /// The last request (or those in the pipeline), and how much of it was taken by the socket.
-    pub(crate) out: Vec<u8>,
-    pub(crate) taken: usize,
+    /// The last request asked, should it have to be sent again.
+    pub(crate) request: Vec<u8>,
+    /// What the connection's socket has not taken yet.
+    pub(crate) out: Outgoing,
     pub(crate) pending: VecDeque<Pending>,
     /// What to ask for before the chain goes on.
     pub(crate) queue: VecDeque<Ask>,
@@ -70,17 +74,18 @@ impl Client {
             is_connected: false,
             is_used: false,
             inbox: Some(Box::default()),
-            out: Vec::new(),
-            taken: 0,
+            request: Vec::new(),
+            out: Outgoing::keeping(OUT_KEPT),
             pending: VecDeque::new(),
             queue: VecDeque::new(),
             is_retried: false,
         }
     }
 
-    /// Forgets the connection.
+    /// Forgets the connection, and what was still to be sent on it.
     pub(crate) fn disconnected(&mut self) -> Option<ConnectionId> {
         (self.is_connected, self.is_used) = (false, false);
+        self.out.clear();
         if let Some(inbox) = &mut self.inbox {
             inbox.clear();
         }

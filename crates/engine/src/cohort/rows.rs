@@ -2,7 +2,7 @@
 //!
 //! A backend delivers the rows of one request at a time, in whatever order requests are answered.
 //! Their cells go straight to the end of the result's columns ([`Rows::answer`]). One that answers
-//! many requests at once with texts only can deliver them column by column ([`Rows::answer_texts`]).
+//! many requests at once with texts only can deliver them column by column ([`Rows::answer_columns`]).
 //! When all are there, [`Cohort::settle`](super::Cohort::settle) gives each lane its rows. This is the one place
 //! that decides which cell goes into which column:
 //!
@@ -77,7 +77,7 @@ pub struct Answered {
 
 /// Answers to several requests, one after the other, whose cells are all texts.
 #[derive(Clone, Copy, Debug)]
-pub struct Texts<'a> {
+pub struct TextColumns<'a> {
     /// Of each answer the backend's status, and how many rows it has: none where the status is not
     /// 0.
     pub answers: &'a [(i64, u32)],
@@ -154,8 +154,8 @@ impl<'a> Rows<'a> {
 
     /// Takes the answers to requests from `first` on, whose cells are all texts. As
     /// [`Rows::answer`] for each, but where all is as the page expects, whole columns move at once.
-    pub fn answer_texts(&mut self, first: usize, texts: Texts<'_>) {
-        let Texts {
+    pub fn answer_columns(&mut self, first: usize, texts: TextColumns<'_>) {
+        let TextColumns {
             answers,
             text,
             columns: from,

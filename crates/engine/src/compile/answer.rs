@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Steps other than calls, and pages shown in place of others.
 pub(crate) struct Answers<'r, 'a> {
     pub(crate) pages: &'a [PageFile<'a>],
+    /// Page files whose headers could not be read, which is reported.
+    pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
 }
 
@@ -62,14 +64,18 @@ impl<'a> Answers<'_, 'a> {
         compiler.stage.push(Op::Status(answer.status));
         let mut names = BTreeMap::new();
         for (name, text) in &answer.with {
-            let operand = text_template(compiler, text, Escape::None).unwrap_or(Operand::Poison);
-            names.insert(name.value.clone(), operand);
+            let operand =
+                (text.as_ref()).and_then(|text| text_template(compiler, text, Escape::None).ok());
+            names.insert(name.value.clone(), operand.unwrap_or(Operand::Poison));
         }
         let Some(file) = self
             .pages
             .iter()
             .find(|file| file.file_name == answer.page.value)
         else {
+            if self.lost_pages.contains(answer.page.value.as_str()) {
+                return Err(Reported);
+            }
             let hint = did_you_mean(
                 &answer.page.value,
                 self.pages.iter().map(|file| file.file_name),
@@ -81,9 +87,11 @@ impl<'a> Answers<'_, 'a> {
         // It sees these variables and nothing of this page.
         let scope = std::mem::replace(&mut compiler.scope, super::scope::Scope::new(names));
         let macros = std::mem::take(&mut compiler.macros);
+        let shown = compiler.report.shown(answer.page.place);
         if let Some(Some(template)) = compiler.library.get(file.path) {
             compiler.page_template(file.path, template);
         }
+        compiler.report.shown_again(shown);
         compiler.macros = macros;
         compiler.scope = scope;
         compiler.stage.finish_lanes(compiler.fragments);
@@ -243,10 +251,12 @@ pub(crate) fn request<'a>(
     };
     let list = match compiler.scope.page.get(list_name) {
         Some(Operand::List(list)) => list.clone(),
+        Some(Operand::Poison) => return Err(Reported),
         Some(other) => {
             let message = format!("`{list_name}` is {}, not a list", other.describe());
             return Err(compiler.error(each.place, message, ""));
         }
+        None if compiler.scope.names_lost => return Err(Reported),
         None => {
             let hint = did_you_mean(list_name, compiler.scope.page.keys().map(String::as_str));
             return Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint));
@@ -401,7 +411,7 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         });
     let text = match text {
         // A constant's own text is not escaped by being printed.
-        Operand::Literal(literal) => Operand::text(&super::build::escape_literal(
+        Operand::Literal(literal) => Operand::text(&super::output::escape_literal(
             &literal.print(),
             Escape::Header,
         )),

@@ -28,8 +28,12 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) report: &'r mut Report,
     pub(crate) fragments: &'r mut Fragments,
     pub(crate) pages: &'a [PageFile<'a>],
+    /// Page files whose headers could not be read, which is reported.
+    pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) kinds: Kinds<'a>,
     pub(crate) missing: Option<&'a AnswerDecl<'a>>,
+    /// Whether it is absent for a mistake that is reported.
+    pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
     /// Files of pages shown in place of others.
     pub(crate) shown: BTreeSet<&'a str>,
@@ -67,6 +71,9 @@ impl<'a> Assembly<'_, 'a> {
             page.names
                 .insert("session".to_owned(), Operand::Session { present, user });
         }
+        let lost = header.lost.names.iter();
+        page.names
+            .extend(lost.map(|name| (name.clone(), Operand::Poison)));
         let (params, list_params) = declare_params(header, &mut page);
         self.stages(&mut page);
         PageProgram {
@@ -113,8 +120,10 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
+            compiler.scope.names_lost = header.lost.others;
             let mut answers = Answers {
                 pages: self.pages,
+                lost_pages: self.lost_pages,
                 shown: &mut self.shown,
             };
             if page.stages.is_empty() && header.session == SessionUse::Required {
@@ -122,6 +131,7 @@ impl<'a> Assembly<'_, 'a> {
                     (Some(missing), Some(fields)) => {
                         answers.require_session(&mut compiler, missing, fields)
                     }
+                    _ if self.missing_lost => {}
                     _ => {
                         let hint = "[session] missing = { page = \"login.html\" }";
                         let message = "service.toml does not say what to answer without a session";
@@ -144,7 +154,7 @@ impl<'a> Assembly<'_, 'a> {
                 }
                 if let StepKind::Call(declaration) = &step.kind {
                     let form = request(&mut compiler, declaration);
-                    call = Some((declaration, form.unwrap_or_else(|_| Form::plain(&[]))));
+                    call = Some((declaration, form.ok()));
                     break;
                 }
                 let _ = answers.step(&mut compiler, step, page.session_fields, self.static_files);
@@ -174,7 +184,7 @@ impl<'a> Assembly<'_, 'a> {
         &mut self,
         page: &mut PageUnderWay<'a>,
         declaration: &CallDecl<'a>,
-        form: Form,
+        form: Option<Form>,
         gets: bool,
     ) {
         let CallDecl {
@@ -184,7 +194,8 @@ impl<'a> Assembly<'_, 'a> {
             ..
         } = declaration;
         let name = &result_name.value;
-        if page.names.contains_key(name) {
+        let known = page.names.get(name);
+        if known.is_some_and(|known| *known != Operand::Poison) {
             self.report.error(
                 result_name.place,
                 format!("the name `{name}` is taken already"),
@@ -192,7 +203,7 @@ impl<'a> Assembly<'_, 'a> {
             );
         }
         if let Some(kind) = self.kinds.of(&backend.value)
-            && let Some(mistake) = (kind.check)(&form)
+            && let Some(mistake) = form.as_ref().and_then(kind.check)
         {
             let place = declaration.request.place;
             match mistake.severity {
@@ -202,8 +213,7 @@ impl<'a> Assembly<'_, 'a> {
                 }
             }
         }
-        let backends = self.kinds.backends;
-        let backend = find_backend(backends, &backend.value, backend.place, self.report);
+        let backend = find_backend(self.kinds, &backend.value, backend.place, self.report);
         let status_name = format!("{name}.status");
         let (result, status, operand);
         if declaration.one_row {
@@ -249,7 +259,7 @@ impl<'a> Assembly<'_, 'a> {
         page.names.insert(name.clone(), operand);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
-            form,
+            form: form.unwrap_or_else(|| Form::plain(&[])),
             columns: columns.len() as u16,
             result,
             status,

@@ -47,6 +47,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) including: Vec<&'a str>,
     /// Whether the template under way has met an `extends`.
     pub(crate) extended: Option<&'a str>,
+    /// Whether the template to be extended could not be read, which is reported.
+    pub(crate) parent_lost: bool,
     pub(crate) depth: usize,
     /// The depth of statements that are within no other in their template.
     pub(crate) top_depth: usize,
@@ -84,6 +86,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             current_block: None,
             including: Vec::new(),
             extended: None,
+            parent_lost: false,
             depth: 0,
             top_depth: 0,
             nodes: 0,

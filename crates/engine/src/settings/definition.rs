@@ -77,6 +77,11 @@ impl Mistake {
     }
 }
 
+/// What an address looks like.
+const ADDRESS_FORM: &str = "such as \"127.0.0.1:8080\" or \"[::]:80\"";
+/// What a path looks like.
+const FILE_FORM: &str = "such as \"access.log\"";
+
 const fn rule(kind: Kind) -> Rule {
     Rule {
         kind,
@@ -172,7 +177,7 @@ impl Definition {
             (least..=most).contains(number) || *number == 0 && self.rule.none.is_some()
         }) {
             Some(number) => Ok(Value::Number(number)),
-            None => Err(self.must_be(&format!("from {least} to {most}"))),
+            None => Err(self.must_be(&format!("from {least} to {most}"), self.default_hint())),
         }
     }
 
@@ -187,10 +192,7 @@ impl Definition {
         match self.rule.kind {
             Kind::Duration => match duration::parse(text) {
                 Ok(duration) => Ok(Value::Duration(duration)),
-                Err(_) => Err(Mistake {
-                    hint: duration::FORM.to_owned(),
-                    ..self.must_be("a duration")
-                }),
+                Err(_) => Err(self.must_be("a duration", duration::FORM)),
             },
             Kind::Choice(words) => match words.iter().find(|word| **word == text) {
                 Some(word) => Ok(Value::Text((*word).to_owned())),
@@ -199,11 +201,10 @@ impl Definition {
                     did_you_mean(text, words.iter().copied()),
                 )),
             },
-            Kind::Address => text.parse().map(Value::Address).map_err(|_| Mistake {
-                hint: "such as \"127.0.0.1:8080\" or \"[::]:80\"".to_owned(),
-                ..self.must_be("an IP address and a port")
-            }),
-            Kind::File if text.is_empty() => Err(self.must_be("a file's path")),
+            Kind::Address => (text.parse())
+                .map(Value::Address)
+                .map_err(|_| self.must_be("an IP address and a port", ADDRESS_FORM)),
+            Kind::File if text.is_empty() => Err(self.must_be("a file's path", FILE_FORM)),
             Kind::File => Ok(Value::Text(text.to_owned())),
             Kind::Text(read) => read(text.to_owned()).map(Value::Text),
             Kind::Count(..) | Kind::Bytes(..) | Kind::Switch | Kind::Map(_) => Err(self.mistyped()),
@@ -236,16 +237,43 @@ impl Definition {
 
     /// The mistake of a value of another type.
     pub(crate) fn mistyped(&self) -> Mistake {
-        self.must_be(match self.rule.kind {
-            Kind::Count(..) | Kind::Bytes(..) => "an integer",
-            Kind::Switch => "true or false",
-            Kind::Map(_) => "a table",
-            _ => "a string",
-        })
+        match self.rule.kind {
+            Kind::Count(least, most) | Kind::Bytes(least, most) => {
+                let default = self.default_hint();
+                self.must_be("an integer", format!("from {least} to {most}; {default}"))
+            }
+            Kind::Switch => self.must_be("true or false", "without quotes"),
+            Kind::Map(_) => self.must_be("a table", "{ name = \"text\" }"),
+            Kind::Duration => self.must_be("a string", duration::FORM),
+            Kind::Choice(words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                self.must_be("a string", words.join(" or "))
+            }
+            Kind::Address => self.must_be("a string", ADDRESS_FORM),
+            Kind::File => self.must_be("a string", FILE_FORM),
+            Kind::Text(_) => {
+                let default = (self.default)().to_toml();
+                self.must_be("a string", format!("in quotes; the default is {default}"))
+            }
+        }
     }
 
-    fn must_be(&self, what: &str) -> Mistake {
-        Mistake::new(format!("`{}` must be {what}", self.key), "")
+    fn must_be(&self, what: &str, hint: impl Into<String>) -> Mistake {
+        Mistake::new(format!("`{}` must be {what}", self.key), hint)
+    }
+
+    /// What a number is where nobody says another, and its unit.
+    fn default_hint(&self) -> String {
+        let unit = match self.rule.kind {
+            Kind::Bytes(..) => " bytes",
+            _ => "",
+        };
+        let default = (self.default)();
+        match (&default, self.rule.none) {
+            (Value::Number(0), Some(meaning)) => format!("the default is 0, {meaning}"),
+            (_, Some(meaning)) => format!("0 means {meaning}; the default is {default}{unit}"),
+            (_, None) => format!("the default is {default}{unit}"),
+        }
     }
 
     /// Its unit or type, as help names a flag's value.

@@ -1,10 +1,9 @@
 //! Settings as the documentation's tables, in Markdown.
 
-use super::backend::Setting;
+use super::backend::{BackendKey, Setting};
 use super::definition::{Definition, Kind};
 use super::section::Section;
 use super::value::Value;
-use crate::kind::BackendKind;
 use std::fmt::Write;
 
 /// A heading, what a section is about, and its settings.
@@ -42,9 +41,9 @@ pub fn table(definitions: &[Definition]) -> String {
 }
 
 /// A line for each key of a kind's own.
-pub fn keys(kind: &BackendKind) -> String {
+pub fn keys(keys: &[BackendKey]) -> String {
     let mut text = String::from("| key | default | meaning |\n|---|---|---|\n");
-    for key in kind.keys {
+    for key in keys {
         let default = match key.default {
             Setting::Text(text) => Value::Text(text.to_owned()).to_toml(),
             Setting::Int(value) => value.to_string(),

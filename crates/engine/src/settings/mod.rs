@@ -26,7 +26,7 @@ mod service;
 mod tables;
 mod value;
 
-pub use backend::{BackendConfig, PoolSettings, Setting};
+pub use backend::{BackendConfig, BackendKey, PoolSettings, Setting};
 pub use definition::{
     Definition, Kind, Mistake, Rule, address, bytes, choice, count, file, map, text, time,
 };

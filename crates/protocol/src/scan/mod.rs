@@ -26,7 +26,7 @@ pub(crate) use find::block_at;
 pub use find::{Separators, html_special, percent_or_plus, separators};
 pub use level::{Level, LevelError};
 pub(crate) use set::ALPHANUMERIC;
-pub use set::ByteSet;
+pub use set::{ByteSet, DistinctSet};
 pub use stream::Ring;
 
 /// The operations of one instruction set, on blocks of 64 bytes. Bit i of a mask speaks of byte i.
@@ -53,6 +53,16 @@ pub trait Simd: Copy + sealed::Sealed {
 
     /// The bytes that are members of `set`.
     fn in_set(self, block: Self::Block, set: &ByteSet) -> u64;
+
+    /// Which of these bytes are members of `set`. For short texts: half a block.
+    #[inline(always)]
+    fn in_distinct(self, bytes: &[u8; 32], set: &DistinctSet) -> u32 {
+        let mut mask = 0;
+        for (i, byte) in bytes.iter().enumerate() {
+            mask |= u32::from(set.contains(*byte)) << i;
+        }
+        mask
+    }
 
     /// Where the run of members of `set` that starts at `start` ends: the first position in
     /// `start..end` whose byte is not a member, or `end`. `end` must not be past the end of

@@ -69,6 +69,46 @@ impl ByteSet {
     }
 }
 
+/// A set of ASCII characters of which no two have the same low nibble, so that one look-up decides
+/// what takes two for a [`ByteSet`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistinctSet {
+    /// The member with each low nibble; where there is none, a byte with another.
+    pub(super) by_low_nibble: [u8; 16],
+}
+
+impl DistinctSet {
+    /// The set of `members`.
+    ///
+    /// # Panics
+    /// If a member is not ASCII, or two have the same low nibble; meant for constants, where that
+    /// is a compile error.
+    #[must_use]
+    pub const fn new(members: &[u8]) -> DistinctSet {
+        let mut by_low_nibble = [0; 16];
+        by_low_nibble[0] = 1;
+        let mut i = 0;
+        while i < members.len() {
+            let (byte, nibble) = (members[i], (members[i] & 15) as usize);
+            assert!(byte < 0x80, "members are ASCII");
+            assert!(
+                by_low_nibble[nibble] & 15 != nibble as u8,
+                "low nibbles are distinct"
+            );
+            by_low_nibble[nibble] = byte;
+            i += 1;
+        }
+        DistinctSet { by_low_nibble }
+    }
+
+    /// Whether `byte` is a member.
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(&self, byte: u8) -> bool {
+        self.by_low_nibble[(byte & 15) as usize] == byte
+    }
+}
+
 /// Letters and digits.
 pub(crate) const ALPHANUMERIC: ByteSet = ByteSet::range(b'0', b'9')
     .or(ByteSet::range(b'A', b'Z'))
@@ -80,6 +120,12 @@ mod tests {
 
     #[test]
     fn has_its_members_only() {
+        for members in [&b"<>&\"'/"[..], b"0", b"a", b""] {
+            let set = DistinctSet::new(members);
+            for byte in 0..=255u8 {
+                assert_eq!(set.contains(byte), members.contains(&byte), "{byte}");
+            }
+        }
         for byte in 0..=255u8 {
             assert_eq!(ALPHANUMERIC.contains(byte), byte.is_ascii_alphanumeric());
             assert_eq!(

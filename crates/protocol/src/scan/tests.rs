@@ -4,15 +4,21 @@ use super::*;
 use proptest::prelude::*;
 
 const SET: ByteSet = ByteSet::new(b"<>&\"'/");
+const DISTINCT: DistinctSet = DistinctSet::new(b"<>&\"'/");
 
 /// All masks of one block, by one level.
 struct Masks<'a>(&'a [u8]);
 
 impl Task for Masks<'_> {
-    type Output = [u64; 6];
+    type Output = [u64; 7];
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> [u64; 6] {
+    fn run<S: Simd>(self, s: S) -> [u64; 7] {
         let block = s.load(self.0);
+        let mut whole = [0; 64];
+        let length = self.0.len().min(64);
+        whole[..length].copy_from_slice(&self.0[..length]);
+        let halves = whole.as_chunks::<32>().0;
+        let distinct = |half: usize| u64::from(s.in_distinct(&halves[half], &DISTINCT));
         [
             s.eq(block, b'&'),
             s.at_most(block, 0x1f),
@@ -20,6 +26,7 @@ impl Task for Masks<'_> {
             s.in_set(block, &SET),
             s.non_ascii(block),
             s.unprintable(block),
+            distinct(0) | distinct(1) << 32,
         ]
     }
 }
@@ -56,6 +63,7 @@ fn check(bytes: &[u8]) {
         naive(bytes, |b| b"<>&\"'/".contains(&b)),
         naive(bytes, |b| !b.is_ascii()),
         naive(bytes, |b| !(0x20..=0x7e).contains(&b)),
+        naive(bytes, |b| b"<>&\"'/".contains(&b)),
     ];
     let run = bytes
         .iter()

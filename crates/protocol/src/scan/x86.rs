@@ -5,7 +5,7 @@
 //! member where the two meet. Bytes from 0x80 up select zero. SSE2 has no such shuffle and looks
 //! bytes up one at a time.
 
-use super::{ByteSet, Simd, sealed};
+use super::{ByteSet, DistinctSet, Simd, sealed};
 use core::arch::x86_64::*;
 
 /// SSE2: every x86-64 CPU.
@@ -257,6 +257,20 @@ impl Simd for Avx2 {
         }
     }
 
+    #[inline(always)]
+    fn in_distinct(self, bytes: &[u8; 32], set: &DistinctSet) -> u32 {
+        // SAFETY: `self` proves AVX2; both are as many readable bytes as loaded, and the loads need
+        // no alignment.
+        unsafe {
+            let members =
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(set.by_low_nibble.as_ptr().cast()));
+            let x = _mm256_loadu_si256(bytes.as_ptr().cast());
+            // The shuffle gives zero for bytes from 0x80 up.
+            let member = _mm256_shuffle_epi8(members, x);
+            _mm256_movemask_epi8(_mm256_cmpeq_epi8(member, x)) as u32
+        }
+    }
+
     /// 32 bytes at a time, since most runs are shorter.
     #[inline(always)]
     fn run_end(self, bytes: &[u8], start: usize, end: usize, set: &ByteSet) -> usize {
@@ -345,5 +359,10 @@ impl Simd for Avx512 {
             let nibbles = _mm512_and_si512(_mm512_srli_epi16::<4>(block), _mm512_set1_epi8(15));
             _mm512_test_epi8_mask(members, _mm512_shuffle_epi8(high, nibbles))
         }
+    }
+    #[inline(always)]
+    fn in_distinct(self, bytes: &[u8; 32], set: &DistinctSet) -> u32 {
+        // SAFETY: `self` proves AVX-512F, and no CPU has that without AVX2.
+        unsafe { Avx2::new() }.in_distinct(bytes, set)
     }
 }

@@ -5,7 +5,8 @@
 
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply::{Reply, ReplyTo};
+use crate::host::reply::ReplyTo;
+use crate::intake::dispatch::Reply;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;

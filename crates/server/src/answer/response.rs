@@ -3,7 +3,7 @@
 //! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
 //! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
 
-use crate::flight::request::{Request, Requests};
+use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::statics::Wanted;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
@@ -27,7 +27,7 @@ pub type Random = Box<dyn FnMut() -> u128 + Send>;
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
-    pub(crate) requests: &'a mut Requests,
+    pub(crate) requests: &'a mut LaneRequests,
     pub(crate) sessions: &'a SessionArray,
     pub(crate) random: &'a mut Random,
     pub(crate) date: &'a DateCache,
@@ -93,13 +93,13 @@ impl LaneAnswers<'_> {
         left
     }
 
-    fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
+    fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         let status = error.status();
         self.error(port, request, status)
     }
 
-    fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
+    fn error(&mut self, port: &mut dyn Port, request: &LaneRequest, status: u16) -> Answered {
         if let Some(shape) = self.clients.shape_now(request.slot, request.shape) {
             (self.clients).answer(port, request.slot, shape, self.now, |out| {
                 write_error(out, status, shape, self.date, "", |_| {});
@@ -114,7 +114,7 @@ impl LaneAnswers<'_> {
         cohort: &Cohort,
         lane: usize,
         headers: usize,
-        request: &Request,
+        request: &LaneRequest,
     ) -> Answered {
         let output = &cohort.output.lanes[lane];
         let program = &self.site.service.pages[self.page];

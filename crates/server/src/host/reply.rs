@@ -1,29 +1,12 @@
 //! Answers of the host path that need nothing but the site: static files, redirects and errors.
 
 use crate::host::statics::Wanted;
-use crate::intake::params::BadParameter;
+use crate::intake::dispatch::Reply;
 use crate::site::Site;
 use rhythm_http::{AnswerShape, AnswerSlot, Answered, Clients, Incoming, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
-
-/// An answer of the host path.
-#[derive(Debug)]
-pub(crate) enum Reply {
-    /// A static file, by its index.
-    File(u32),
-    /// A redirect, by its index.
-    Redirect(u32),
-    /// `OPTIONS`: these are the methods.
-    Options(String),
-    /// 405: these are the methods.
-    OtherMethod(String),
-    /// 400 because of a parameter.
-    BadParameter(BadParameter),
-    /// An error by its status.
-    Error(u16),
-}
 
 /// Where an answer of the host path goes, and what it takes.
 pub(crate) struct ReplyTo<'a> {

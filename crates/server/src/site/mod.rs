@@ -7,11 +7,12 @@ pub(crate) mod current;
 pub(crate) mod epoch;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
-use crate::host::statics::Statics;
 use crate::site::routes::{Routes, Target};
+use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_http::RequestLimits;

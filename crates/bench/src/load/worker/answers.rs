@@ -94,7 +94,6 @@ impl Worker {
         let others = client.pending.drain(1..);
         self.counts.retries += others.len() as u64;
         self.spare.extend(others.map(|pending| pending.expected));
-        client.taken = client.out.len();
     }
 
     fn answered(&mut self, port: &mut dyn Port, index: usize, answer: &Answer<'_>, total: usize) {

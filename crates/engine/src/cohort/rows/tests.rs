@@ -166,8 +166,8 @@ proptest! {
             let (_, mut rows) = cohort.exchange(&page);
             let mut first = 0;
             if at_once {
-                let texts = Texts { answers: &answers, text: &texts, columns: &columns };
-                rows.answer_texts(0, texts);
+                let texts = TextColumns { answers: &answers, text: &texts, columns: &columns };
+                rows.answer_columns(0, texts);
             } else {
                 for (request, &(status, length)) in answers.iter().enumerate() {
                     let items = first..first + length as usize;

@@ -1,131 +1,137 @@
-//! Operations on numbers and truth values, comparisons and conversions.
+//! What computes a lane's cell from its other cells: numbers and truth values, comparisons,
+//! conversions, tests of texts. The most frequent comparisons are steps of their own (`fused`).
 
-use super::run::Run;
-use super::strip::{Selection, unpack};
-use super::texts::print;
-use crate::cohort::LaneError;
+use super::strip::{Cell, Registers};
+use crate::cohort::{Arena, LaneError};
 use crate::device::functions;
-use crate::program::{Arithmetic, Binary, Comparison, Conversion, Type, Unary};
+use crate::program::{
+    Comparison, ConstantItem, Conversion, Op, PageProgram, Register, StageProgram, TextTest, Type,
+    Unary,
+};
 
-impl Run<'_> {
-    pub(super) fn arithmetic(&mut self, operator: Arithmetic, op: &Binary, selection: &Selection) {
-        match self.kind(op.to) {
-            Type::Float => self.each(selection, op.to, |run, lane| {
-                let left = run.registers.float(op.left, lane);
-                functions::float(operator, left, run.registers.float(op.right, lane))
-            }),
-            _ => self.each(selection, op.to, |run, lane| {
-                let left = run.registers.int(op.left, lane);
-                functions::int(operator, left, run.registers.int(op.right, lane))
-            }),
-        }
+/// The register that [`Cells::compute`] has the value for; `None` where it has none.
+pub(super) fn destination(op: &Op) -> Option<Register> {
+    match op {
+        Op::Convert(Conversion::ToText, _) => None,
+        Op::ConstantItem(op) => Some(op.to),
+        Op::Copy(Unary { to, .. })
+        | Op::Negate(Unary { to, .. })
+        | Op::Absolute(Unary { to, .. })
+        | Op::Not(Unary { to, .. })
+        | Op::Truth(Unary { to, .. })
+        | Op::Convert(_, Unary { to, .. })
+        | Op::TextLength(Unary { to, .. }) => Some(*to),
+        Op::Arithmetic(_, op) | Op::Compare(_, op) | Op::TextTest(_, op) => Some(op.to),
+        _ => None,
+    }
+}
+
+/// A lane's cells, and what says how to read them.
+pub(super) struct Cells<'a> {
+    pub(super) registers: &'a Registers,
+    pub(super) arena: &'a Arena,
+    pub(super) program: &'a PageProgram,
+    pub(super) stage: &'a StageProgram,
+    pub(super) lane: u8,
+}
+
+impl Cells<'_> {
+    /// The value for the operation's [`destination`].
+    #[inline(never)]
+    pub(super) fn compute(&self, op: &Op) -> Result<u64, LaneError> {
+        Ok(match op {
+            Op::Copy(op) => self.cell(op.from),
+            Op::ConstantItem(op) => self.constant_item(op)?,
+            Op::Arithmetic(operator, op) => match self.kind(op.to) {
+                Type::Float => {
+                    functions::float(*operator, self.float(op.left), self.float(op.right))?.pack()
+                }
+                _ => functions::int(*operator, self.int(op.left), self.int(op.right))?.pack(),
+            },
+            Op::Negate(op) => match self.kind(op.to) {
+                Type::Float => (-self.float(op.from)).pack(),
+                _ => {
+                    let negated = self.int(op.from).checked_neg();
+                    negated.ok_or(LaneError::Overflow)?.pack()
+                }
+            },
+            Op::Absolute(op) => match self.kind(op.to) {
+                Type::Float => self.float(op.from).abs().pack(),
+                _ => {
+                    let absolute = self.int(op.from).checked_abs();
+                    absolute.ok_or(LaneError::Overflow)?.pack()
+                }
+            },
+            Op::Compare(comparison, op) => self.compare(*comparison, op.left, op.right).pack(),
+            Op::Not(op) => (self.cell(op.from) == 0).pack(),
+            Op::Truth(op) => match self.kind(op.from) {
+                Type::Text => !self.text(op.from).is_empty(),
+                Type::Float => self.float(op.from) != 0.0,
+                Type::Int | Type::Bool => self.int(op.from) != 0,
+            }
+            .pack(),
+            Op::Convert(conversion, op) => match conversion {
+                Conversion::IntToFloat => (self.int(op.from) as f64).pack(),
+                Conversion::FloatToInt => functions::float_to_int(self.float(op.from))?.pack(),
+                Conversion::BoolToInt => self.cell(op.from),
+                Conversion::TextToInt => functions::text_to_int(self.text(op.from))?.pack(),
+                Conversion::TextToFloat => functions::text_to_float(self.text(op.from))?.pack(),
+                Conversion::ToText => unreachable!("texts are not made here"),
+            },
+            Op::TextTest(test, op) => {
+                let (left, right) = (self.bytes(op.left), self.bytes(op.right));
+                match test {
+                    TextTest::Contains => memchr::memmem::find(left, right).is_some(),
+                    TextTest::StartsWith => left.starts_with(right),
+                    TextTest::EndsWith => left.ends_with(right),
+                }
+                .pack()
+            }
+            Op::TextLength(op) => (self.text(op.from).chars().count() as i64).pack(),
+            _ => unreachable!("only what has a destination is computed"),
+        })
     }
 
-    pub(super) fn negate(&mut self, op: &Unary, selection: &Selection) {
-        match self.kind(op.to) {
-            Type::Float => self.each(selection, op.to, |run, lane| {
-                Ok(-run.registers.float(op.from, lane))
-            }),
-            _ => self.each(selection, op.to, |run, lane| {
-                let negated = run.registers.int(op.from, lane).checked_neg();
-                negated.ok_or(LaneError::Overflow)
-            }),
-        }
+    fn constant_item(&self, op: &ConstantItem) -> Result<u64, LaneError> {
+        let table = &self.program.tables[usize::from(op.table)];
+        let at = usize::try_from(self.int(op.position)).ok();
+        let item = at.and_then(|at| table.get(at));
+        Ok(item.ok_or(LaneError::OutOfRange)?.pack())
     }
 
-    pub(super) fn absolute(&mut self, op: &Unary, selection: &Selection) {
-        match self.kind(op.to) {
-            Type::Float => self.each(selection, op.to, |run, lane| {
-                Ok(run.registers.float(op.from, lane).abs())
-            }),
-            _ => self.each(selection, op.to, |run, lane| {
-                let absolute = run.registers.int(op.from, lane).checked_abs();
-                absolute.ok_or(LaneError::Overflow)
-            }),
-        }
-    }
-
-    pub(super) fn compare(&mut self, comparison: Comparison, op: &Binary, selection: &Selection) {
-        let Binary { to, left, right } = *op;
+    fn compare(&self, comparison: Comparison, left: Register, right: Register) -> bool {
         match self.kind(left) {
-            Type::Text => self.each(selection, to, |run, lane| {
-                let left = run.arena.get(run.registers.view(left, lane));
-                let right = run.arena.get(run.registers.view(right, lane));
-                Ok(match comparison {
-                    // Equality needs no order: lengths differ, mostly.
-                    Comparison::Equal => left == right,
-                    Comparison::NotEqual => left != right,
-                    _ => functions::holds(comparison, left.cmp(right)),
-                })
-            }),
-            Type::Float => self.each(selection, to, |run, lane| {
-                Ok(functions::floats_hold(
-                    comparison,
-                    run.registers.float(left, lane),
-                    run.registers.float(right, lane),
-                ))
-            }),
-            Type::Int | Type::Bool => self.each(selection, to, |run, lane| {
-                let (left, right) = (
-                    run.registers.int(left, lane),
-                    run.registers.int(right, lane),
-                );
-                Ok(functions::holds(comparison, left.cmp(&right)))
-            }),
+            Type::Text => functions::holds(comparison, self.bytes(left).cmp(self.bytes(right))),
+            Type::Float => functions::floats_hold(comparison, self.float(left), self.float(right)),
+            Type::Int | Type::Bool => {
+                functions::holds(comparison, self.int(left).cmp(&self.int(right)))
+            }
         }
     }
 
-    pub(super) fn not(&mut self, op: &Unary, selection: &Selection) {
-        self.each(selection, op.to, |run, lane| {
-            Ok(!run.registers.bool(op.from, lane))
-        });
+    fn kind(&self, register: Register) -> Type {
+        self.stage.registers[usize::from(register)]
     }
 
-    pub(super) fn truth(&mut self, op: &Unary, selection: &Selection) {
-        match self.kind(op.from) {
-            Type::Text => self.each(selection, op.to, |run, lane| {
-                Ok(run.registers.view(op.from, lane).length > 0)
-            }),
-            Type::Float => self.each(selection, op.to, |run, lane| {
-                Ok(run.registers.float(op.from, lane) != 0.0)
-            }),
-            Type::Int | Type::Bool => self.each(selection, op.to, |run, lane| {
-                Ok(run.registers.int(op.from, lane) != 0)
-            }),
-        }
+    fn cell(&self, register: Register) -> u64 {
+        self.registers.column(register)[usize::from(self.lane)]
     }
 
-    pub(super) fn convert(&mut self, conversion: Conversion, op: &Unary, selection: &Selection) {
-        let Unary { to, from } = *op;
-        match conversion {
-            Conversion::IntToFloat => self.each(selection, to, |run, lane| {
-                Ok(run.registers.int(from, lane) as f64)
-            }),
-            Conversion::FloatToInt => {
-                self.each(selection, to, |run, lane| {
-                    functions::float_to_int(run.registers.float(from, lane))
-                });
-            }
-            Conversion::BoolToInt => {
-                self.each(selection, to, |run, lane| Ok(run.registers.int(from, lane)))
-            }
-            Conversion::TextToInt => self.each(selection, to, |run, lane| {
-                functions::text_to_int(run.text(from, lane))
-            }),
-            Conversion::TextToFloat => self.each(selection, to, |run, lane| {
-                functions::text_to_float(run.text(from, lane))
-            }),
-            Conversion::ToText => {
-                let kind = self.kind(from);
-                self.each_made(selection, to, |run, lane, made| {
-                    let cell = run.registers.column(from)[usize::from(lane)];
-                    if kind == Type::Text {
-                        return Ok(Some(unpack(cell)));
-                    }
-                    print(kind, cell, made);
-                    Ok(None)
-                });
-            }
-        }
+    fn int(&self, register: Register) -> i64 {
+        self.registers.int(register, self.lane)
+    }
+
+    fn float(&self, register: Register) -> f64 {
+        self.registers.float(register, self.lane)
+    }
+
+    fn bytes(&self, register: Register) -> &[u8] {
+        self.arena.get(self.registers.view(register, self.lane))
+    }
+
+    /// A register's text; it was checked where it entered the cohort.
+    fn text(&self, register: Register) -> &str {
+        std::str::from_utf8(self.bytes(register))
+            .expect("texts are checked where they enter a cohort")
     }
 }

@@ -17,7 +17,8 @@
 
 mod compute;
 mod control;
-mod load;
+mod fused;
+mod kept;
 mod md5;
 mod output;
 mod run;
@@ -29,11 +30,12 @@ use super::executor::{Executor, Refusal, Work};
 use super::limits::{FOLD_BYTES_MAX, LaneLimits};
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
+use fused::Steps;
 use rhythm_protocol::scan::Level;
 use run::Run;
 use std::collections::HashMap;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
-use write::{Pieces, Regions, SLACK};
+use write::{Regions, SLACK};
 
 /// A strip's output regions take no more than this; where lanes need large ones, fewer run
 /// together.
@@ -103,9 +105,9 @@ pub struct Host {
 struct Scratch {
     registers: Registers,
     lanes: Box<Lanes>,
-    pieces: Pieces,
+    steps: Steps<'static>,
     selections: Vec<Selection>,
-    kept: Vec<control::Kept>,
+    kept: Vec<kept::Kept>,
 }
 
 impl Host {
@@ -214,7 +216,7 @@ impl Host {
                 segments: &mut output.segments[segment_start..],
                 segment_stride: room.segments,
             },
-            pieces: &mut scratch.pieces,
+            steps: &mut scratch.steps,
             selections: &mut scratch.selections,
             kept: &mut scratch.kept,
             level: self.level,

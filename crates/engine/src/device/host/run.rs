@@ -1,13 +1,13 @@
-//! A strip under way: its program run operation by operation, each for all selected lanes.
+//! A strip under way: its program run part by part, each for all selected lanes.
 //!
-//! What each operation does is in a file by family: `load`, `compute`, `texts`, `control`,
-//! `output`.
+//! A part is what can run as one (`fused`), or one operation: `texts`, `control`, `output`.
 
-use super::control::Kept;
+use super::fused::Steps;
+use super::kept::Kept;
 use super::strip::{Cell, Lanes, Registers, Selection};
-use super::write::{Pieces, Regions};
-use crate::cohort::{Arena, Column, LaneError, Requests, View};
-use crate::program::{Op, PageProgram, Register, StageProgram, Type};
+use super::write::Regions;
+use crate::cohort::{Arena, Column, Requests, View};
+use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
 /// A strip under way.
@@ -22,8 +22,8 @@ pub(super) struct Run<'a> {
     pub(super) registers: &'a mut Registers,
     pub(super) lanes: &'a mut Lanes,
     pub(super) regions: Regions<'a>,
-    /// Memory for what is to be appended.
-    pub(super) pieces: &'a mut Pieces,
+    /// Memory for operations that run as one.
+    pub(super) steps: &'a mut Steps<'static>,
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
     /// What filters of loops kept, not in use, for reuse.
@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) level: Level,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Runs the stage for the strip's first `count` lanes.
     pub(super) fn run(mut self, count: usize) {
         for (register, constant) in &self.stage.constants {
@@ -46,15 +46,15 @@ impl Run<'_> {
     }
 
     /// Runs a block for the selection, and takes the lanes that ended out of it.
-    pub(super) fn block(&mut self, block: &[Op], selection: &mut Selection) {
+    pub(super) fn block(&mut self, block: &'a [Op], selection: &mut Selection) {
         let mut rest = block;
         while let [op, ..] = rest
             && !selection.is_empty()
         {
             let ended = self.lanes.ended;
-            let mut done = self.append(rest, selection);
+            let mut done = self.fused(rest, selection);
             if done == 0 {
-                self.step(op, selection);
+                self.op(op, selection);
                 done = 1;
             }
             rest = &rest[done..];
@@ -64,59 +64,19 @@ impl Run<'_> {
         }
     }
 
-    fn step(&mut self, op: &Op, selection: &Selection) {
+    /// Runs an operation that makes texts or asks, or a block with such an operation in it.
+    fn op(&mut self, op: &'a Op, selection: &Selection) {
         match op {
-            Op::Copy(op) => self.copy(op, selection),
-            Op::Field(op) => self.field(op, selection),
-            Op::Length(op) => self.length(op, selection),
-            Op::Item(op) => self.item(op, selection),
-            Op::ConstantItem(op) => self.constant_item(op, selection),
-            Op::Arithmetic(operator, op) => self.arithmetic(*operator, op, selection),
-            Op::Negate(op) => self.negate(op, selection),
-            Op::Absolute(op) => self.absolute(op, selection),
-            Op::Compare(comparison, op) => self.compare(*comparison, op, selection),
-            Op::Not(op) => self.not(op, selection),
-            Op::Truth(op) => self.truth(op, selection),
-            Op::Convert(conversion, op) => self.convert(*conversion, op, selection),
+            Op::Convert(Conversion::ToText, op) => self.to_text(op, selection),
             Op::Concat(op) => self.concat(op, selection),
             Op::Text(function, op) => self.text_function(*function, op, selection),
             Op::Replace(op) => self.replace(op, selection),
-            Op::TextTest(test, op) => self.text_test(*test, op, selection),
-            Op::TextLength(op) => self.text_length(op, selection),
             Op::If(op) => self.branch(op, selection),
             Op::For(op) => self.repeat(op, selection),
-            Op::Fragment(_) => unreachable!("fragments are always appended as pieces"),
-            Op::Put(op) => self.put(op, selection),
             Op::Request(op) => self.request(op, selection),
-            Op::Status(status) => self.status(*status, selection),
             Op::Header(op) => self.header(op, selection),
-            Op::File(path) => self.file(*path, selection),
-            Op::SessionCreate(user) => self.session_create(*user, selection),
-            Op::SessionDestroy => self.session_destroy(selection),
-            Op::Finish => self.finish(selection),
+            _ => unreachable!("all others run as one"),
         }
-    }
-
-    /// Computes a value for each selected lane, or fails it.
-    #[inline(always)]
-    pub(super) fn each<C: Cell>(
-        &mut self,
-        selection: &Selection,
-        to: Register,
-        value: impl Fn(&Self, u8) -> Result<C, LaneError>,
-    ) {
-        for &lane in selection {
-            match value(self, lane) {
-                Ok(cell) => self.registers.set(to, lane, cell),
-                Err(error) => self.lanes.fail(lane, error),
-            }
-        }
-    }
-
-    /// The lane's index in the cohort.
-    #[inline]
-    pub(super) fn index(&self, lane: u8) -> usize {
-        self.lanes.index[usize::from(lane)] as usize
     }
 
     pub(super) fn kind(&self, register: Register) -> Type {

@@ -18,46 +18,36 @@ pub(super) type Selection = Vec<u8>;
 /// register's type.
 #[derive(Default)]
 pub(super) struct Registers {
-    cells: Vec<[u64; STRIP]>,
+    columns: Vec<Cells>,
+}
+
+/// A register's cells, and a line of the cache that keeps columns from standing apart by a power of
+/// two: a lane's cells would otherwise all fall into few sets of the first-level cache.
+#[derive(Clone)]
+struct Cells {
+    cells: [u64; STRIP],
+    _apart: [u64; 8],
 }
 
 impl Registers {
     pub(super) fn prepare(&mut self, registers: usize) {
-        if self.cells.len() < registers {
-            self.cells.resize(registers, [0; STRIP]);
+        if self.columns.len() < registers {
+            let empty = Cells {
+                cells: [0; STRIP],
+                _apart: [0; 8],
+            };
+            self.columns.resize(registers, empty);
         }
     }
 
     #[inline]
     pub(super) fn column(&self, register: Register) -> &[u64; STRIP] {
-        &self.cells[usize::from(register)]
+        &self.columns[usize::from(register)].cells
     }
 
     #[inline]
     pub(super) fn column_mut(&mut self, register: Register) -> &mut [u64; STRIP] {
-        &mut self.cells[usize::from(register)]
-    }
-
-    /// Calls `each` with the column written and one that is read, so that a loop over lanes keeps
-    /// both at hand.
-    #[inline]
-    pub(super) fn with<T>(
-        &mut self,
-        to: Register,
-        from: Register,
-        each: impl FnOnce(&mut [u64; STRIP], &[u64; STRIP]) -> T,
-    ) -> T {
-        match self
-            .cells
-            .get_disjoint_mut([usize::from(to), usize::from(from)])
-        {
-            Ok([to, from]) => each(to, from),
-            // One register, which the compiler seldom makes.
-            Err(_) => {
-                let from = *self.column(from);
-                each(self.column_mut(to), &from)
-            }
-        }
+        &mut self.columns[usize::from(register)].cells
     }
 
     #[inline]

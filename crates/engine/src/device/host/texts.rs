@@ -2,10 +2,10 @@
 
 use super::md5;
 use super::run::Run;
-use super::strip::{STRIP, Selection};
+use super::strip::{STRIP, Selection, unpack};
 use crate::cohort::{LaneError, View};
 use crate::device::functions::{self, Made};
-use crate::program::{Binary, Concat, Register, Replace, TextFunction, TextTest, Type, Unary};
+use crate::program::{Concat, Register, Replace, TextFunction, Type, Unary};
 
 impl Run<'_> {
     pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
@@ -78,21 +78,16 @@ impl Run<'_> {
         });
     }
 
-    pub(super) fn text_test(&mut self, test: TextTest, op: &Binary, selection: &Selection) {
-        self.each(selection, op.to, |run, lane| {
-            let left = run.arena.get(run.registers.view(op.left, lane));
-            let right = run.arena.get(run.registers.view(op.right, lane));
-            Ok(match test {
-                TextTest::Contains => memchr::memmem::find(left, right).is_some(),
-                TextTest::StartsWith => left.starts_with(right),
-                TextTest::EndsWith => left.ends_with(right),
-            })
-        });
-    }
-
-    pub(super) fn text_length(&mut self, op: &Unary, selection: &Selection) {
-        self.each(selection, op.to, |run, lane| {
-            Ok(run.text(op.from, lane).chars().count() as i64)
+    /// Numbers and truth values as texts.
+    pub(super) fn to_text(&mut self, op: &Unary, selection: &Selection) {
+        let kind = self.kind(op.from);
+        self.each_made(selection, op.to, |run, lane, made| {
+            let cell = run.registers.column(op.from)[usize::from(lane)];
+            if kind == Type::Text {
+                return Ok(Some(unpack(cell)));
+            }
+            print(kind, cell, made);
+            Ok(None)
         });
     }
 

@@ -1,108 +1,33 @@
-//! Writing runs: the kernel that appends to the lanes' output regions.
+//! Writing runs: appending to a lane's output region.
 //!
-//! Idea: what follows one another in a program is gathered to a list of [`Pieces`], and then each
-//! lane gets all of them at once, so that its cursor stays in a register and its region in the
-//! first-level cache. What makes it fast beside that:
+//! What makes it fast:
 //! - texts are short, so a copy is one unconditional move of 32 or 64 bytes (several for longer
 //!   texts) and the cursor advances by the text's length; what the move wrote beyond it is
 //!   overwritten by what comes next. Every region therefore ends with [`SLACK`] bytes that no text
 //!   may reach into;
-//! - whether a text needs escaping is found by looking at the very 64 bytes being moved; it seldom
-//!   does;
-//! - the loop over lanes is inside, so the instructions are chosen once a strip.
+//! - whether a text needs escaping is found by looking at the very bytes being moved; it seldom
+//!   does.
 
-use super::strip::{Fate, Lanes, Registers, unpack};
-use crate::cohort::{Arena, Segment, View};
-use crate::device::limits::FOLD_BYTES_MAX;
-use crate::program::{FragmentId, Register};
-use crate::session::prefetch::prefetch;
+use super::strip::unpack;
+use super::texts::print;
+use crate::cohort::{Segment, View};
+use crate::device::functions;
+use crate::program::{Escape, Register, Type};
 use rhythm_protocol::html;
-use rhythm_protocol::scan::{ByteSet, Level, Simd, Task};
+use rhythm_protocol::scan::{DistinctSet, Simd};
 
 /// Bytes at a region's end that a move may spill into.
 pub(super) const SLACK: usize = 64;
 
 /// Bytes a move takes at most.
-const MOVE: usize = 64;
+pub(super) const MOVE: usize = 64;
 
 /// Bytes that a move of a shorter text takes: it seldom crosses a line of the cache, which a move
 /// of [`MOVE`] bytes nearly always does.
 const HALF: usize = MOVE / 2;
 
-/// How many lanes ahead a region's next lines are fetched.
-const AHEAD: usize = 3;
-
 /// The bytes that HTML must escape.
-const HTML_SPECIAL: ByteSet = ByteSet::new(b"<>&\"'/");
-
-/// What is appended for every selected lane.
-enum Piece {
-    /// The same text for all.
-    Constant {
-        /// Where its moves begin in [`Pieces::moves`].
-        first_move: usize,
-        length: usize,
-    },
-    /// The same text for all, which stays where it is and is noted as a segment.
-    Fragment { fragment: FragmentId, length: usize },
-    /// The lane's own text.
-    Text {
-        from: Register,
-        /// Whether it is escaped for HTML.
-        escaped: bool,
-    },
-    /// The lane's own integer.
-    Int { from: Register },
-}
-
-/// What is to be appended, in order.
-#[derive(Default)]
-pub(super) struct Pieces {
-    list: Vec<Piece>,
-    /// Constant texts, padded to whole moves.
-    moves: Vec<[u8; MOVE]>,
-}
-
-impl Pieces {
-    pub(super) fn clear(&mut self) {
-        self.list.clear();
-        self.moves.clear();
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// Whether a register is among what is to be appended.
-    pub(super) fn read(&self, register: Register) -> bool {
-        self.list.iter().any(|piece| match piece {
-            Piece::Text { from, .. } | Piece::Int { from } => *from == register,
-            Piece::Constant { .. } | Piece::Fragment { .. } => false,
-        })
-    }
-
-    pub(super) fn push_fragment(&mut self, fragment: FragmentId, text: &[u8]) {
-        let length = text.len();
-        if length > FOLD_BYTES_MAX {
-            return self.list.push(Piece::Fragment { fragment, length });
-        }
-        let first_move = self.moves.len();
-        for part in text.chunks(MOVE) {
-            let mut padded = [0; MOVE];
-            padded[..part.len()].copy_from_slice(part);
-            self.moves.push(padded);
-        }
-        self.list.push(Piece::Constant { first_move, length });
-    }
-
-    pub(super) fn push_text(&mut self, from: Register, escaped: bool) {
-        self.list.push(Piece::Text { from, escaped });
-    }
-
-    pub(super) fn push_int(&mut self, from: Register) {
-        self.list.push(Piece::Int { from });
-    }
-}
+const HTML_SPECIAL: DistinctSet = DistinctSet::new(b"<>&\"'/");
 
 /// The output regions of a strip.
 pub(super) struct Regions<'a> {
@@ -114,207 +39,250 @@ pub(super) struct Regions<'a> {
     pub(super) segment_stride: usize,
 }
 
-impl Regions<'_> {
-    /// Where the lane's texts must end.
-    #[inline]
-    fn end(&self, lane: u8) -> usize {
-        (usize::from(lane) + 1) * self.stride - SLACK
-    }
-
-    /// Appends any text to a lane's run; the lane overflows where there is no room.
-    pub(super) fn append(&mut self, lanes: &mut Lanes, lane: u8, text: &[u8]) {
-        let at = lanes.cursor[usize::from(lane)] as usize;
-        match copy(self.runs, at, self.end(lane), text) {
-            Some(end) => lanes.cursor[usize::from(lane)] = end as u32,
-            None => lanes.end(lane, Fate::Overflowed),
-        }
-    }
-
-    /// Appends all pieces to every selected lane's run; a lane overflows where there is no room.
-    pub(super) fn append_pieces(
-        &mut self,
-        lanes: &mut Lanes,
-        selection: &[u8],
-        pieces: &Pieces,
-        registers: &Registers,
-        arena: &Arena,
-        level: Level,
-    ) {
-        level.run(Append {
-            regions: self,
-            lanes,
-            selection,
-            pieces,
-            registers,
-            texts: arena.bytes(),
-        });
-    }
+/// A text to append, behind a constant of at most [`MOVE`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Appended<'a> {
+    /// Padded.
+    pub(super) constant: [u8; MOVE],
+    /// The constant's length.
+    pub(super) length: u32,
+    /// Where the text is, or is put for those who read it later.
+    pub(super) register: Register,
+    /// Whether the text is escaped for HTML.
+    pub(super) escaped: bool,
+    /// The column that the text is loaded from, if it is.
+    pub(super) views: &'a [View],
 }
 
-/// Copies a text to `at`, if it ends before `end`, and gives where it ends.
-#[inline]
-fn copy(runs: &mut [u8], at: usize, end: usize, text: &[u8]) -> Option<usize> {
-    let after = at + text.len();
-    if after > end {
-        return None;
+/// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
+/// there is no such room, nothing is appended and the answer is false.
+pub(super) struct Out<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> Out<'a> {
+    pub(super) fn new(rest: &'a mut [u8]) -> Out<'a> {
+        Out { rest }
     }
-    runs[at..after].copy_from_slice(text);
-    Some(after)
-}
 
-/// Moves the first `length` of 64 bytes, and what follows them. The target is in bounds by the
-/// region's slack; the compiler keeps the check, which always holds, and makes the copy one to four
-/// moves.
-#[inline(always)]
-fn move_bytes(to: &mut [u8], at: usize, from: &[u8; MOVE], length: usize) {
-    if length <= HALF {
-        move_whole::<HALF>(to, at, from);
-    } else {
-        move_whole::<MOVE>(to, at, from);
+    /// How much is left, the slack included.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.rest.len()
     }
-}
-
-#[inline(always)]
-fn move_whole<const N: usize>(to: &mut [u8], at: usize, from: &[u8; MOVE]) {
-    if let (Some(to), Some(from)) = (
-        to.get_mut(at..).and_then(|to| to.first_chunk_mut::<N>()),
-        from.first_chunk::<N>(),
-    ) {
-        *to = *from;
-    }
-}
-
-/// [`Regions::append_pieces`], compiled for each instruction set.
-struct Append<'a, 'r> {
-    regions: &'a mut Regions<'r>,
-    lanes: &'a mut Lanes,
-    selection: &'a [u8],
-    pieces: &'a Pieces,
-    registers: &'a Registers,
-    /// The arena.
-    texts: &'a [u8],
-}
-
-impl Task for Append<'_, '_> {
-    type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, s: S) {
-        for (i, &lane) in self.selection.iter().enumerate() {
-            if let Some(later) = self.selection.get(i + AHEAD) {
-                let at = self.lanes.cursor[usize::from(*later)] as usize;
-                if let Some(next) = self.regions.runs.get(at..at + 2 * MOVE) {
-                    prefetch(&next[0]);
-                    prefetch(&next[MOVE]);
+    fn has_room(&self, length: usize) -> bool {
+        self.rest.len() >= length + SLACK
+    }
+
+    /// Moves all of `from` and advances by `length`, for which there is room.
+    #[inline(always)]
+    fn move_bytes<const N: usize>(&mut self, from: &[u8; N], length: usize) {
+        let rest = std::mem::take(&mut self.rest);
+        move_to(rest, from);
+        self.rest = &mut rest[length..];
+    }
+
+    /// Appends the first `length` bytes of whole moves.
+    #[inline(always)]
+    pub(super) fn constant(&mut self, parts: &[[u8; MOVE]], length: usize) -> bool {
+        if !self.has_room(length) {
+            return false;
+        }
+        let mut left = length;
+        for part in parts {
+            match part.first_chunk::<HALF>() {
+                Some(half) if left <= HALF => {
+                    self.move_bytes(half, left);
+                    break;
                 }
+                _ if left <= MOVE => {
+                    self.move_bytes(part, left);
+                    break;
+                }
+                _ => self.move_bytes(part, MOVE),
             }
-            let start = self.lanes.cursor[usize::from(lane)] as usize;
-            let end = self.regions.end(lane);
-            let mut at = Some(start);
-            for piece in &self.pieces.list {
-                let Some(before) = at else { break };
-                at = self.piece(s, piece, lane, before, end);
-            }
-            match at {
-                Some(at) => self.lanes.cursor[usize::from(lane)] = at as u32,
-                None => self.lanes.end(lane, Fate::Overflowed),
-            }
+            left -= MOVE;
         }
+        true
     }
-}
 
-impl Append<'_, '_> {
-    /// Appends a piece at `at` and gives where it ends; `None` where that would be past `end`.
+    /// Appends constants and texts, one cell after the other, `view` saying where a cell's text is.
     #[inline(always)]
-    fn piece<S: Simd>(
+    pub(super) fn cells<'c, S: Simd>(
         &mut self,
         s: S,
-        piece: &Piece,
-        lane: u8,
-        at: usize,
-        end: usize,
-    ) -> Option<usize> {
-        let own = usize::from(lane);
-        let runs = &mut *self.regions.runs;
-        match *piece {
-            Piece::Constant { first_move, length } => {
-                if at + length > end {
-                    return None;
-                }
-                let parts = &self.pieces.moves[first_move..][..length.div_ceil(MOVE)];
-                for (i, part) in parts.iter().enumerate() {
-                    move_bytes(runs, at + i * MOVE, part, length - i * MOVE);
-                }
-                Some(at + length)
-            }
-            Piece::Fragment { fragment, length } => {
-                let count = self.lanes.segments[own] as usize;
-                if count == self.regions.segment_stride {
-                    return None;
-                }
-                self.regions.segments[own * self.regions.segment_stride + count] = Segment {
-                    run_end: (at - own * self.regions.stride) as u32,
-                    fragment,
+        texts: &[u8],
+        cells: &'c [Appended<'c>],
+        mut view: impl FnMut(&'c Appended<'c>) -> View,
+    ) -> bool {
+        let mut cells = cells.iter();
+        loop {
+            // By itself, so that the cursor stays in registers.
+            let mut rest = std::mem::take(&mut self.rest);
+            let other = loop {
+                let Some(cell) = cells.next() else {
+                    self.rest = rest;
+                    return true;
                 };
-                self.lanes.segments[own] += 1;
-                self.lanes.fragment_bytes[own] += length;
-                Some(at)
-            }
-            Piece::Text { from, escaped } => {
-                let View { offset, length } = unpack(self.registers.column(from)[own]);
-                let (offset, length) = (offset as usize, length as usize);
-                if length < MOVE
-                    && at + length <= end
-                    && let Some(Ok(bytes)) = (self.texts)
-                        .get(offset..offset + MOVE)
-                        .map(<&[u8; MOVE]>::try_from)
-                {
-                    let special = match escaped {
-                        true => s.in_set(s.load(bytes), &HTML_SPECIAL),
-                        false => 0,
-                    };
-                    if special & ((1 << length) - 1) == 0 {
-                        move_bytes(runs, at, bytes, length);
-                        return Some(at + length);
-                    }
+                let view = view(cell);
+                let (before, length) = (cell.length as usize, view.length as usize);
+                let offset = view.offset as usize;
+                if length > HALF || rest.len() < before + length + SLACK {
+                    break (cell, view);
                 }
-                let text = &self.texts[offset..offset + length];
-                append_stretches(s, runs, at, end, text, escaped)
-            }
-            Piece::Int { from } => {
-                let value = self.registers.column(from)[own] as i64;
-                copy(runs, at, end, itoa::Buffer::new().format(value).as_bytes())
+                let from = texts.get(offset..offset + HALF);
+                let Some(from) = from.and_then(<[u8]>::first_chunk::<HALF>) else {
+                    break (cell, view);
+                };
+                if cell.escaped && has_special(s, from, length) {
+                    break (cell, view);
+                }
+                let ([first, second], _) = cell.constant.as_chunks::<HALF>() else {
+                    unreachable!("a move has two halves");
+                };
+                move_to(rest, first);
+                if before > HALF {
+                    move_to(&mut rest[HALF..], second);
+                }
+                rest = &mut rest[before..];
+                move_to(rest, from);
+                rest = &mut rest[length..];
+            };
+            self.rest = rest;
+            let (cell, view) = other;
+            let constant = std::slice::from_ref(&cell.constant);
+            if !self.constant(constant, cell.length as usize)
+                || !self.any_text(s, texts, view, cell.escaped)
+            {
+                return false;
             }
         }
     }
+
+    /// Appends a text of the arena, perhaps escaped for HTML.
+    #[inline(always)]
+    pub(super) fn text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
+        let (offset, length) = (view.offset as usize, view.length as usize);
+        if length <= HALF
+            && self.has_room(length)
+            && let Some(from) = texts.get(offset..offset + HALF)
+            && let Some(from) = from.first_chunk::<HALF>()
+            && !(escaped && has_special(s, from, length))
+        {
+            self.move_bytes(from, length);
+            return true;
+        }
+        self.any_text(s, texts, view, escaped)
+    }
+
+    /// [`Out::text`] for any: what is plain is moved in stretches, what is not byte by byte.
+    #[inline(always)]
+    fn any_text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
+        let mut text = &texts[view.offset as usize..];
+        let mut left = view.length as usize;
+        if !escaped {
+            return self.copy(&text[..left]);
+        }
+        while left > 0 {
+            let padded;
+            let stretch = match text.first_chunk::<HALF>() {
+                Some(stretch) => stretch,
+                None => {
+                    let mut last = [0; HALF];
+                    last[..text.len()].copy_from_slice(text);
+                    padded = last;
+                    &padded
+                }
+            };
+            let others = !0u64 << left.min(HALF);
+            let special = u64::from(s.in_distinct(stretch, &HTML_SPECIAL)) | others;
+            let plain = special.trailing_zeros() as usize;
+            if !self.has_room(plain) {
+                return false;
+            }
+            self.move_bytes(stretch, plain);
+            (text, left) = (&text[plain..], left - plain);
+            if plain < HALF && left > 0 {
+                let entity = html::entity(text[0]).unwrap_or_default().as_bytes();
+                if !self.copy(entity) {
+                    return false;
+                }
+                (text, left) = (&text[1..], left - 1);
+            }
+        }
+        true
+    }
+
+    /// Appends an integer.
+    #[inline]
+    pub(super) fn int(&mut self, value: i64) -> bool {
+        // Its digits end in the middle, so that a move can begin at any of them.
+        let mut digits = [0; 2 * HALF];
+        let mut at = HALF;
+        let mut left = value.unsigned_abs();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            at -= 1;
+            digits[at] = b'-';
+        }
+        let length = HALF - at;
+        match digits[at..].first_chunk::<HALF>() {
+            Some(bytes) if self.has_room(length) => {
+                self.move_bytes(bytes, length);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Appends what is seldom appended.
+    #[cold]
+    pub(super) fn print(&mut self, texts: &[u8], escape: Escape, kind: Type, cell: u64) -> bool {
+        let mut made = Vec::with_capacity(32);
+        match kind {
+            Type::Text => {
+                let View { offset, length } = unpack(cell);
+                let text = &texts[offset as usize..][..length as usize];
+                functions::escape(escape, text, &mut made);
+            }
+            _ => print(kind, cell, &mut made),
+        }
+        self.copy(&made)
+    }
+
+    /// Appends any text.
+    #[inline]
+    fn copy(&mut self, text: &[u8]) -> bool {
+        if !self.has_room(text.len()) {
+            return false;
+        }
+        let (to, rest) = std::mem::take(&mut self.rest).split_at_mut(text.len());
+        to.copy_from_slice(text);
+        self.rest = rest;
+        true
+    }
 }
 
-/// Appends a text that is long, at the arena's end, or has something to escape: plain stretches are
-/// copied, others byte by byte.
+/// Whether there is something to escape in the first `length` bytes.
 #[inline(always)]
-fn append_stretches<S: Simd>(
-    s: S,
-    runs: &mut [u8],
-    mut at: usize,
-    end: usize,
-    text: &[u8],
-    escaped: bool,
-) -> Option<usize> {
-    for stretch in text.chunks(MOVE) {
-        // Bytes that `load` adds to a short stretch are zero, hence not special.
-        at = match escaped && s.in_set(s.load(stretch), &HTML_SPECIAL) != 0 {
-            true => append_escaped(runs, at, end, stretch)?,
-            false => copy(runs, at, end, stretch)?,
-        };
-    }
-    Some(at)
+fn has_special<S: Simd>(s: S, bytes: &[u8; HALF], length: usize) -> bool {
+    let others = !0 << length;
+    u64::from(s.in_distinct(bytes, &HTML_SPECIAL)) & !others != 0
 }
 
-/// Appends a text escaped for HTML.
-fn append_escaped(runs: &mut [u8], mut at: usize, end: usize, text: &[u8]) -> Option<usize> {
-    for byte in text {
-        let entity = html::entity(*byte).map(str::as_bytes);
-        at = copy(runs, at, end, entity.unwrap_or(std::slice::from_ref(byte)))?;
+/// Moves all of `from` to the beginning of `to`, which is at least as long.
+#[inline(always)]
+fn move_to<const N: usize>(to: &mut [u8], from: &[u8; N]) {
+    if let Some(to) = to.first_chunk_mut() {
+        *to = *from;
     }
-    Some(at)
 }

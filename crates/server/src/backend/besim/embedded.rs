@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use crate::backend::Embedded;
 use rhythm_besim::{Bank, Table};
-use rhythm_engine::cohort::{Requests, Rows, Texts};
+use rhythm_engine::cohort::{Requests, Rows, TextColumns};
 
 /// Requests that become one table: what they leave stays in the first caches until it is moved.
 const BATCH: usize = 64;
@@ -31,12 +31,12 @@ impl EmbeddedBesim {
     /// Answers the requests from `first` on with what the table has.
     fn deliver(table: &mut Table, first: usize, rows: &mut Rows<'_>) {
         table.finish();
-        let texts = Texts {
+        let texts = TextColumns {
             answers: table.answers(),
             text: table.text(),
             columns: table.columns(),
         };
-        rows.answer_texts(first, texts);
+        rows.answer_columns(first, texts);
     }
 }
 
