@@ -1,8 +1,8 @@
 //! The protocol: a query in, the body of an answer out.
 //!
-//! A query is `1&command&argument&...` ([`crate::query`]). A body is `<pre>`, a line with the status
-//! (0 good, 1 bad), a line for each row with its columns joined by `&`, and `</pre>`. Whatever a
-//! query is, it gets an answer: a bad one has status 1 and one row that says why.
+//! A query is `1&command&argument&...` ([`crate::query`]). A body is `<pre>`, a line with the
+//! status (0 good, 1 bad), a line for each row with its columns joined by `&`, and `</pre>`.
+//! Whatever a query is, it gets an answer: a bad one has status 1 and one row that says why.
 
 use crate::bank::{Bank, Bill, ConfirmationHash, digits};
 use crate::line::Line;

@@ -16,8 +16,8 @@
 //!
 //! The function is integers and tables only, so that a GPU can compute it as well: [`mix`] makes
 //! numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
-//! [`bank`] puts them together, [`query`] is what is asked, [`answer`] the protocol and [`table`] the
-//! same in columns; [`serve`] speaks it over HTTP.
+//! [`bank`] puts them together. [`query`] is what is asked, [`answer`] the answer to one query as
+//! text, [`table`] the answers to many in columns; [`serve`] speaks the text form over HTTP.
 #![forbid(unsafe_code)]
 
 pub mod answer;

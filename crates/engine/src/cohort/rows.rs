@@ -2,9 +2,9 @@
 //!
 //! A backend delivers the rows of one request at a time, in whatever order requests are answered.
 //! Their cells go straight to the end of the result's columns ([`Rows::answer`]). One that answers
-//! many requests at once with texts only can deliver them column by column ([`Rows::answer_columns`]).
-//! When all are there, [`Cohort::settle`](super::Cohort::settle) gives each lane its rows. This is the one place
-//! that decides which cell goes into which column:
+//! many requests at once with texts only can deliver them column by column
+//! ([`Rows::answer_columns`]). When all are there, [`Cohort::settle`](super::Cohort::settle) gives
+//! each lane its rows. This is the one place that decides which cell goes into which column:
 //!
 //! | cell | Text column | Int column |
 //! |---|---|---|

@@ -130,15 +130,24 @@ fn got(cohort: &Cohort) -> Vec<(LaneState, i64, Vec<String>)> {
     lanes.map(of_lane).collect()
 }
 
+fn kind() -> impl Strategy<Value = Type> {
+    prop_oneof![5 => Just(Type::Text), 1 => Just(Type::Int)]
+}
+
+fn status_and_rows() -> impl Strategy<Value = (i64, u32)> {
+    prop_oneof![5 => (Just(0), 0..4u32), 1 => (1..3i64, Just(0))]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[0-9]{1,3}", "[ -~]{0,3}", "[0-9\u{e9}]{0,2}"]
+}
+
 proptest! {
     #[test]
     fn texts_by_column_are_as_rows_of_them(
-        kinds in proptest::collection::vec(prop_oneof![5 => Just(Type::Text), 1 => Just(Type::Int)], 0..4),
-        answers in proptest::collection::vec(
-            prop_oneof![5 => (0..4u32).prop_map(|rows| (0, rows)), 1 => (1..3i64).prop_map(|bad| (bad, 0))],
-            0..6,
-        ),
-        cells in proptest::collection::vec(prop_oneof!["[0-9]{1,3}", "[ -~]{0,3}", "[0-9\u{e9}]{0,2}"], 60),
+        kinds in proptest::collection::vec(kind(), 0..4),
+        answers in proptest::collection::vec(status_and_rows(), 0..6),
+        cells in proptest::collection::vec(text(), 60),
         width in 0..8usize,
         failed in 0..12usize,
         bytes_max in prop_oneof![3 => Just(1 << 20), 1 => 0..400usize],
