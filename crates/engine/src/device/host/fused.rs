@@ -69,9 +69,9 @@ impl<'a> Values<'a> {
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Step<'a> {
-    /// Appends the first `length` bytes of the constants, from a move on.
+    /// Appends the first `length` bytes of a constant.
     Constant {
-        first_move: u32,
+        constant: u32,
         length: u32,
     },
     /// Notes a fragment of so many bytes.
@@ -116,19 +116,16 @@ pub(super) enum Step<'a> {
         spans: &'a [Span],
         values: Values<'a>,
     },
-    /// Compares integers or truth values.
-    Compare {
-        comparison: Comparison,
+    /// Sets whether a test holds.
+    Test {
         to: Register,
-        left: Register,
-        right: Register,
+        test: Test,
     },
-    /// Sets whether two texts are equal, or whether they are not.
-    Equal {
+    /// Likewise, and jumps where it does not.
+    TestBranch {
         to: Register,
-        left: Register,
-        right: Register,
-        wanted: bool,
+        test: Test,
+        otherwise: u32,
     },
     /// Computes a cell from others.
     Compute {
@@ -165,6 +162,23 @@ pub(super) enum Step<'a> {
     Finish,
 }
 
+/// What is compared most often.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Test {
+    /// Two integers or truth values.
+    Compare {
+        comparison: Comparison,
+        left: Register,
+        right: Register,
+    },
+    /// Whether two texts are equal (`wanted`), or whether they are not.
+    Equal {
+        left: Register,
+        right: Register,
+        wanted: bool,
+    },
+}
+
 /// Where cells are from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Row<'a> {
@@ -184,8 +198,8 @@ pub(super) enum Row<'a> {
 pub(super) struct Steps<'a> {
     list: Vec<Step<'a>>,
     cells: Vec<Appended<'a>>,
-    /// Constants, padded to whole moves.
-    moves: Vec<[u8; MOVE]>,
+    /// Constants, padded.
+    constants: Vec<[u8; MOVE]>,
 }
 
 impl Steps<'_> {
@@ -193,13 +207,13 @@ impl Steps<'_> {
     pub(super) fn reuse<'b>(mut self) -> Steps<'b> {
         self.list.clear();
         self.cells.clear();
-        self.moves.clear();
+        self.constants.clear();
         // No element is left to be turned into another; what remains is the memory.
         let (list, cells) = (self.list.into_iter(), self.cells.into_iter());
         Steps {
             list: list.map(|_| unreachable!("it is empty")).collect(),
             cells: cells.map(|_| unreachable!("it is empty")).collect(),
-            moves: self.moves,
+            constants: self.constants,
         }
     }
 }
@@ -232,8 +246,8 @@ impl<'a> Fuse<'a> {
     fn text(&mut self, from: Register, escaped: bool) -> bool {
         let list = &mut self.steps.list;
         let (before, constant) = match list[self.target..] {
-            [.., Step::Constant { first_move, length }] if length as usize <= MOVE => {
-                let constant = self.steps.moves[first_move as usize];
+            [.., Step::Constant { constant, length }] => {
+                let constant = self.steps.constants[constant as usize];
                 (list.len() - 1, Some((constant, length)))
             }
             _ => (list.len(), None),
@@ -312,21 +326,20 @@ impl<'a> Fuse<'a> {
             Op::Compare(comparison, operands) => {
                 let (to, left, right) = (operands.to, operands.left, operands.right);
                 let wanted = *comparison == Comparison::Equal;
-                match self.stage.registers[usize::from(left)] {
-                    Type::Int | Type::Bool => Step::Compare {
+                let test = match self.stage.registers[usize::from(left)] {
+                    Type::Int | Type::Bool => Test::Compare {
                         comparison: *comparison,
-                        to,
                         left,
                         right,
                     },
-                    Type::Text if wanted || *comparison == Comparison::NotEqual => Step::Equal {
-                        to,
+                    Type::Text if wanted || *comparison == Comparison::NotEqual => Test::Equal {
                         left,
                         right,
                         wanted,
                     },
-                    _ => Step::Compute { op, to },
-                }
+                    _ => return self.push(Step::Compute { op, to }),
+                };
+                Step::Test { to, test }
             }
             Op::Fragment(fragment) => return self.fragment(*fragment),
             Op::Put(put) => {
@@ -340,6 +353,14 @@ impl<'a> Fuse<'a> {
                 }
             }
             Op::If(op) => {
+                let condition = op.condition;
+                let test = match self.steps.list[self.target..] {
+                    [.., Step::Test { to, test }] if to == condition => {
+                        self.steps.list.pop();
+                        Some(test)
+                    }
+                    _ => None,
+                };
                 let branch = self.at();
                 self.push(Step::Jump { to: 0 });
                 if !op.then.iter().all(|op| self.op(op)) {
@@ -354,9 +375,16 @@ impl<'a> Fuse<'a> {
                     self.steps.list[otherwise as usize] = Step::Jump { to: self.at() };
                     otherwise += 1;
                 }
-                self.steps.list[branch as usize] = Step::Branch {
-                    condition: op.condition,
-                    otherwise,
+                self.steps.list[branch as usize] = match test {
+                    Some(test) => Step::TestBranch {
+                        to: condition,
+                        test,
+                        otherwise,
+                    },
+                    None => Step::Branch {
+                        condition,
+                        otherwise,
+                    },
                 };
                 return true;
             }
@@ -401,17 +429,26 @@ impl<'a> Fuse<'a> {
         if length > FOLD_BYTES_MAX {
             return self.push(Step::Fragment { fragment, length });
         }
-        let moves = &mut self.steps.moves;
-        let first_move = moves.len() as u32;
+        // A test need not wait for what is appended; then the branch that it is for follows it.
+        let list = &mut self.steps.list;
+        let test = match list[self.target..] {
+            [.., test @ Step::Test { .. }] => {
+                list.pop();
+                Some(test)
+            }
+            _ => None,
+        };
         for part in text.chunks(MOVE) {
-            let mut padded = [0; MOVE];
-            padded[..part.len()].copy_from_slice(part);
-            moves.push(padded);
+            let mut constant = [0; MOVE];
+            constant[..part.len()].copy_from_slice(part);
+            self.steps.constants.push(constant);
+            list.push(Step::Constant {
+                constant: (self.steps.constants.len() - 1) as u32,
+                length: part.len() as u32,
+            });
         }
-        self.push(Step::Constant {
-            first_move,
-            length: length as u32,
-        })
+        list.extend(test);
+        true
     }
 }
 
@@ -429,13 +466,12 @@ impl<'a> Run<'a> {
         };
         let mut count = 0;
         for op in block {
-            // What one operation has begun is not put together with others, should it be undone.
-            let steps = fuse.steps.list.len();
-            if matches!(op, Op::If(_) | Op::For(_)) {
-                fuse.at();
-            }
+            // A block that cannot run as one may have taken the test before it for its branch.
+            let before = fuse.steps.list.len().saturating_sub(1);
+            let last = fuse.steps.list.last().copied();
             if !fuse.op(op) {
-                fuse.steps.list.truncate(steps);
+                fuse.steps.list.truncate(before);
+                fuse.steps.list.extend(last);
                 break;
             }
             count += 1;
@@ -509,12 +545,9 @@ impl Walk<'_, '_> {
         while let Some(step) = self.steps.list.get(next) {
             next += 1;
             match *step {
-                Step::Constant { first_move, length } => {
-                    let length = length as usize;
-                    let Some(parts) = self.steps.moves.get(first_move as usize..) else {
-                        unreachable!("constants are beside their steps");
-                    };
-                    if !out.constant(parts, length) {
+                Step::Constant { constant, length } => {
+                    let constant = &self.steps.constants[constant as usize];
+                    if !out.constant(constant, length as usize) {
                         return Fate::Overflowed;
                     }
                 }
@@ -574,27 +607,20 @@ impl Walk<'_, '_> {
                         return Fate::Overflowed;
                     }
                 }
-                Step::Equal {
-                    to,
-                    left,
-                    right,
-                    wanted,
-                } => {
-                    let left = self.registers.view(left, lane);
-                    let right = self.registers.view(right, lane);
-                    let equal = is_equal(texts, left, right);
-                    self.registers.set(to, lane, equal == wanted);
-                }
-                Step::Compare {
-                    comparison,
-                    to,
-                    left,
-                    right,
-                } => {
-                    let left = self.registers.int(left, lane);
-                    let right = self.registers.int(right, lane);
-                    let holds = functions::holds(comparison, left.cmp(&right));
+                Step::Test { to, test } => {
+                    let holds = self.holds(test, lane);
                     self.registers.set(to, lane, holds);
+                }
+                Step::TestBranch {
+                    to,
+                    test,
+                    otherwise,
+                } => {
+                    let holds = self.holds(test, lane);
+                    self.registers.set(to, lane, holds);
+                    if !holds {
+                        next = otherwise as usize;
+                    }
                 }
                 Step::Branch {
                     condition,
@@ -674,6 +700,29 @@ impl Walk<'_, '_> {
             }
         }
         Fate::Running
+    }
+
+    #[inline(always)]
+    fn holds(&self, test: Test, lane: u8) -> bool {
+        match test {
+            Test::Compare {
+                comparison,
+                left,
+                right,
+            } => {
+                let left = self.registers.int(left, lane);
+                functions::holds(comparison, left.cmp(&self.registers.int(right, lane)))
+            }
+            Test::Equal {
+                left,
+                right,
+                wanted,
+            } => {
+                let left = self.registers.view(left, lane);
+                let right = self.registers.view(right, lane);
+                is_equal(self.arena.bytes(), left, right) == wanted
+            }
+        }
     }
 }
 
