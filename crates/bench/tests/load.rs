@@ -1,11 +1,12 @@
 //! The load generator against a small bank of its own kind: it must find nothing wrong with a right
 //! one, and each wrong thing in one that has it.
 
-use rhythm_bench::load::{LoadOptions, Page, Report, run};
+use rhythm_bench::load::{LoadOptions, Page, Progress, Report, run};
 use rhythm_besim::{Bank, Date};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,6 +47,11 @@ struct State {
 fn start(flaw: Flaw) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
+    listen_as(flaw, listener);
+    url
+}
+
+fn listen_as(flaw: Flaw, listener: TcpListener) {
     let state = Arc::new(State::default());
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -53,7 +59,6 @@ fn start(flaw: Flaw) -> String {
             std::thread::spawn(move || serve(stream, &state, flaw));
         }
     });
-    url
 }
 
 fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
@@ -446,6 +451,38 @@ fn connections_that_the_server_closes_are_opened_again() {
     let report = load(Flaw::ClosesAlways, brief());
     assert!(report.passed(), "{report}");
     assert!(report.connections >= report.requests, "{report}");
+}
+
+#[test]
+fn what_a_connection_did_not_take_is_not_sent_on_the_next() {
+    // The port is held while nobody listens there, so that connections are refused.
+    let held = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_reuseaddr(&held, true).unwrap();
+    bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(getsockname(&held).unwrap()).unwrap();
+    let listener = TcpListener::bind(address).unwrap();
+    let options = LoadOptions {
+        url: format!("http://{address}/"),
+        users: USERS,
+        duration: Duration::from_secs(3),
+        ..brief()
+    };
+    // Somebody is there at first, or there would be no run; then nobody until users were refused.
+    std::thread::spawn(move || drop(listener.accept()));
+    let mut is_back = false;
+    let mut come_back = |progress: &Progress| {
+        if progress.errors > 0 && !is_back {
+            is_back = true;
+            listen_as(Flaw::None, TcpListener::bind(address).unwrap());
+        }
+    };
+    let report = run(options, &mut come_back).unwrap();
+    assert!(report.pages > 0 && report.invalid == 0, "{report}");
+    // Users who were refused ask once, for their own pages, when they are not.
+    assert!(is_back);
+    for error in report.errors.keys() {
+        assert!(error.starts_with("connection failed"), "{report}");
+    }
 }
 
 #[test]

@@ -29,8 +29,13 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
-    /// The line's text, to be shown; may be empty.
+    /// The line's text, or of a long one what stands around the column; may be empty.
     pub source_line: String,
+    /// Characters of `source_line` before the column.
+    pub caret: u32,
+    /// Where else the file is used from, as `FILE:LINE`: what is wrong with a page that others show
+    /// in place of themselves is wrong there only.
+    pub shown_by: Vec<String>,
 }
 
 impl fmt::Display for Diagnostic {
@@ -48,10 +53,16 @@ impl fmt::Display for Diagnostic {
             let number = self.line.to_string();
             write!(f, "\n  {number} | {}\n  ", self.source_line)?;
             write!(f, "{:width$} | ", "", width = number.len())?;
-            for c in self.source_line.chars().take(self.column as usize - 1) {
+            for c in self.source_line.chars().take(self.caret as usize) {
                 f.write_str(if c == '\t' { "\t" } else { " " })?;
             }
             f.write_str("^")?;
+        }
+        if let Some((first, others)) = self.shown_by.split_first() {
+            write!(f, "\n  shown in place of a page by {first}")?;
+            if !others.is_empty() {
+                write!(f, " and {} more", others.len())?;
+            }
         }
         if !self.hint.is_empty() {
             write!(f, "\n  hint: {}", self.hint)?;
@@ -80,9 +91,11 @@ pub(crate) struct Reported;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     found: Vec<Diagnostic>,
+    /// Who shows the page that is compiled now in place of itself, as `FILE:LINE`.
+    shown_by: Option<String>,
 }
 
-/// Longest source line shown, in characters.
+/// Most characters of a source line that are shown.
 const LINE_SHOWN: usize = 160;
 /// More diagnostics than anyone reads are not collected.
 const DIAGNOSTICS_MAX: usize = 1000;
@@ -109,37 +122,56 @@ impl Report {
         self.add(Severity::Warning, place, message.into(), hint.into());
     }
 
+    /// Says of what is reported inside that it is of a page shown by what stands at a place.
+    /// Gives what was said before, for [`Report::end_shown`].
+    pub(crate) fn begin_shown(&mut self, by: Place<'_>) -> Option<String> {
+        let (_, line) = line_of(by);
+        self.shown_by.replace(format!("{}:{line}", by.file))
+    }
+
+    /// Ends what [`Report::begin_shown`] began.
+    pub(crate) fn end_shown(&mut self, before: Option<String>) {
+        self.shown_by = before;
+    }
+
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
+        let (line_start, line) = line_of(place);
+        let offset = floor_char(place.text, place.offset);
+        let column = place.text[line_start..offset].chars().count() as u32 + 1;
+        // A template that many pages include is compiled for each of them, and so is a page that
+        // many show in place of themselves.
+        let same = |known: &&mut Diagnostic| {
+            (known.line, known.column, &known.message) == (line, column, &message)
+                && known.file == place.file
+        };
+        let shown_by = self.shown_by.iter().cloned();
+        if let Some(known) = self.found.iter_mut().find(same) {
+            // What is wrong with it wherever it stands is nobody's who shows it.
+            if !known.shown_by.is_empty() {
+                match &self.shown_by {
+                    Some(by) if known.shown_by.contains(by) => {}
+                    Some(by) => known.shown_by.push(by.clone()),
+                    None => known.shown_by.clear(),
+                }
+            }
+            return;
+        }
         if self.found.len() >= DIAGNOSTICS_MAX {
             return;
         }
-        let offset = floor_char(place.text, place.offset);
-        let before = &place.text[..offset];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let line_text = place.text[line_start..].lines().next().unwrap_or("");
-        let column = before[line_start..].chars().count();
-        let diagnostic = Diagnostic {
+        let (source_line, caret) = excerpt(line_text, column as usize - 1);
+        self.found.push(Diagnostic {
             file: place.file.to_owned(),
-            line: before.bytes().filter(|&b| b == b'\n').count() as u32 + 1,
-            column: column as u32 + 1,
+            line,
+            column,
             severity,
             message,
             hint,
-            source_line: if line_text.chars().count() > LINE_SHOWN {
-                String::new()
-            } else {
-                line_text.to_owned()
-            },
-        };
-        // A template that many pages include is compiled for each of them.
-        let same = |known: &Diagnostic| {
-            (known.line, known.column, &known.message)
-                == (diagnostic.line, diagnostic.column, &diagnostic.message)
-                && known.file == diagnostic.file
-        };
-        if !self.found.iter().any(same) {
-            self.found.push(diagnostic);
-        }
+            source_line,
+            caret,
+            shown_by: shown_by.collect(),
+        });
     }
 
     /// Number of errors so far.
@@ -156,6 +188,31 @@ impl Report {
             .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         self.found
     }
+}
+
+/// Where the line of a place begins, as an offset, and its number, from 1.
+fn line_of(place: Place<'_>) -> (usize, u32) {
+    let before = &place.text[..floor_char(place.text, place.offset)];
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let number = before.bytes().filter(|&b| b == b'\n').count() as u32 + 1;
+    (start, number)
+}
+
+/// A line, of a long one what stands around a column, from 0; and the characters before that.
+fn excerpt(line: &str, column: usize) -> (String, u32) {
+    let length = line.chars().count();
+    if length <= LINE_SHOWN {
+        return (line.to_owned(), column as u32);
+    }
+    // The column is in the middle, or nearer to the end that is near.
+    let from = (column.saturating_sub(LINE_SHOWN / 2)).min(length - LINE_SHOWN);
+    let (cut_before, cut_after) = (from > 0, from + LINE_SHOWN < length);
+    let shown = line.chars().skip(from).take(LINE_SHOWN);
+    let mut text = String::with_capacity(LINE_SHOWN + 6);
+    text.extend(cut_before.then_some('…'));
+    text.extend(shown);
+    text.extend(cut_after.then_some('…'));
+    (text, (column - from + usize::from(cut_before)) as u32)
 }
 
 /// The last character boundary at or before an offset.
@@ -224,6 +281,49 @@ mod tests {
                 "pages/a.html:2:6: error: unknown name `x`\n",
                 "  2 | \té{{ x }}\n    | \t    ^\n  hint: did you mean `y`?"
             )
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_column() {
+        let line =
+            |before: usize, after: usize| format!("{}X{}", "a".repeat(before), "b".repeat(after));
+        let shown = |before, after| {
+            let text = line(before, after);
+            let (excerpt, caret) = excerpt(&text, before);
+            let under = excerpt.chars().nth(caret as usize);
+            assert_eq!(under, Some('X'), "{before} {after}");
+            assert!(
+                excerpt.chars().count() <= LINE_SHOWN + 2,
+                "{before} {after}"
+            );
+            (excerpt.starts_with('…'), excerpt.ends_with('…'))
+        };
+        assert_eq!(shown(10, 10), (false, false));
+        assert_eq!(shown(0, LINE_SHOWN - 1), (false, false));
+        assert_eq!(shown(0, LINE_SHOWN), (false, true));
+        assert_eq!(shown(LINE_SHOWN, 0), (true, false));
+        assert_eq!(shown(5000, 5000), (true, true));
+    }
+
+    #[test]
+    fn what_is_wrong_where_a_page_is_shown_only_names_who_shows_it() {
+        let mut report = Report::default();
+        let text = "one\ntwo\n";
+        let place = |file, offset| Place { file, text, offset };
+        for page in ["pages/a.html", "pages/b.html", "pages/b.html"] {
+            let before = report.begin_shown(place(page, 4));
+            report.error(place("pages/message.html", 0), "unknown name `x`", "");
+            report.end_shown(before);
+        }
+        report.error(place("pages/a.html", 0), "something else", "");
+        let found = report.into_sorted();
+        assert!(found[0].shown_by.is_empty());
+        assert_eq!(found[1].shown_by, ["pages/a.html:2", "pages/b.html:2"]);
+        let text = found[1].to_string();
+        assert!(
+            text.contains("shown in place of a page by pages/a.html:2 and 1 more"),
+            "{text}"
         );
     }
 

@@ -3,7 +3,8 @@
 
 use crate::diagnostic::Severity;
 use crate::program::Form;
-use crate::settings::{BackendConfig, Setting};
+use crate::settings::BackendConfig;
+pub use crate::settings::BackendKey;
 
 /// What the compiler must know of a kind of backend.
 #[derive(Clone, Debug)]
@@ -16,23 +17,6 @@ pub struct BackendKind {
     pub call_key: &'static str,
     /// Tells what is wrong with a call of this form.
     pub check: fn(&Form) -> Option<CallMistake>,
-}
-
-/// A key of a kind's own.
-#[derive(Clone, Copy, Debug)]
-pub struct BackendKey {
-    /// The key.
-    pub name: &'static str,
-    /// What it does, for the documentation.
-    pub about: &'static str,
-    /// Its value where it is absent, by which its type is known, too.
-    pub default: Setting<&'static str>,
-    /// Whether it may have this value.
-    pub check: fn(&Setting) -> bool,
-    /// What is told whoever wrote something else.
-    pub wrong: &'static str,
-    /// What it may be, likewise.
-    pub hint: &'static str,
 }
 
 /// What is wrong with a page's call, for its author.
@@ -51,6 +35,8 @@ pub struct CallMistake {
 pub(crate) struct Kinds<'k> {
     pub(crate) kinds: &'k [BackendKind],
     pub(crate) backends: &'k [BackendConfig],
+    /// Whether mistakes that are reported are why a backend may be absent.
+    pub(crate) backends_lost: bool,
 }
 
 impl<'k> Kinds<'k> {

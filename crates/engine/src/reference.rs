@@ -131,11 +131,15 @@ pub fn answer(
     let kinds = Kinds {
         kinds: conformance::BESIM,
         backends: &[],
+        backends_lost: false,
     };
     let header = header::read(toml, kinds, &mut report).ok_or_else(|| not_compiled(&path))?;
     let else_page = |answer: &AnswerDecl<'_>| {
         let mut with = BTreeMap::new();
         for (name, text) in &answer.with {
+            let text = text
+                .as_ref()
+                .ok_or_else(|| not_compiled(&answer.page.value))?;
             // Names of texts are not escaped: these go into templates as values.
             let value = environment.render_named_str("with.txt", &text.value, value(context))?;
             with.insert(name.value.clone(), Value::from(value));
@@ -153,11 +157,8 @@ pub fn answer(
     {
         let text = sources.files.get("service.toml").map_or("", String::as_str);
         let service = config::read(text, conformance::BESIM, &mut report);
-        return else_page(
-            &service
-                .missing
-                .ok_or_else(|| not_compiled("service.toml"))?,
-        );
+        let missing = service.and_then(|service| service.missing);
+        return else_page(&missing.ok_or_else(|| not_compiled("service.toml"))?);
     }
     let mut status = 200;
     let mut has_body = true;

@@ -6,7 +6,7 @@ use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
 use rhythm_engine::settings::{
-    Definition, Kind, Origin, PoolSettings, ServiceConfig, Value, document,
+    Definition, Origin, PoolSettings, ServiceConfig, SettingKind, Value, document,
 };
 use rhythm_engine::source::Sources;
 use std::path::Path;
@@ -40,27 +40,27 @@ fn all() -> Vec<(&'static str, &'static Definition)> {
 /// Any value that a setting can have.
 fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
     let some = match definition.rule.kind {
-        Kind::Count(least, most) | Kind::Bytes(least, most) => {
+        SettingKind::Count(least, most) | SettingKind::Bytes(least, most) => {
             (least..=most).prop_map(Value::Number).boxed()
         }
-        Kind::Duration => (any::<u64>().prop_map(Duration::from_nanos))
+        SettingKind::Duration => (any::<u64>().prop_map(Duration::from_nanos))
             .prop_map(Value::Duration)
             .boxed(),
-        Kind::Choice(words) => (select(words).prop_map(str::to_owned))
+        SettingKind::Choice(words) => (select(words).prop_map(str::to_owned))
             .prop_map(Value::Text)
             .boxed(),
-        Kind::Switch => any::<bool>().prop_map(Value::Switch).boxed(),
-        Kind::Address => any::<([u8; 4], u16)>()
+        SettingKind::Switch => any::<bool>().prop_map(Value::Switch).boxed(),
+        SettingKind::Address => any::<([u8; 4], u16)>()
             .prop_map(|(host, port)| Value::Address((host, port).into()))
             .boxed(),
-        Kind::File => "[^\u{0}]{5,20}".prop_map(Value::Text).boxed(),
-        Kind::Text(read) => {
+        SettingKind::File => "[^\u{0}]{5,20}".prop_map(Value::Text).boxed(),
+        SettingKind::Text(read) => {
             let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", any::<String>()];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()
         }
-        Kind::Map(_) => prop::collection::btree_map("/.{0,9}", any::<String>(), 0..4)
+        SettingKind::Map(_) => prop::collection::btree_map("/.{0,9}", any::<String>(), 0..4)
             .prop_map(Value::Map)
             .boxed(),
     };
@@ -125,7 +125,7 @@ fn every_setting_says_what_it_does_and_no_two_share_a_flag() {
         let (key, about) = (definition.key, definition.about.trim());
         assert!(about.ends_with('.'), "{table}.{key}: {about}");
         flags.extend(definition.rule.flag);
-        let is_limit = matches!(definition.rule.kind, Kind::Bytes(..));
+        let is_limit = matches!(definition.rule.kind, SettingKind::Bytes(..));
         assert!(!is_limit || key.contains("bytes"), "{table}.{key}");
     }
     let count = flags.len();
@@ -201,6 +201,44 @@ fn wrong_values_are_told_where_they_stand() {
         let mistakes = read(line).expect_err(line);
         let expected = format!("service.toml:{place}: error: {message}\n");
         assert!(mistakes.starts_with(&expected), "{mistakes}");
+        assert!(mistakes.contains("\n  hint: "), "no cure: {mistakes}");
+    }
+}
+
+#[test]
+fn every_setting_tells_the_cure_of_what_it_cannot_be() {
+    for (table, definition) in all() {
+        let key = definition.key;
+        // A list is no value of any setting.
+        for wrong in ["[1]", "\"\\u0000 no such value\"", "-1"] {
+            let taken = match wrong {
+                "-1" => false,
+                "[1]" => false,
+                // Some take any text.
+                _ => matches!(
+                    definition.rule.kind,
+                    SettingKind::Text(_) | SettingKind::File
+                ),
+            };
+            let Err(mistakes) = read(&format!("[{table}]\n{key} = {wrong}\n")) else {
+                assert!(taken, "{table}.{key} = {wrong}");
+                continue;
+            };
+            assert!(mistakes.contains("\n  hint: "), "{table}.{key}: {mistakes}");
+        }
+    }
+    for (line, cure) in [
+        ("[server]\nworkers = 2000", "the default is 0, one a core"),
+        ("[session]\ncapacity = 0", "the default is 262144"),
+        (
+            "[limits]\nbody_bytes_max = -1",
+            "the default is 65536 bytes",
+        ),
+        ("[cohort]\ndelay = 2", "such as \"2ms\""),
+        ("[cohort]\npolicy = 2", "\"work-conserving\" or \"fixed\""),
+    ] {
+        let mistakes = read(line).expect_err(line);
+        assert!(mistakes.contains(cure), "{mistakes}");
     }
 }
 

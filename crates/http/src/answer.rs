@@ -1,6 +1,7 @@
 //! Where an answer goes and what its request asks of its form.
 
 use rhythm_net::ConnectionId;
+use std::net::SocketAddr;
 
 /// Names the answer owed to one request: its connection, and its place in the order of that
 /// connection's answers.
@@ -27,16 +28,17 @@ pub struct AnswerShape {
     pub http10: bool,
     /// The connection ends after this answer.
     pub close: bool,
-    /// How the body is encoded.
-    pub encoding: Encoding,
 }
 
-/// How a body is encoded (RFC 9110, section 8.4), decided once, when its request is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encoding {
-    /// As it is.
-    #[default]
-    Identity,
+/// The answer that is owed to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Owed {
+    /// Where it goes.
+    pub slot: AnswerSlot,
+    /// What its form takes from the request.
+    pub shape: AnswerShape,
+    /// Where the client is.
+    pub peer: SocketAddr,
 }
 
 /// An answer, for log and metrics.

@@ -98,6 +98,14 @@ impl Pending {
         }
     }
 
+    /// How the end of its body is told, where that is begun.
+    pub(crate) fn framing_mut(&mut self) -> Option<&mut Framing> {
+        match &mut self.progress {
+            Progress::Begun(begun) => Some(&mut begun.framing),
+            _ => None,
+        }
+    }
+
     /// The host that is yet to finish it.
     pub(crate) fn host(&self) -> Option<HostId> {
         match self.progress {
@@ -173,7 +181,16 @@ impl Connection {
         ordinal
     }
 
-    /// What an answer's form takes from a request that is taken now.
+    /// As if the last request had not been taken: its bytes are kept, to be read again.
+    pub(crate) fn put_back_request(&mut self, ordinal: u32) {
+        self.requests = self.requests.wrapping_sub(1);
+        debug_assert_eq!(self.requests, ordinal, "the last that was taken");
+        // It would not have been taken after another that was to be the last.
+        self.last_taken = false;
+    }
+
+    /// What an answer's form takes from a request that is taken now. (How its body is encoded
+    /// would be decided here, too: once a request.)
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -185,8 +202,22 @@ impl Connection {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),
             close: !head.keep_alive() || last,
-            ..AnswerShape::default()
         }
+    }
+
+    /// The form of an answer that is written now: whether the connection ends with it may have been
+    /// decided since its request was taken.
+    #[inline]
+    pub(crate) fn shape_now(
+        &mut self,
+        ordinal: u32,
+        mut shape: AnswerShape,
+        draining: bool,
+    ) -> AnswerShape {
+        let ends = draining && ordinal.wrapping_add(1) == self.requests && self.input.is_none();
+        self.last_taken |= ends;
+        shape.close |= ends;
+        shape
     }
 
     /// The answer whose turn it is is written: the next one's turn.
@@ -194,6 +225,19 @@ impl Connection {
     pub(crate) fn turn_over(&mut self, close: bool) {
         self.next_answer = self.next_answer.wrapping_add(1);
         self.closing |= close;
+    }
+
+    /// What the outbox holds of the answer whose turn it is will be sent, or is not to grow: its
+    /// framing is not open any more.
+    pub(crate) fn decide(&mut self, outbox: &mut Vec<u8>) {
+        if let Some(index) = self.position(self.next_answer)
+            && let pending = &mut self.pending[index]
+            // Else it is still here.
+            && pending.bytes.is_empty()
+            && let Some(framing) = pending.framing_mut()
+        {
+            framing.decide(outbox);
+        }
     }
 
     /// Where an answer stands in `pending`.

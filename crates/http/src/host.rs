@@ -31,6 +31,7 @@
 //!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
 use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::body::Body;
 use crate::clients::Clients;
 use crate::connection::Begun;
 use crate::error_page::write_error;
@@ -172,50 +173,49 @@ impl Answers<'_> {
 
     /// Gives a whole answer. `fields` writes the head's fields beside Content-Length, Connection
     /// and Date.
-    pub fn answer(
+    pub fn answer<'b>(
         &mut self,
         slot: AnswerSlot,
         shape: AnswerShape,
         status: u16,
-        body: &[u8],
+        body: impl Into<Body<'b>>,
         fields: impl FnOnce(&mut ResponseWriter<'_>),
     ) {
-        let Some(shape) = self.clients.shape_now(slot, shape) else {
-            return;
+        let (date, body) = (self.date, body.into());
+        let length = body.length() as u64;
+        let framing = Framing::of(status, Some(length), shape);
+        let (sent, body_length) = match framing {
+            Framing::None => (Body::Empty, 0),
+            _ => (body, length),
         };
-        let (date, length) = (self.date, Some(body.len() as u64));
-        let framing = Framing::of(status, length, shape);
-        (self.clients).answer(self.port, slot, shape, self.now, |out| {
-            write_head(out, status, shape, length, date, fields);
-            if framing != Framing::None {
-                out.extend_from_slice(body);
-            }
+        let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
+            write_head(out, status, shape, Some(length), date, fields);
+            sent
         });
-        let body_length = match framing {
-            Framing::None => 0,
-            _ => body.len() as u64,
-        };
-        let answered = Answered {
-            status,
-            body_length,
-        };
-        self.given.push((slot, Some(answered)));
+        if is_given {
+            let answered = Answered {
+                status,
+                body_length,
+            };
+            self.given.push((slot, Some(answered)));
+        }
     }
 
     /// Gives an error as a small page, with a sentence that may say more.
     pub fn error(&mut self, slot: AnswerSlot, shape: AnswerShape, status: u16, detail: &str) {
-        let Some(shape) = self.clients.shape_now(slot, shape) else {
-            return;
-        };
         let date = self.date;
-        (self.clients).answer(self.port, slot, shape, self.now, |out| {
+        let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
             write_error(out, status, shape, date, detail, |_| {});
+            Body::Empty
         });
-        self.given.push((slot, Some(Answered::bare(status))));
+        if is_given {
+            self.given.push((slot, Some(Answered::bare(status))));
+        }
     }
 
-    /// Begins an answer whose body is appended in pieces. Its length is told if it is known; else
-    /// it is sent in chunks, or to a client of HTTP/1.0 up to the connection's end.
+    /// Begins an answer whose body is appended in pieces. Its length is told if it is known, or if
+    /// the answer is finished before anything of it is sent; else it is sent in chunks, or to a
+    /// client of HTTP/1.0 up to the connection's end.
     pub fn begin(
         &mut self,
         slot: AnswerSlot,
@@ -224,19 +224,15 @@ impl Answers<'_> {
         length: Option<u64>,
         fields: impl FnOnce(&mut ResponseWriter<'_>),
     ) {
-        let Some(mut shape) = self.clients.shape_now(slot, shape) else {
-            return;
-        };
         let framing = Framing::of(status, length, shape);
-        shape.close |= framing == Framing::Close;
         let (date, host) = (self.date, self.host);
         let begun = Begun {
             host,
             framing,
             answered: Answered::bare(status),
         };
-        (self.clients).begin(self.port, slot, begun, shape.close, self.now, |out| {
-            write_head(out, status, shape, length, date, fields);
+        (self.clients).begin(self.port, slot, shape, begun, self.now, |shape, out| {
+            write_head(out, status, shape, length, date, fields)
         });
     }
 
@@ -269,7 +265,7 @@ impl Answers<'_> {
     }
 }
 
-/// Writes the head of an answer of a host.
+/// Writes the head of an answer of a host. Gives where its line of chunks begins, or would.
 fn write_head(
     out: &mut Vec<u8>,
     status: u16,
@@ -277,9 +273,10 @@ fn write_head(
     length: Option<u64>,
     date: &DateCache,
     fields: impl FnOnce(&mut ResponseWriter<'_>),
-) {
-    let mut head = ResponseWriter::new(out, status);
-    fields(&mut head);
+) -> usize {
+    fields(&mut ResponseWriter::new(out, status));
+    let line = out.len();
+    let mut head = ResponseWriter::resume(out);
     match length {
         _ if has_no_content(status) => {}
         Some(length) => drop(head.content_length(length)),
@@ -287,4 +284,5 @@ fn write_head(
         None => drop(head.chunked()),
     }
     head.connection(!shape.close, shape.http10).date(date).end();
+    line
 }

@@ -1,6 +1,7 @@
 //! A server of nothing but a host: connections, requests, and what answers them.
 
-use crate::answer::HostId;
+use crate::answer::{HostId, Owed};
+use crate::body::Body;
 use crate::clients::Clients;
 use crate::error_page::write_error;
 use crate::host::Host;
@@ -84,9 +85,10 @@ impl HostServer {
     fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
         self.date.update(port.wall_clock().unix_seconds);
         let (clients, date) = (&mut self.clients, &self.date);
-        if let Some((slot, shape, _)) = clients.accept_last(port, id) {
-            clients.answer(port, slot, shape, now, |out| {
+        if let Some(Owed { slot, shape, .. }) = clients.accept_last(port, id) {
+            clients.answer(port, slot, shape, now, |shape, out| {
                 write_error(out, status, shape, date, "", |_| {});
+                Body::Empty
             });
         }
     }

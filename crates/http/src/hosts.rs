@@ -12,7 +12,7 @@
 //! Whoever owns [`Clients`] owns these beside them, and passes on what its driver tells. Nothing
 //! here calls back: what was answered is taken out of a list ([`Hosts::given`]).
 
-use crate::answer::{AnswerSlot, HostId};
+use crate::answer::{HostId, Owed};
 use crate::clients::Clients;
 use crate::connection::Stall;
 use crate::host::{Answers, Content, Given, Host, Request};
@@ -21,7 +21,6 @@ use crate::stream::Flow;
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use std::fmt;
-use std::net::SocketAddr;
 
 /// Hosts by their names. See the module's text.
 #[derive(Default)]
@@ -96,36 +95,33 @@ impl Hosts {
         (&mut *self.hosts[usize::from(id.0)].1, answers)
     }
 
-    /// Hands the whole request at hand to a host. Gives the slot of its answer and where its client
-    /// is.
-    pub fn take(
-        &mut self,
-        id: HostId,
-        mut event: Event<'_>,
-        reading: &Reading<'_>,
-    ) -> Option<(AnswerSlot, SocketAddr)> {
-        self.request(id, &mut event, reading, Content::Whole(reading.content()))
+    /// Hands the whole request at hand to a host.
+    pub fn take(&mut self, id: HostId, mut event: Event<'_>, reading: &Reading<'_>) {
+        let content = Content::Whole(reading.content());
+        self.request(id, &mut event, reading, reading.owed(), content);
     }
 
     /// Hands the request whose head is at hand to a host if that takes the content in pieces; then
-    /// gives what [`Hosts::take`] does.
+    /// gives what is owed to it.
     pub fn take_early(
         &mut self,
         id: HostId,
         mut event: Event<'_>,
         reading: &mut Reading<'_>,
-    ) -> Option<(AnswerSlot, SocketAddr)> {
+    ) -> Option<Owed> {
         let host = &self.hosts[usize::from(id.0)].1;
         if !host.takes_pieces(reading.head(), reading.bytes()) {
             return None;
         }
-        let (slot, peer) = self.request(id, &mut event, reading, Content::Pieces)?;
+        let owed = (event.clients).accept(reading.connection(), reading.head())?;
+        event.clients.expect_pieces(owed.slot);
+        self.request(id, &mut event, reading, owed, Content::Pieces);
         let asked_for = reading.head().expect_continue();
-        reading.in_pieces(id, slot);
+        reading.in_pieces(id, owed.slot);
         if asked_for && reading.bytes().is_empty() {
-            event.clients.continue_with(event.port, slot, event.now);
+            (event.clients).continue_with(event.port, owed.slot, event.now);
         }
-        Some((slot, peer))
+        Some(owed)
     }
 
     fn request(
@@ -133,19 +129,16 @@ impl Hosts {
         id: HostId,
         event: &mut Event<'_>,
         reading: &Reading<'_>,
+        owed: Owed,
         content: Content<'_>,
-    ) -> Option<(AnswerSlot, SocketAddr)> {
-        let (connection, head) = (reading.connection(), reading.head());
-        let (slot, shape, peer) = event.clients.accept(connection, head)?;
-        if matches!(content, Content::Pieces) {
-            event.clients.expect_pieces(slot);
-        }
+    ) {
+        let Owed { slot, shape, peer } = owed;
         let (host, mut answers) = self.of(id, event);
         let request = Request {
             slot,
             shape,
             peer,
-            head,
+            head: reading.head(),
             bytes: reading.bytes(),
             content,
         };
@@ -153,7 +146,6 @@ impl Hosts {
         if answers.given.iter().all(|(given, _)| *given != slot) {
             answers.clients.await_host(slot, id);
         }
-        Some((slot, peer))
     }
 
     /// Hands the piece of content at hand to its host, and takes no more where that says so.

@@ -3,7 +3,7 @@
 //! Requests are parsed where the driver received them. Only what is left at the end, part of a
 //! request, or one that has to wait, is copied.
 
-use crate::answer::{AnswerSlot, HostId};
+use crate::answer::{AnswerSlot, HostId, Owed};
 use crate::limits::RequestLimits;
 use rhythm_net::ConnectionId;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
@@ -16,7 +16,7 @@ pub(crate) struct Input {
     /// What is not done with; empty while it lies where the driver received it.
     bytes: Vec<u8>,
     /// Parsed as far as the bytes go.
-    head: RequestHead,
+    pub(crate) head: RequestHead,
     /// Where the head is complete.
     body: Option<Body>,
 }
@@ -80,7 +80,8 @@ impl Input {
 /// What comes next in a connection's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A whole request: to be [taken](Reading::taken), or to be stalled.
+    /// A whole request, to which an answer is [owed](Reading::owed). It is done with when it is
+    /// [taken](Reading::taken), or [put back](crate::Clients::put_back).
     Request,
     /// A request whose content is yet to come, in whole or part. It is collected, unless a host
     /// takes it in pieces: [`Hosts::take_early`](crate::Hosts::take_early).
@@ -119,6 +120,8 @@ pub struct Reading<'a> {
     pub(crate) is_over: bool,
     /// A stall was over.
     pub(crate) resumes: bool,
+    /// Once the request at hand is taken: what is owed to it.
+    pub(crate) owed: Option<Owed>,
 }
 
 impl<'a> Reading<'a> {
@@ -134,7 +137,23 @@ impl<'a> Reading<'a> {
             used: 0,
             is_over: false,
             resumes: false,
+            owed: None,
         }
+    }
+
+    /// The answer that is owed to the whole request at hand.
+    ///
+    /// # Panics
+    /// Where none is at hand.
+    #[inline]
+    pub fn owed(&self) -> Owed {
+        self.owed.expect("a whole request is at hand")
+    }
+
+    /// Whether there is nothing more in it.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        !self.input.is_in_pieces() && self.bytes().is_empty()
     }
 
     /// Whose input it is.
@@ -203,6 +222,7 @@ impl<'a> Reading<'a> {
         };
         if is_whole {
             self.input.body = None;
+            self.owed = None;
         }
     }
 

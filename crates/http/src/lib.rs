@@ -3,9 +3,9 @@
 //! ```text
 //!   bytes ---> Reading -------> a request ------> whoever answers it: cohorts, or a Host
 //!              (reader.rs)      with its slot          |        |           |
-//!                                                   whole     a file    begin, append, finish
-//!              one hot buffer <----- in turn ----------+--------+-----------+
-//!   bytes <--- (outbox.rs)                           (turns.rs)     (stream.rs)
+//!                                                  head and body       begin, append, finish
+//!              one hot buffer <----- in turn -------- (body.rs) -----------+
+//!   bytes <--- (outbox.rs)          (turns.rs)                        (stream.rs)
 //! ```
 //!
 //! [`Clients`] are all connections of one thread: their kept input, ordered answers, unsent bytes,
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod body;
 mod clients;
 mod connection;
 mod error_page;
@@ -36,8 +37,10 @@ mod outbox;
 mod reader;
 mod stream;
 mod turns;
+mod upkeep;
 
-pub use answer::{AnswerShape, AnswerSlot, Answered, Encoding, HostId};
+pub use answer::{AnswerShape, AnswerSlot, Answered, HostId, Owed};
+pub use body::{Body, Pieces};
 pub use clients::Clients;
 pub use connection::Stall;
 pub use error_page::write_error;

@@ -1,15 +1,46 @@
 //! The one buffer that all connections of a thread share, and that stays hot in the cache.
+//!
+//! What is long and lies still for the moment, such as a page's fragments, need not go through it:
+//! it is *gathered*, sent from where it lies between the buffer's own bytes.
 
-use rhythm_net::ConnectionId;
+use crate::body::Body;
+use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port};
 
 /// The shared buffer is sent when it holds this much: what stays in the second-level cache.
-const OUTBOX_BYTES: usize = 64 * 1024;
+pub(crate) const OUTBOX_BYTES: usize = 64 * 1024;
+
+/// A part of at least this size is gathered; to copy a shorter one costs less than the system's
+/// care for one slice more.
+const GATHERED_BYTES_MIN: usize = 4096;
+
+/// Parts gathered in one sending; further ones are copied.
+const GATHERED_MAX: usize = 4;
 
 /// The shared buffer, and whom what is in it is for.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) bytes: Vec<u8>,
     pub(crate) to: Option<ConnectionId>,
+}
+
+/// Parts that lie elsewhere, each with where it goes between the bytes of the outbox.
+pub(crate) struct Gathered<'a> {
+    parts: [(usize, Part<'a>); GATHERED_MAX],
+    count: usize,
+}
+
+impl Gathered<'_> {
+    /// No parts.
+    pub(crate) const NONE: Gathered<'static> = Gathered {
+        parts: [(0, Part::Lent(&[])); GATHERED_MAX],
+        count: 0,
+    };
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 impl Outbox {
@@ -31,6 +62,51 @@ impl Outbox {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() >= OUTBOX_BYTES
+    }
+
+    /// Appends a body, but for its long parts, which are left where they lie.
+    #[inline]
+    pub(crate) fn gather<'a>(&mut self, body: &Body<'a>) -> Gathered<'a> {
+        let mut gathered = Gathered::NONE;
+        let Gathered { parts, count } = &mut gathered;
+        body.each(&mut |part| {
+            let bytes = part.bytes();
+            if bytes.len() >= GATHERED_BYTES_MIN && *count < GATHERED_MAX {
+                parts[*count] = (self.bytes.len(), part);
+                *count += 1;
+            } else {
+                self.bytes.extend_from_slice(bytes);
+            }
+        });
+        gathered
+    }
+
+    /// Sends what it holds and what was gathered.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        outgoing: &mut Outgoing,
+        gathered: &Gathered<'_>,
+    ) -> Flushed {
+        let flushed = if gathered.is_empty() {
+            outgoing.send(port, id, &self.bytes)
+        } else {
+            let mut parts = [Part::Lent(&[]); 2 * GATHERED_MAX + 1];
+            let mut before = 0;
+            for (two, (at, part)) in parts.chunks_mut(2).zip(&gathered.parts[..gathered.count]) {
+                two[0] = Part::Lent(&self.bytes[before..*at]);
+                two[1] = *part;
+                before = *at;
+            }
+            let count = 2 * gathered.count;
+            parts[count] = Part::Lent(&self.bytes[before..]);
+            let is_last_empty = before == self.bytes.len();
+            outgoing.gather(port, id, &parts[..count + usize::from(!is_last_empty)])
+        };
+        self.bytes.clear();
+        flushed
     }
 
     /// This connection is gone.

@@ -12,10 +12,11 @@
 //! What is left at the end stays with the connection.
 
 use crate::answer::AnswerSlot;
-use crate::clients::{Clients, credited};
+use crate::clients::Clients;
 use crate::connection::Stall;
 use crate::input::{Input, Next, Reading, next_piece, next_request};
 use crate::limits::RequestLimits;
+use crate::upkeep::credited;
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Clients {
@@ -55,8 +56,25 @@ impl Clients {
         }
     }
 
+    /// There is no room for the request at hand: it is to be read again when its connection's stall
+    /// is over. Whether input was taken until now.
+    pub fn put_back(
+        &mut self,
+        port: &mut dyn Port,
+        reading: &mut Reading<'_>,
+        stall: Stall,
+    ) -> bool {
+        let owed = reading.owed.take();
+        if let Some(connection) = self.connections.get_mut(reading.id)
+            && let Some(owed) = owed
+        {
+            connection.put_back_request(owed.slot.ordinal);
+        }
+        self.stall(port, reading.id, stall)
+    }
+
     /// Takes no more input from a connection for now. Whether it was taken until now.
-    pub fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
+    pub(crate) fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
         let Some(connection) = self.connections.get_mut(id) else {
             return false;
         };
@@ -68,7 +86,8 @@ impl Clients {
         first
     }
 
-    /// Finds what comes next in the input.
+    /// Finds what comes next in the input. A whole request is taken with that, unless it is
+    /// [put back](Clients::put_back).
     pub fn next(
         &mut self,
         port: &mut dyn Port,
@@ -77,6 +96,9 @@ impl Clients {
         now: Time,
     ) -> Next {
         let id = reading.id;
+        if reading.is_at_end() {
+            return Next::Nothing;
+        }
         let Some(connection) = self.connections.get_mut(id) else {
             reading.is_over = true;
             return Next::Nothing;
@@ -101,17 +123,19 @@ impl Clients {
             }
             return next;
         }
-        if reading.bytes().is_empty() {
-            return Next::Nothing;
-        }
-        if connection.under_way() >= self.limits.pipelined_max && connection.stall.is_none() {
+        if connection.under_way() >= self.upkeep.limits.pipelined_max && connection.stall.is_none()
+        {
             connection.stall = Some(Stall::Pipelined);
             port.pause(id);
         }
         if connection.stall.is_some() {
             return Next::Nothing;
         }
-        next_request(reading, limits)
+        let next = next_request(reading, limits);
+        if next == Next::Request {
+            reading.owed = Some(self.upkeep.take(id, connection, &reading.input.head));
+        }
+        next
     }
 
     /// Keeps what is left of the input, and settles the connection.
@@ -131,10 +155,13 @@ impl Clients {
         if resumes && connection.stall.is_none() && connection.takes_input() {
             port.resume(id);
         }
+        let is_sent = !self.outbox.is_for(id);
+        if self.upkeep.settle(port, id, connection, is_sent, now) {
+            self.remove(id);
+        }
         if let Some(input) = spare {
             self.give_back(input);
         }
-        self.settle(port, id, now);
     }
 
     /// Keeps one input's memory for the next, without its bytes.

@@ -7,9 +7,11 @@
 //!     +----------+---> abandon: the connection ends in this answer's place
 //! ```
 //!
-//! Before its turn an answer's pieces are kept in its connection, within the same budget.
+//! Before its turn an answer's pieces are kept in its connection, within the same budget. One whose
+//! length was not said, and which is finished before anything of it is sent, still tells its length
+//! (`framing.rs`).
 
-use crate::answer::{AnswerSlot, Answered, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::clients::Clients;
 use crate::connection::{Begun, Pending, Progress};
 use crate::framing::Framing;
@@ -44,38 +46,44 @@ impl Clients {
         }
     }
 
-    /// Begins an answer whose body comes in pieces. `head` appends all of the head.
+    /// Begins an answer whose body comes in pieces. `head` appends all of the head, and gives where
+    /// its line of chunks begins.
     pub(crate) fn begin(
         &mut self,
         port: &mut dyn Port,
         slot: AnswerSlot,
+        shape: AnswerShape,
         begun: Begun,
-        close: bool,
         now: Time,
-        head: impl FnOnce(&mut Vec<u8>),
+        head: impl FnOnce(AnswerShape, &mut Vec<u8>) -> usize,
     ) {
+        let draining = self.upkeep.draining;
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return;
         };
+        let mut shape = connection.shape_now(slot.ordinal, shape, draining);
+        shape.close |= begun.framing == Framing::Close;
         let index = connection.position(slot.ordinal).unwrap_or_else(|| {
             let progress = Progress::Awaited(begun.host);
             let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
             connection.pending.push(pending);
             connection.pending.len() - 1
         });
-        let is_turn = connection.next_answer == slot.ordinal;
         let pending = &mut connection.pending[index];
         assert_eq!(
             pending.progress,
             Progress::Awaited(begun.host),
             "an answer is begun once, by its host"
         );
+        pending.close = shape.close;
+        let mut begun = begun;
+        let line = head(shape, &mut pending.bytes);
+        if let Framing::Open(open) = &mut begun.framing {
+            (open.line, open.body) = (line, pending.bytes.len());
+        }
         pending.progress = Progress::Begun(begun);
-        pending.close = close || begun.framing == Framing::Close;
-        if is_turn {
-            self.write(port, slot.connection, now, head);
-        } else {
-            head(&mut pending.bytes);
+        if connection.next_answer == slot.ordinal {
+            self.catch_up(port, slot.connection, now);
         }
     }
 
@@ -124,7 +132,7 @@ impl Clients {
     /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
     /// of it when there is.
     fn flow(&mut self, slot: AnswerSlot) -> Flow {
-        let unsent_max = self.limits.unsent_max;
+        let unsent_max = self.upkeep.limits.unsent_max;
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return Flow::Gone;
         };
@@ -170,14 +178,13 @@ impl Clients {
         }
         pending.close |= close;
         if !is_turn {
-            pending.bytes.extend_from_slice(framing.end());
+            framing.end(&mut pending.bytes);
             pending.progress = Progress::Finished;
             return Some(answered);
         }
         let pending = connection.pending.swap_remove(index);
         connection.turn_over(pending.close);
-        let end = framing.end();
-        self.write(port, slot.connection, now, |out| out.extend_from_slice(end));
+        self.write(port, slot.connection, now, |out| framing.end(out));
         self.catch_up(port, slot.connection, now);
         Some(answered)
     }
@@ -189,6 +196,9 @@ impl Clients {
         };
         connection.last_taken = true;
         connection.receiving = None;
+        if connection.next_answer == slot.ordinal {
+            connection.decide(&mut self.outbox.bytes);
+        }
         match connection.position(slot.ordinal) {
             Some(index) => connection.pending[index].progress = Progress::Abandoned,
             None => {

@@ -2,91 +2,81 @@
 //!
 //! An answer whose turn has come is written into the one buffer that all connections share. What
 //! follows for the same connection joins it, and it is sent when another connection's turn comes,
-//! when it is full, or when there is no more to do. Only an answer that is too early, or that the
-//! socket does not take, is kept in its connection.
+//! when it is full, or when there is no more to do. A long body that nothing can join is sent at
+//! once, from where it lies. Only an answer that is too early, or that the socket does not take, is
+//! kept in its connection.
 
 use crate::answer::{AnswerShape, AnswerSlot};
-use crate::clients::{Clients, credited};
+use crate::body::Body;
+use crate::clients::Clients;
 use crate::connection::{Pending, Progress};
+use crate::outbox::{Gathered, OUTBOX_BYTES};
+use crate::upkeep::credited;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 use rhythm_protocol::http::response::CONTINUE;
-use std::ops::Range;
-use std::sync::Arc;
-
-/// A file of at least this size is not copied into the outbox.
-const FILE_SHARED_BYTES: usize = 32 * 1024;
 
 impl Clients {
-    /// Gives a whole answer. `write` appends it; where the client is gone it is not called.
+    /// Gives a whole answer: `write` gets the form of it, appends its head and gives its body.
+    /// Where the client is gone it is not called. Whether it was.
     #[inline]
-    pub fn answer(
+    pub fn answer<'b>(
         &mut self,
         port: &mut dyn Port,
         slot: AnswerSlot,
         shape: AnswerShape,
         now: Time,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
+        write: impl FnOnce(AnswerShape, &mut Vec<u8>) -> Body<'b>,
+    ) -> bool {
         let AnswerSlot {
             connection: to,
             ordinal,
         } = slot;
+        let draining = self.upkeep.draining;
         let Some(connection) = self.connections.get_mut(to) else {
-            return;
+            return false;
         };
-        let close = connection.drop_content(ordinal) | shape.close;
+        let shape = connection.shape_now(ordinal, shape, draining);
         let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
         if connection.next_answer != ordinal {
             let mut bytes = Vec::new();
-            write(&mut bytes);
+            write(shape, &mut bytes).write(&mut bytes);
+            let close = connection.drop_content(ordinal) | shape.close;
             let early = Pending::new(ordinal, Progress::Finished, bytes, close);
             match connection.position(ordinal) {
                 Some(index) => connection.pending[index] = early,
                 None => connection.pending.push(early),
             }
-            return;
+            return true;
         }
         if !is_plain && let Some(index) = connection.position(ordinal) {
             connection.pending.swap_remove(index);
         }
+        let close = connection.drop_content(ordinal) | shape.close;
         connection.turn_over(close);
-        self.write(port, to, now, write);
+        if !connection.outgoing.is_empty() {
+            let body = connection.outgoing.write(|out| write(shape, out));
+            body.each(&mut |part| connection.outgoing.push_part(part));
+        } else {
+            // What follows for the same connection joins the outbox, unless it is long.
+            let is_alone = connection.under_way() == 0;
+            self.begin_outbox(port, to, now);
+            let body = write(shape, &mut self.outbox.bytes);
+            if is_alone || body.length() >= OUTBOX_BYTES / 2 {
+                let gathered = self.outbox.gather(&body);
+                if !gathered.is_empty() {
+                    self.send(port, now, &gathered);
+                }
+            } else {
+                body.write(&mut self.outbox.bytes);
+            }
+            if self.outbox.is_full() {
+                self.flush(port, now);
+            }
+        }
         if !is_plain {
             self.catch_up(port, to, now);
         }
-    }
-
-    /// As [`Clients::answer`] for an answer with a part of a file as its body.
-    #[allow(clippy::too_many_arguments)]
-    pub fn answer_file(
-        &mut self,
-        port: &mut dyn Port,
-        slot: AnswerSlot,
-        shape: AnswerShape,
-        now: Time,
-        head: impl FnOnce(&mut Vec<u8>),
-        file: &Arc<[u8]>,
-        range: Range<usize>,
-    ) {
-        let to = slot.connection;
-        let connection = self.connections.get(to);
-        let early = connection.is_some_and(|connection| connection.next_answer != slot.ordinal);
-        if range.len() < FILE_SHARED_BYTES || early {
-            return self.answer(port, slot, shape, now, |out| {
-                head(out);
-                out.extend_from_slice(&file[range]);
-            });
-        }
-        // What is in the outbox goes before it.
-        self.flush(port, now);
-        let Some(connection) = self.connections.get_mut(to) else {
-            return;
-        };
-        connection.turn_over(shape.close);
-        connection.outgoing.write(head);
-        connection.outgoing.push_shared(file.clone(), range);
-        self.catch_up(port, to, now);
-        self.send(port, to, now);
+        true
     }
 
     /// Sends `100 Continue` for the request that is to be taken next, once all answers before its
@@ -125,13 +115,19 @@ impl Clients {
             connection.outgoing.write(write);
             return;
         }
-        if !self.outbox.is_for(to) {
-            self.flush(port, now);
-            self.outbox.to = Some(to);
-        }
+        self.begin_outbox(port, to, now);
         write(&mut self.outbox.bytes);
         if self.outbox.is_full() {
             self.flush(port, now);
+        }
+    }
+
+    /// Has the outbox be for this connection.
+    #[inline]
+    fn begin_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) {
+        if !self.outbox.is_for(to) {
+            self.flush(port, now);
+            self.outbox.to = Some(to);
         }
     }
 
@@ -153,7 +149,18 @@ impl Clients {
             let Some(index) = position else {
                 break;
             };
-            let bytes = std::mem::take(&mut connection.pending[index].bytes);
+            let pending = &mut connection.pending[index];
+            let mut bytes = std::mem::take(&mut pending.bytes);
+            if !bytes.is_empty()
+                && let Some(framing) = pending.framing_mut()
+            {
+                match (connection.outgoing.is_empty(), self.outbox.is_for(id)) {
+                    (true, true) => framing.moved(self.outbox.bytes.len()),
+                    (true, false) => {}
+                    // It goes behind what is being sent.
+                    (false, _) => framing.decide(&mut bytes),
+                }
+            }
             let is_whole = match connection.pending[index].progress {
                 Progress::Finished => true,
                 Progress::Awaited(_) | Progress::Begun(_) => false,
@@ -182,29 +189,31 @@ impl Clients {
     }
 
     /// Sends what the outbox holds.
+    #[inline]
     pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
+        self.send(port, now, &Gathered::NONE);
+    }
+
+    /// Sends what the outbox holds, and what was gathered for its connection.
+    fn send(&mut self, port: &mut dyn Port, now: Time, gathered: &Gathered<'_>) {
         let Some(id) = self.outbox.to.take() else {
             return;
         };
         let Some(connection) = self.connections.get_mut(id) else {
             unreachable!("what is removed is not sent");
         };
-        let flushed = connection.outgoing.send(port, id, &self.outbox.bytes);
-        self.outbox.bytes.clear();
-        match flushed {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
+        if !connection.pending.is_empty() {
+            connection.decide(&mut self.outbox.bytes);
         }
-    }
-
-    /// Sends what a connection is owed, beside the outbox.
-    fn send(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
+        let flushed = self
+            .outbox
+            .send(port, id, &mut connection.outgoing, gathered);
+        let is_over = match flushed {
+            Flushed::Gone => true,
+            Flushed::All | Flushed::Some => self.upkeep.settle(port, id, connection, true, now),
         };
-        match connection.outgoing.flush(port, id) {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
+        if is_over {
+            self.remove(id);
         }
     }
 
@@ -217,9 +226,150 @@ impl Clients {
         let flushed = connection.outgoing.writable(port, id);
         let taken = connection.outgoing.sent_total() - before;
         connection.since = credited(connection.since, taken, now);
-        match flushed {
-            Flushed::Gone => self.remove(id),
-            Flushed::All | Flushed::Some => self.settle(port, id, now),
+        let is_sent = !self.outbox.is_for(id);
+        let is_over = match flushed {
+            Flushed::Gone => true,
+            Flushed::All | Flushed::Some => self.upkeep.settle(port, id, connection, is_sent, now),
+        };
+        if is_over {
+            self.remove(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Pieces;
+    use crate::input::{Next, Reading};
+    use crate::limits::{ClientLimits, RequestLimits};
+    use rhythm_net::{Peer, Sent, WallClock};
+    use std::io::{self, IoSlice};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const ID: ConnectionId = ConnectionId::new(0, 1);
+
+    /// What each sending was made of, and where it lay.
+    #[derive(Default)]
+    struct Sends {
+        slices: Vec<Vec<(*const u8, usize)>>,
+        bytes: Vec<u8>,
+        room: Option<usize>,
+    }
+
+    impl Port for Sends {
+        fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
+            self.send_vectored(id, &[IoSlice::new(bytes)])
+        }
+        fn send_vectored(&mut self, _: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
+            let before = self.bytes.len();
+            slices
+                .iter()
+                .for_each(|slice| self.bytes.extend_from_slice(slice));
+            if let Some(room) = &mut self.room {
+                let taken = (self.bytes.len() - before).min(*room);
+                self.bytes.truncate(before + taken);
+                *room -= taken;
+            }
+            let places = slices.iter().map(|slice| (slice.as_ptr(), slice.len()));
+            self.slices.push(places.collect());
+            Sent::Taken(self.bytes.len() - before)
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    struct Page<'a>(&'a [&'a [u8]]);
+
+    impl Pieces for Page<'_> {
+        fn length(&self) -> usize {
+            self.0.iter().map(|piece| piece.len()).sum()
+        }
+        fn each<'a>(&'a self, give: &mut dyn FnMut(&'a [u8])) {
+            self.0.iter().for_each(|piece| give(piece));
+        }
+    }
+
+    /// Takes so many requests of a connection, and answers them with one body.
+    fn answered(port: &mut Sends, clients: &mut Clients, requests: usize, body: &Body<'_>) {
+        let now = Time::ZERO;
+        let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+        let limits = RequestLimits::default();
+        let mut owed = Vec::new();
+        let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
+        while clients.next(port, &mut reading, &limits, now) == Next::Request {
+            owed.push(reading.owed());
+            reading.taken();
+        }
+        clients.read_done(port, reading, now);
+        assert_eq!(owed.len(), requests);
+        for owed in owed {
+            clients.answer(port, owed.slot, owed.shape, now, |_, out| {
+                out.extend_from_slice(b"head ");
+                body.clone()
+            });
+        }
+        clients.flush(port, now);
+    }
+
+    #[test]
+    fn long_parts_are_sent_from_where_they_lie_unless_answers_join() {
+        let long: Arc<[u8]> = vec![b'x'; 9000].into();
+        let pieces = [&b"run "[..], &long, b"", b"between ", &long, b"end"];
+        let page = Page(&pieces);
+        let start = long.as_ptr();
+        for (body, places) in [
+            (
+                Body::Stitched(&page),
+                &[(9, None), (9000, Some(start)), (8, None)][..],
+            ),
+            (
+                Body::File(&long, 100..9000),
+                &[(5, None), (8900, Some(start.wrapping_add(100)))],
+            ),
+            (Body::Bytes(&long[..4000]), &[(4005, None)]),
+        ] {
+            for requests in [1, 3] {
+                let mut whole = b"head ".to_vec();
+                body.write(&mut whole);
+                let limits = ClientLimits::within(Duration::from_secs(1));
+                let mut clients = Clients::new(limits, Time::ZERO);
+                clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+                // And when the socket takes less than all, wherever it stops.
+                for room in [None, Some(3), Some(10), Some(4500), Some(9020)] {
+                    let mut port = Sends {
+                        room,
+                        ..Sends::default()
+                    };
+                    answered(&mut port, &mut clients, requests, &body);
+                    if requests == 1 {
+                        for (sent, (length, place)) in port.slices[0].iter().zip(places) {
+                            assert_eq!(sent.1, *length);
+                            assert!(place.is_none_or(|place| place == sent.0));
+                        }
+                    } else if room.is_none() {
+                        // All but the last lie in the outbox.
+                        assert!(port.slices.len() < requests, "they were joined");
+                    }
+                    port.room = None;
+                    clients.writable(&mut port, ID, Time::ZERO);
+                    assert!(port.bytes == whole.repeat(requests), "{body:?} {room:?}");
+                    while clients.next_unstalled().is_some() {
+                        let reading = clients.proceed(ID, false).unwrap();
+                        clients.read_done(&mut port, reading, Time::ZERO);
+                    }
+                }
+            }
         }
     }
 }

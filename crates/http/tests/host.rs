@@ -330,17 +330,73 @@ fn answers_given_later_and_in_any_order_go_out_in_turn() {
     let (head, rest) = answers.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Length: 7\r\nDate: "));
     let rest = rest.strip_prefix("later 0").unwrap();
+    // It is whole before anything of it is sent.
     let (head, rest) = rest.split_once("\r\n\r\n").unwrap();
     assert!(
-        head.contains("\r\nTransfer-Encoding: chunked\r\n"),
+        head.contains("\r\nContent-Length:       9000\r\n"),
         "{head}"
     );
-    let (body, rest) = unchunked(rest);
-    assert_eq!(body, "x".repeat(9000));
+    let rest = rest.strip_prefix(&"x".repeat(9000)).unwrap();
     let (_, rest) = rest.split_once("\r\n\r\n").unwrap();
     let rest = rest.strip_prefix("later 2").unwrap();
     assert!(rest.contains("Content-Length: 0\r\nConnection: close\r\n"));
     assert!(rest.ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn a_body_of_unknown_length_is_told_by_it_or_comes_in_chunks() {
+    let server = Running::start();
+    // At once: 100 bytes lie in the outbox when they are all there, 200 KB do not.
+    // Early: 200 KB have to wait for room, and are not whole when their turn comes.
+    for (before, length) in [
+        ("/now", 100),
+        ("/now", 200_000),
+        ("/later", 100),
+        ("/later", 200_000),
+    ] {
+        let mut client = server.connect();
+        let asked = server.seen.appended.load(Ordering::Relaxed);
+        let requests = [
+            get(before, ""),
+            get(&format!("/stream/{length}"), ""),
+            get(&format!("/stream/{length}"), ""),
+            get("/now", LAST),
+        ];
+        client.write_all(requests.concat().as_bytes()).unwrap();
+        eventually("the streams are made, or wait", || {
+            let made = server.seen.appended.load(Ordering::Relaxed) - asked;
+            made >= 2 * length.min(UNSENT_MAX as u64)
+        });
+        server.answer_later();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        let (_, mut rest) = answers.split_once("\r\n\r\n").unwrap();
+        rest = rest.strip_prefix("later 0").unwrap_or(rest);
+        for _ in 0..2 {
+            let (head, after) = rest.split_once("\r\n\r\n").unwrap();
+            let body;
+            if length == 100 {
+                assert!(
+                    head.contains("\r\nContent-Length:        100\r\n"),
+                    "{head}"
+                );
+                assert!(!head.contains("Transfer-Encoding"), "{head}");
+                (body, rest) = (after[..100].to_owned(), &after[100..]);
+            } else {
+                assert!(
+                    head.contains("\r\nTransfer-Encoding: chunked\r\n"),
+                    "{head}"
+                );
+                assert!(!head.contains("Content-Length"), "{head}");
+                (body, rest) = unchunked(after);
+            }
+            assert!(body == "x".repeat(length as usize), "{before} {length}");
+        }
+        assert!(
+            rest.starts_with("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"),
+            "{rest}"
+        );
+    }
 }
 
 #[test]

@@ -329,7 +329,8 @@ impl Driver {
                     net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())
                 });
                 match received {
-                    Ok((1.., _)) | Err(Errno::AGAIN) => {}
+                    Ok((1.., _)) => self.sockets.rearm(id),
+                    Err(Errno::AGAIN) => {}
                     Ok((0, _)) | Err(_) => self.sockets.remove(id),
                 }
             }
@@ -351,6 +352,9 @@ impl Driver {
             if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
                 let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
                 self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
+            } else {
+                // It may be resumed before epoll knows of the pause.
+                self.sockets.rearm(id);
             }
             return;
         }
@@ -361,6 +365,10 @@ impl Driver {
                 handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
             }
             Ok((length, _)) => {
+                let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+                if length == self.buffer.len() || flags.intersects(end) {
+                    self.sockets.rearm(id);
+                }
                 handler.received(&mut self.sockets, id, &self.buffer[..length], now);
             }
             Err(Errno::AGAIN) => {}

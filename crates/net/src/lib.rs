@@ -58,7 +58,7 @@ pub use datagram::DatagramSocket;
 pub use epoll::{Driver, DriverOptions};
 pub use layer::{Codec, Codecs, Layer};
 pub use listener::{ListenError, ListenOptions, Listener};
-pub use outgoing::{Flushed, Outgoing};
+pub use outgoing::{Flushed, Outgoing, Part};
 pub use port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
     Sent, Time, Token, WallClock,

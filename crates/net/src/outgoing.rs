@@ -1,7 +1,8 @@
 //! Bytes owed to a connection that its socket did not take.
 //!
 //! ```text
-//!   send ----> socket has room and nothing is owed ----> the socket, without a copy
+//!   send, ---> socket has room and nothing is owed ----> the socket, without a copy
+//!   gather
 //!     |
 //!     +------> else, or for what it did not take ------> pieces, in order
 //!                                                           |
@@ -38,6 +39,44 @@ pub enum Flushed {
     Some,
     /// The connection is gone, as with [`Sent::Gone`]; what was owed is forgotten.
     Gone,
+}
+
+/// Bytes to be sent, where they lie.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// Of theirs, what the socket does not take is copied.
+    Lent(&'a [u8]),
+    /// A part of bytes that are shared: what the socket does not take is kept without a copy.
+    Shared {
+        /// All of them.
+        bytes: &'a Arc<[u8]>,
+        /// Where the part begins.
+        start: usize,
+        /// And where it ends.
+        end: usize,
+    },
+}
+
+impl<'a> Part<'a> {
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Part::Lent(bytes) => bytes,
+            Part::Shared { bytes, start, end } => &bytes[start..end],
+        }
+    }
+
+    /// What is behind so many of its bytes.
+    fn behind(self, count: usize) -> Part<'a> {
+        match self {
+            Part::Lent(bytes) => Part::Lent(&bytes[count..]),
+            Part::Shared { bytes, start, end } => {
+                let start = start + count;
+                Part::Shared { bytes, start, end }
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -170,6 +209,14 @@ impl Outgoing {
         }
     }
 
+    /// Appends a part, copied or shared; to be sent by the next [`Outgoing::flush`].
+    pub fn push_part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Lent(bytes) => self.push_rest(bytes),
+            Part::Shared { bytes, start, end } => self.push_shared(bytes.clone(), start..end),
+        }
+    }
+
     /// Sends bytes behind what is owed: at once what the socket takes, the rest is kept.
     pub fn send(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8]) -> Flushed {
         if self.unsent > 0 || self.is_blocked {
@@ -183,6 +230,41 @@ impl Outgoing {
                 self.state()
             }
             Sent::Gone => self.gone(),
+        }
+    }
+
+    /// Sends parts, one after the other, behind what is owed: at once what the socket takes, the
+    /// rest is kept. For few and long ones: those beyond the first 16 are copied.
+    pub fn gather(&mut self, port: &mut dyn Port, id: ConnectionId, parts: &[Part<'_>]) -> Flushed {
+        if self.unsent > 0 || self.is_blocked {
+            self.keep(parts, 0);
+            return self.flush(port, id);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut length = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part.bytes());
+            length += slice.len();
+        }
+        match port.send_vectored(id, &slices[..parts.len().min(SLICES_MAX)]) {
+            Sent::Taken(taken) => {
+                self.took(taken, length);
+                if taken == length && parts.len() <= SLICES_MAX {
+                    return Flushed::All;
+                }
+                self.keep(parts, taken);
+                self.flush(port, id)
+            }
+            Sent::Gone => self.gone(),
+        }
+    }
+
+    /// Keeps parts but for the first so many bytes.
+    fn keep(&mut self, parts: &[Part<'_>], mut sent: usize) {
+        for part in parts {
+            let of_this = sent.min(part.bytes().len());
+            sent -= of_this;
+            self.push_part(part.behind(of_this));
         }
     }
 
@@ -373,6 +455,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Send(Vec<u8>),
+        Gather(Vec<u8>, usize),
         Push(Vec<u8>),
         Shared(Vec<u8>),
         Flush,
@@ -383,6 +466,7 @@ mod tests {
         let bytes = || prop::collection::vec(any::<u8>(), 0..20);
         prop_oneof![
             bytes().prop_map(Step::Send),
+            (bytes(), 0usize..20).prop_map(|(bytes, parts)| Step::Gather(bytes, parts)),
             bytes().prop_map(Step::Push),
             bytes().prop_map(Step::Shared),
             Just(Step::Flush),
@@ -403,6 +487,21 @@ mod tests {
                     Step::Send(bytes) => {
                         all.extend_from_slice(&bytes);
                         let _ = out.send(&mut port, ID, &bytes);
+                    }
+                    Step::Gather(bytes, parts) => {
+                        // More of them than go at once, too; every third is shared.
+                        let shared: Arc<[u8]> = bytes.into();
+                        let cut = |part: usize| shared.len() * part / parts;
+                        let parts: Vec<Part<'_>> = (0..parts)
+                            .map(|part| match (cut(part), cut(part + 1)) {
+                                (start, end) if part % 3 == 2 => {
+                                    Part::Shared { bytes: &shared, start, end }
+                                }
+                                (start, end) => Part::Lent(&shared[start..end]),
+                            })
+                            .collect();
+                        parts.iter().for_each(|part| all.extend_from_slice(part.bytes()));
+                        let _ = out.gather(&mut port, ID, &parts);
                     }
                     Step::Push(bytes) => {
                         all.extend_from_slice(&bytes);

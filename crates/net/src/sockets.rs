@@ -4,6 +4,11 @@
 //! it is ready. Interest in events is not changed at once: a connection whose interest may have
 //! changed is noted, and before the next wait the noted ones are brought up to date, so that a
 //! pause and resume, or a full socket that empties, within one turn costs no system call.
+//!
+//! Connections are told of by edges: epoll says when more has come, not that something is still
+//! there, which spares it a look at each connection in each turn. Where an edge was used up and
+//! something may be left (a full buffer, an end behind bytes, a pause), the connection is
+//! [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
 use crate::datagram::DatagramSocket;
@@ -46,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) wants_write: bool,
     /// It is in [`Sockets::changed`].
     noted: bool,
+    /// Epoll is to look at it again.
+    rearmed: bool,
     /// The interest that epoll knows of.
     registered: EventFlags,
 }
@@ -53,14 +60,15 @@ pub(crate) struct Connection {
 impl Connection {
     /// The interest that epoll should know of. Failures are told regardless.
     fn interest(&self) -> EventFlags {
-        let mut interest = EventFlags::empty();
+        let input = EventFlags::IN | EventFlags::RDHUP;
+        let mut interest = EventFlags::ET;
         match self.state {
             State::Connecting => interest |= EventFlags::OUT,
             State::Open => {
-                interest.set(EventFlags::IN, !self.paused && !self.input_ended);
+                interest.set(input, !self.paused && !self.input_ended);
                 interest.set(EventFlags::OUT, self.wants_write);
             }
-            State::Closing => interest |= EventFlags::IN,
+            State::Closing => interest |= input,
         }
         interest
     }
@@ -136,6 +144,7 @@ impl Sockets {
             input_ended: false,
             wants_write: false,
             noted: false,
+            rearmed: false,
             registered: EventFlags::empty(),
         };
         connection.registered = connection.interest();
@@ -176,6 +185,14 @@ impl Sockets {
         }
     }
 
+    /// Has epoll look at a connection again before the next wait.
+    pub(crate) fn rearm(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get(id) {
+            connection.rearmed = true;
+            self.note_change(id);
+        }
+    }
+
     /// Tells epoll what has changed; passes the connections it does not take (for want of memory),
     /// which are gone, to `failed`.
     pub(crate) fn apply_changes(
@@ -191,7 +208,8 @@ impl Sockets {
             };
             connection.noted = false;
             let interest = connection.interest();
-            if interest == connection.registered {
+            let is_rearmed = std::mem::take(&mut connection.rearmed);
+            if interest == connection.registered && !is_rearmed {
                 continue;
             }
             connection.registered = interest;

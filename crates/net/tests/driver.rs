@@ -34,6 +34,8 @@ enum Command {
     CloseOnInput,
     /// The same, by abort.
     AbortOnInput,
+    /// Pause every connection when the next bytes arrive, which are sent back, until the turn ends.
+    PauseOnInput,
     /// Pause every connection.
     Pause,
     Resume,
@@ -59,6 +61,8 @@ struct Echo {
     unsent: HashMap<ConnectionId, Vec<u8>>,
     ended: Vec<ConnectionId>,
     on_input: Option<Command>,
+    /// Every connection is to be resumed when the turn ends.
+    resumes: bool,
     wake_at: Option<Time>,
     finished: bool,
 }
@@ -98,7 +102,7 @@ impl Echo {
 
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         let done = match command {
-            Command::CloseOnInput | Command::AbortOnInput => {
+            Command::CloseOnInput | Command::AbortOnInput | Command::PauseOnInput => {
                 self.on_input = Some(command);
                 "on input"
             }
@@ -161,6 +165,11 @@ impl Handler for Echo {
                 assert_eq!(port.send(connection, b"more"), Sent::Gone);
                 self.forget(connection);
             }
+            Some(Command::PauseOnInput) => {
+                assert_eq!(port.send(connection, bytes), Sent::Taken(bytes.len()));
+                self.unsent.keys().for_each(|id| port.pause(*id));
+                self.resumes = true;
+            }
             Some(_) => {
                 port.abort(connection);
                 assert_eq!(port.send(connection, b"more"), Sent::Gone);
@@ -208,6 +217,12 @@ impl Handler for Echo {
         }
     }
 
+    fn idle(&mut self, port: &mut dyn Port, _: Time) {
+        if std::mem::take(&mut self.resumes) {
+            self.unsent.keys().for_each(|id| port.resume(*id));
+        }
+    }
+
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
         assert!(self.wake_at.is_some_and(|at| at <= now), "never early");
         self.wake_at = None;
@@ -250,6 +265,7 @@ fn serve(options: DriverOptions) -> Server {
             unsent: HashMap::new(),
             ended: Vec::new(),
             on_input: None,
+            resumes: false,
             wake_at: None,
             finished: false,
         };
@@ -402,6 +418,28 @@ fn a_paused_connection_is_not_read_until_resumed() {
     );
     server.command(Command::Resume, "resume");
     assert_eq!(read_to_end(&mut client), b"unread");
+    server.finish();
+}
+
+#[test]
+fn what_came_during_a_pause_within_a_turn_is_read_after_it() {
+    let server = serve(DriverOptions::default());
+    let mut clients = [server.client(), server.client()];
+    for _ in &clients {
+        server.wait_for(|event| matches!(event, Event::Opened(_)));
+    }
+    server.command(Command::PauseOnInput, "on input");
+    // The driver learns of both in one turn: one is read, the other is paused by then.
+    let (let_go, held) = channel();
+    server.command(Command::Hold(held), "hold");
+    for client in &mut clients {
+        client.write_all(b"both").expect("the kernel takes it");
+        client.shutdown(Shutdown::Write).expect("a socket");
+    }
+    drop(let_go);
+    for client in &mut clients {
+        assert_eq!(read_to_end(client), b"both");
+    }
     server.finish();
 }
 

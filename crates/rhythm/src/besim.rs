@@ -25,7 +25,8 @@ pub(crate) struct Args {
 
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
 
     /// How long each answer takes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
@@ -49,7 +50,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,
-        threads: args.threads,
+        threads: args.threads.into(),
         delay: args.delay,
         jitter: args.jitter,
         fail_percent: args.fail,

@@ -3,7 +3,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
-use rhythm_engine::settings::{Definition, Kind, Origin, ServiceConfig, Value};
+use rhythm_engine::settings::{Definition, Origin, ServiceConfig, SettingKind, Value};
 
 /// The settings that flags give.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Flag {
         }
         let heading = self.about.trim().trim_end_matches('.');
         let parser = match definition.rule.kind {
-            Kind::Choice(words) => {
+            SettingKind::Choice(words) => {
                 ValueParser::new(PossibleValuesParser::new(words).map(Value::Text))
             }
             _ => ValueParser::new(|text: &str| match definition.read_flag(text) {
@@ -84,7 +84,7 @@ impl Flag {
             .help_heading(heading)
             .value_name(definition.placeholder())
             .value_parser(parser);
-        if matches!(definition.rule.kind, Kind::Switch) {
+        if matches!(definition.rule.kind, SettingKind::Switch) {
             let hidden = arg.num_args(0..=1).require_equals(true);
             arg = hidden.default_missing_value("true");
         }
@@ -154,16 +154,16 @@ mod tests {
     fn other(definition: &Definition) -> String {
         let default = (definition.default)();
         match definition.rule.kind {
-            Kind::Count(least, _) | Kind::Bytes(least, _) => (least + 1).to_string(),
-            Kind::Duration => "77ms".to_owned(),
-            Kind::Choice(words) => {
+            SettingKind::Count(least, _) | SettingKind::Bytes(least, _) => (least + 1).to_string(),
+            SettingKind::Duration => "77ms".to_owned(),
+            SettingKind::Choice(words) => {
                 let is_other = |word: &&&str| Value::Text((**word).to_owned()) != default;
                 (*words.iter().find(is_other).unwrap()).to_owned()
             }
-            Kind::Switch => (default == Value::Switch(false)).to_string(),
-            Kind::Address => "[::1]:77".to_owned(),
-            Kind::File | Kind::Text(_) => "other".to_owned(),
-            Kind::Map(_) => panic!("no flag can say a table"),
+            SettingKind::Switch => (default == Value::Switch(false)).to_string(),
+            SettingKind::Address => "[::1]:77".to_owned(),
+            SettingKind::File | SettingKind::Text(_) => "other".to_owned(),
+            SettingKind::Map(_) => panic!("no flag can say a table"),
         }
     }
 

@@ -25,6 +25,7 @@ mod host;
 mod intake;
 pub mod observe;
 mod options;
+mod owner;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
@@ -35,12 +36,13 @@ mod worker;
 pub use answer::response::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
-pub use host::statics::{StaticFile, Statics};
-pub use options::ServerOptions;
-pub use pipeline::{Pipeline, PipelineOptions, PipelineParts};
+pub use options::{PipelineOptions, ServerOptions};
+pub use owner::ConnectionOwner;
+pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
 pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
     StartError,
 };
+pub use site::statics::{StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

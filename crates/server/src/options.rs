@@ -1,6 +1,5 @@
 //! How to serve: what a server's owner decides.
 
-use crate::pipeline::PipelineOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, Limits, ServiceConfig};
@@ -31,6 +30,19 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// The access log's format.
     pub log_format: AccessLogFormat,
+}
+
+/// The numbers that bound a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineOptions {
+    /// Cohort contexts, at least 1.
+    pub contexts: usize,
+    /// When cohorts are launched, and how large they get.
+    pub formation: Formation,
+    /// Most bytes of a cohort's texts.
+    pub arena_bytes_max: usize,
+    /// Limits of clients' connections.
+    pub clients: ClientLimits,
 }
 
 impl ServerOptions {

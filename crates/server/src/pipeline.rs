@@ -39,24 +39,24 @@ mod gauges;
 mod hosts;
 mod parts;
 
-pub use parts::{PipelineOptions, PipelineParts};
+pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::host::reply::Reply;
-use crate::intake::dispatch::{Way, dispatch, early_refusal};
+use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
+use crate::options::PipelineOptions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{Clients, Hosts, Incoming, Next, Reading, Stall};
+use rhythm_http::{Clients, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -234,7 +234,7 @@ impl Pipeline {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
                     Err(NoContext) => {
-                        if self.clients.stall(port, id, Stall::Context) {
+                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -275,19 +275,22 @@ impl Pipeline {
         reading: &Reading<'_>,
         now: Time,
     ) -> Result<(), NoContext> {
-        let (id, request) = (reading.connection(), reading.request());
+        let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
         let reply = match dispatch(site, found, head, bytes) {
-            Way::Lane(page, pattern) => match self.take_lane(id, page, pattern, request, now)? {
+            Way::Lane(page, pattern) => match self.take_lane(reading, page, pattern, now)? {
                 Ok(()) => return Ok(()),
                 Err(reply) => reply,
             },
             Way::Host(route) => match self.epoch.hosts[route as usize] {
                 Some(host) => {
                     self.responder.keep_line(request);
-                    self.ask_host(port, now, |hosts, event| hosts.take(host, event, reading));
+                    self.ask_host(port, now, |hosts, event| {
+                        hosts.take(host, event, reading);
+                        Some(reading.owed())
+                    });
                     return Ok(());
                 }
                 None => Reply::Error(404),
@@ -295,19 +298,19 @@ impl Pipeline {
             Way::Reply(reply) => reply,
         };
         let site = &self.epoch.site;
-        (self.responder).reply(port, &mut self.clients, site, id, request, reply, now);
+        (self.responder).reply(port, &mut self.clients, site, reading, reply, now);
         Ok(())
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
     fn take_lane(
         &mut self,
-        id: ConnectionId,
+        reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
-        request: Incoming<'_>,
         now: Time,
     ) -> Result<Result<(), Reply>, NoContext> {
+        let request = reading.request();
         let Incoming {
             head,
             bytes,
@@ -335,9 +338,7 @@ impl Pipeline {
                 return Ok(Err(Reply::BadParameter(bad)));
             }
         };
-        let Some((slot, shape, peer)) = self.clients.accept(id, head) else {
-            unreachable!("the connection whose bytes are being parsed");
-        };
+        let Owed { slot, shape, peer } = reading.owed();
         flight.requests.push(slot, shape, now, session);
         if self.responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
@@ -497,7 +498,7 @@ impl Pipeline {
     fn go_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         // Stragglers of several cohorts form one that may still be taking more.
         self.cohorts.launch(id);
-        self.backends.wait_over(&mut self.cohorts, id);
+        self.backends.wait_over(&mut self.cohorts, id, now);
         if self.answer(port, id, now) {
             self.run_stage(port, id, now);
         }

@@ -1,8 +1,8 @@
 //! The host's parser for one request at a time: what the parser of a device is compared with.
 
-use crate::host::statics::Statics;
 use crate::intake::parser::{Parser, form_fits};
 use crate::site::routes::{Found, Target};
+use crate::site::statics::Statics;
 use crate::site::{Site, SiteSettings};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::Service;

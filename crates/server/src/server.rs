@@ -3,17 +3,17 @@
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
-use crate::observe::access_log::{LogSink, LogWriter};
+use crate::observe::access_log::{FINISH_MAX, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
-use crate::options::ServerOptions;
-use crate::pipeline::{Pipeline, PipelineOptions, PipelineParts};
+use crate::options::{PipelineOptions, ServerOptions};
+use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::SessionArray;
-use rhythm_engine::settings::ServiceConfig;
+use rhythm_engine::settings::{ServerSettings, ServiceConfig};
 use rhythm_http::Host;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
@@ -58,9 +58,14 @@ pub struct ServerParts {
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It cannot listen.
-    #[error(transparent)]
-    Listen(#[from] rhythm_net::ListenError),
+    /// It cannot listen where a setting says.
+    #[error("{}: {error}", name_of(.setting))]
+    Listen {
+        /// The setting, of the table `server`.
+        setting: &'static str,
+        /// Why.
+        error: rhythm_net::ListenError,
+    },
     /// The system has no resources for it.
     #[error("the system lacks resources: {0}")]
     System(#[from] std::io::Error),
@@ -75,6 +80,18 @@ impl<E: fmt::Display> From<workers::StartError<E>> for StartError {
             workers::StartError::System(error) => StartError::System(error),
             other => StartError::Device(other.to_string()),
         }
+    }
+}
+
+/// Whoever reads of a setting of `server` learns where to change it.
+fn name_of(setting: &str) -> String {
+    let mut known = ServerSettings::DEFINITIONS.iter();
+    match known
+        .find(|known| known.key == setting)
+        .map(|known| known.rule.flag)
+    {
+        Some(Some(flag)) => format!("server.{setting} (--{flag})"),
+        _ => format!("server.{setting}"),
     }
 }
 
@@ -230,7 +247,9 @@ impl Handle {
         address: SocketAddr,
         options: ServerOptions,
     ) -> Result<(), StartError> {
-        let listener = Listener::bind(address, &ListenOptions::default())?;
+        let setting = "admin";
+        let listener = Listener::bind(address, &ListenOptions::default())
+            .map_err(|error| StartError::Listen { setting, error })?;
         self.admin = Some(listener.local_address());
         let current = self.control.shared.current.clone();
         let inboxes = self.control.shared.inboxes.clone();
@@ -251,7 +270,7 @@ impl Handle {
             let _ = admin.join();
         }
         if let Some(log) = self.log {
-            log.finish();
+            log.finish(FINISH_MAX);
         }
         ended
     }
@@ -279,7 +298,9 @@ impl Server {
         let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
-        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())?;
+        let setting = "listen";
+        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
+            .map_err(|error| StartError::Listen { setting, error })?;
         let local = (listeners.first()).map_or(options.listen, Listener::local_address);
         let current = Arc::new(Current::new(parts.site));
         let factory = WorkerFactory {

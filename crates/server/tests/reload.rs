@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use rhythm_net::{Port, Time};
 use rhythm_server::backend::{Backend, BackendCounts, Batch, Tell};
-use rhythm_server::{Server, ServerParts, Site};
+use rhythm_server::{ConnectionOwner, Server, ServerParts, Site};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,6 +19,16 @@ struct Counted {
     closed: Arc<AtomicUsize>,
 }
 
+impl ConnectionOwner for Counted {
+    fn wake_at(&self) -> Option<Time> {
+        self.echo.wake_at()
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.echo.tick(port, now);
+    }
+}
+
 impl Backend for Counted {
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
         self.retries += batch.keys.len() as u64;
@@ -27,14 +37,6 @@ impl Backend for Counted {
 
     fn poll(&mut self, tell: &mut Tell<'_>) {
         self.echo.poll(tell);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        self.echo.wake_at()
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.echo.tick(port, now);
     }
 
     fn counts(&self) -> BackendCounts {

@@ -1,62 +1,132 @@
-//! No file imports in a circle: of any two files, at most one can be understood only after the
-//! other. Files that import each other, however far round, are one file in disguise.
+//! No file imports in a circle, and no folder: of any two, at most one can be understood only after
+//! the other. Files that import each other, however far round, are one file in disguise; so are
+//! folders, even where no two of their files do.
+//!
+//! A module's own file (`mod.rs`, or `x.rs` beside `x/`) stands in its folder among the modules
+//! below it, and with all of them in the folder above.
 
 use super::finding::Finding;
 use super::modules::Crate;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn check(crates: &[Crate]) -> Vec<Finding> {
-    crates.iter().flat_map(of_crate).collect()
+    let findings = crates.iter().flat_map(|of| {
+        let mut findings = of_files(of);
+        // Where files form a circle, their folders do so for it.
+        let known: BTreeSet<(String, usize)> = (findings.iter())
+            .map(|found| (found.file.clone(), found.line))
+            .collect();
+        let folders = of_folders(of).into_iter();
+        findings.extend(folders.filter(|found| !known.contains(&(found.file.clone(), found.line))));
+        findings
+    });
+    findings.collect()
 }
 
-fn of_crate(of: &Crate) -> Vec<Finding> {
-    let mut to: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+fn of_files(of: &Crate) -> Vec<Finding> {
+    let message = |name: &str, to: &str, circle: usize| {
+        format!(
+            "`{name}` of {to} closes a circle of {circle} files: move what they share below them"
+        )
+    };
+    closing(of, |file| Some(file.to_owned()), message)
+}
+
+fn of_folders(of: &Crate) -> Vec<Finding> {
+    let mut levels: BTreeSet<Vec<&str>> = BTreeSet::new();
+    for file in &of.files {
+        let path = module(file);
+        levels.extend((0..path.len()).map(|depth| path[..depth].to_vec()));
+    }
+    let mut findings = Vec::new();
+    for level in levels {
+        // The module of this folder that a file belongs to; the folder's own file is one, too.
+        let unit = |file: &str| {
+            let below = module(file);
+            let below = below.strip_prefix(&level[..])?;
+            Some(
+                below
+                    .first()
+                    .map_or(String::new(), |unit| (*unit).to_owned()),
+            )
+        };
+        let place = match level[..] {
+            [] => "the crate".to_owned(),
+            _ => format!("{}/", level.join("/")),
+        };
+        findings.extend(closing(of, unit, |name, to, circle| {
+            format!(
+                "`{name}` of {to} closes a circle of {circle} modules of {place}: move what they \
+                 share below them"
+            )
+        }));
+    }
+    findings
+}
+
+/// The path of modules that a file stands for.
+fn module(file: &str) -> Vec<&str> {
+    let inside = file.split_once("/src/").map_or(file, |(_, inside)| inside);
+    let mut path: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
+    if path.last() == Some(&"mod") || matches!(path[..], ["lib" | "main"]) {
+        path.pop();
+    }
+    path
+}
+
+/// The imports that close circles between units, each of some files: one import a pair of units
+/// says enough. `message` is given the name imported, its file, and the units of the circle.
+fn closing(
+    of: &Crate,
+    unit: impl Fn(&str) -> Option<String>,
+    message: impl Fn(&str, &str, usize) -> String,
+) -> Vec<Finding> {
+    let units: Vec<Option<String>> = of.files.iter().map(|file| unit(file)).collect();
+    let mut to: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut arrows = Vec::new();
     for import in &of.imports {
-        to.entry(import.from).or_default().insert(import.to);
+        if let (Some(from), Some(into)) = (&units[import.from], &units[import.to])
+            && from != into
+        {
+            to.entry(from).or_default().insert(into);
+            arrows.push((from.as_str(), into.as_str(), import));
+        }
     }
     let mut findings = Vec::new();
     let mut done = BTreeSet::new();
-    for file in 0..of.files.len() {
-        if done.contains(&file) {
+    for &unit in to.keys() {
+        if done.contains(unit) {
             continue;
         }
-        // A circle through this file is all that it reaches and that reaches it.
-        let forward = reached(&to, file);
-        if !forward.contains(&file) {
+        // A circle through this unit is all that it reaches and that reaches it.
+        let forward = reached(&to, unit);
+        if !forward.contains(unit) {
             continue;
         }
-        let circle: BTreeSet<usize> = (forward.iter().copied())
-            .filter(|&other| reached(&to, other).contains(&file))
+        let circle: BTreeSet<&str> = (forward.iter().copied())
+            .filter(|other| reached(&to, other).contains(unit))
             .collect();
         done.extend(circle.iter().copied());
-        // One import a pair of files says enough.
         let mut pairs = BTreeSet::new();
-        for import in &of.imports {
-            let pair = (import.from, import.to);
-            if !(circle.contains(&pair.0) && circle.contains(&pair.1) && pairs.insert(pair)) {
-                continue;
+        for &(from, into, import) in &arrows {
+            if circle.contains(from) && circle.contains(into) && pairs.insert((from, into)) {
+                findings.push(Finding {
+                    file: of.files[import.from].clone(),
+                    line: import.line,
+                    message: message(&import.name, &of.files[import.to], circle.len()),
+                });
             }
-            let (from, to) = (&of.files[import.from], &of.files[import.to]);
-            findings.push(Finding {
-                file: from.clone(),
-                line: import.line,
-                message: format!(
-                    "`{}` of {to} closes a circle of {} files: move what they share below them",
-                    import.name,
-                    circle.len()
-                ),
-            });
         }
     }
     findings
 }
 
-/// All files that a file leads to.
-fn reached(to: &BTreeMap<usize, BTreeSet<usize>>, file: usize) -> BTreeSet<usize> {
+/// All units that a unit leads to.
+fn reached<'u>(to: &BTreeMap<&'u str, BTreeSet<&'u str>>, unit: &'u str) -> BTreeSet<&'u str> {
     let mut reached = BTreeSet::new();
-    let mut next = vec![file];
+    let mut next = vec![unit];
     while let Some(at) = next.pop() {
-        for &other in to.get(&at).into_iter().flatten() {
+        for &other in to.get(at).into_iter().flatten() {
             if reached.insert(other) {
                 next.push(other);
             }
@@ -134,6 +204,54 @@ mod tests {
             ),
         ]);
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn folders_that_take_from_each_other_are_a_circle_though_their_files_are_none() {
+        let below = ("crates/a/src/low/deep.rs", "pub struct Deep;\n");
+        let upper = ("crates/a/src/high.rs", "mod part;\nuse crate::low::Low;\n");
+        let part = ("crates/a/src/high/part.rs", "use crate::low::deep::Deep;\n");
+        let root = ("crates/a/src/lib.rs", "mod low;\nmod high;\nmod apart;\n");
+        let apart = ("crates/a/src/apart.rs", "pub struct Apart;\n");
+        let sound = (
+            "crates/a/src/low/mod.rs",
+            "pub mod deep;\npub struct Low(deep::Deep);\n",
+        );
+        let found = circles(&[root, upper, part, sound, below, apart]);
+        assert!(found.is_empty(), "{found:?}");
+        let looks_up = ("crates/a/src/low/other.rs", "use crate::high::part::P;\n");
+        let with = (
+            "crates/a/src/low/mod.rs",
+            "pub mod deep;\nmod other;\npub struct Low;\n",
+        );
+        let shown = (
+            "crates/a/src/high/part.rs",
+            "use crate::apart::Apart;\npub struct P(Apart);\n",
+        );
+        let found = circles(&[root, upper, shown, with, below, looks_up, apart]);
+        assert_eq!(
+            found,
+            [
+                "low/other.rs:1 `P` of crates/a/src/high/part.rs",
+                "high.rs:2 `Low` of crates/a/src/low/mod.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn modules_that_a_macro_names_are_files_too() {
+        let found = circles(&[
+            ("crates/a/src/lib.rs", "mod b;\n"),
+            (
+                "crates/a/src/b.rs",
+                "kinds! { c = \"kinds/c.rs\", }\npub struct B(c::C);\n",
+            ),
+            (
+                "crates/a/src/kinds/c.rs",
+                "use crate::b::B;\npub struct C(B);\n",
+            ),
+        ]);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]

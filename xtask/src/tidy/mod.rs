@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: what a small program can check need not be talked about in reviews.
 //!
-//! - `circles`: no file imports in a circle;
+//! - `circles`: no file imports in a circle, and no folder;
 //! - `arrows`: crates depend on each other as ARCHITECTURE.md says;
 //! - `lines`: at most 100 columns in code, comments and docs;
 //! - `fences`: `unsafe` only where ARCHITECTURE.md lets it be;

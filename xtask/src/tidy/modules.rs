@@ -1,7 +1,7 @@
 //! Rust's modules: which file each path of the source leads to.
 //!
-//! 1. From `lib.rs` or `main.rs`, `mod` items lead to all files of a crate; what is only for its
-//!    tests (`#[cfg(test)]`) is left out.
+//! 1. From `lib.rs` or `main.rs`, `mod` items lead to all files of a crate, and so do macros that
+//!    are given files by name; what is only for its tests (`#[cfg(test)]`) is left out.
 //! 2. Each module knows its names: items defined there, and names that `use` brings in.
 //! 3. A path is followed through modules, and a name that was brought in to where it comes from,
 //!    so that an item counts as its own file's, however it is re-exported.
@@ -123,7 +123,15 @@ impl<'t> Reader<'t> {
             file,
             ..Module::default()
         };
-        let mut children = Vec::new();
+        let named: Vec<syn::ItemMod> = (items.iter())
+            .filter_map(|item| match item {
+                syn::Item::Macro(item) if item.ident.is_none() => Some(&item.mac),
+                _ => None,
+            })
+            .flat_map(modules_of_macro)
+            .collect();
+        (module.defined).extend(named.iter().map(|child| child.ident.to_string()));
+        let mut children: Vec<&syn::ItemMod> = named.iter().collect();
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
             match item {
                 syn::Item::Mod(child) => {
@@ -152,10 +160,11 @@ impl<'t> Reader<'t> {
             let candidates = match path_attribute(&child.attrs) {
                 Some(given) => {
                     let own = self.files[file].rsplit_once('/').map_or("", |(own, _)| own);
-                    vec![(
-                        normal(&format!("{own}/{given}")),
-                        format!("{folder}/{name}"),
-                    )]
+                    let file = normal(&format!("{own}/{given}"));
+                    // Its own children lie beside it.
+                    let beside = file.rsplit_once('/').map_or("", |(beside, _)| beside);
+                    let beside = beside.to_owned();
+                    vec![(file, beside)]
                 }
                 None => vec![
                     (format!("{folder}/{name}.rs"), format!("{folder}/{name}")),
@@ -308,6 +317,22 @@ impl<'ast> Visit<'ast> for Paths<'_> {
         self.0
             .extend(used.into_iter().map(|used| (used.path, used.line)));
     }
+}
+
+/// The modules that a macro is given by their names and files, `name = "folder/file.rs"`.
+fn modules_of_macro(given: &syn::Macro) -> Vec<syn::ItemMod> {
+    let tokens: Vec<TokenTree> = given.tokens.clone().into_iter().collect();
+    let module = |three: &[TokenTree]| match three {
+        [
+            TokenTree::Ident(name),
+            TokenTree::Punct(mark),
+            TokenTree::Literal(file),
+        ] if mark.as_char() == '=' && file.to_string().ends_with(".rs\"") => {
+            syn::parse_str(&format!("#[path = {file}] mod {name};")).ok()
+        }
+        _ => None,
+    };
+    tokens.windows(3).filter_map(module).collect()
 }
 
 /// Words joined by `::` in the tokens of a macro.

@@ -3,7 +3,7 @@
 use super::output::Output;
 use rhythm_net::{ConnectionId, Peer, Port, Sent, WallClock};
 use rhythm_protocol::scan::Ring;
-use std::io;
+use std::io::{self, IoSlice};
 
 /// Takes every answer whole, and writes it to a ring of memory too large for the caches.
 pub(super) struct MemoryPort {
@@ -36,26 +36,41 @@ impl MemoryPort {
     }
 }
 
+impl MemoryPort {
+    /// Keeps an answer's bytes, or more of them.
+    #[cold]
+    fn take_note(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        let slot = connection.slot() as usize;
+        if self.answers.len() <= slot {
+            self.answers.resize(slot + 1, Vec::new());
+        }
+        let answer = &mut self.answers[slot];
+        // One answer may be sent in parts; the next begins with its status line.
+        if bytes.starts_with(b"HTTP/1.1 ") {
+            answer.clear();
+        }
+        answer.extend_from_slice(bytes);
+    }
+}
+
 impl Port for MemoryPort {
     fn send(&mut self, connection: ConnectionId, bytes: &[u8]) -> Sent {
+        self.send_vectored(connection, &[IoSlice::new(bytes)])
+    }
+
+    fn send_vectored(&mut self, connection: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
         if self.keep {
-            let slot = connection.slot() as usize;
-            if self.answers.len() <= slot {
-                self.answers.resize(slot + 1, Vec::new());
-            }
-            let answer = &mut self.answers[slot];
-            // One answer may be sent in parts; the next begins with its status line.
-            if bytes.starts_with(b"HTTP/1.1 ") {
-                answer.clear();
-            }
-            answer.extend_from_slice(bytes);
+            slices
+                .iter()
+                .for_each(|slice| self.take_note(connection, slice));
         }
-        self.bytes += bytes.len() as u64;
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        self.bytes += length as u64;
         match self.output {
-            Output::Pages => self.ring.stream(bytes),
-            Output::Runs => self.ring.copy(bytes),
+            Output::Pages => self.ring.stream_parts(slices),
+            Output::Runs => slices.iter().for_each(|slice| self.ring.copy(slice)),
         }
-        Sent::Taken(bytes.len())
+        Sent::Taken(length)
     }
 
     fn close(&mut self, _: ConnectionId) {}

@@ -2,15 +2,18 @@
 
 use super::chain::Page;
 use super::expect::Expected;
-use super::inbox::Inbox;
+use super::reader::AnswerReader;
 use super::rng::Rng;
 use super::visit::{Ask, Visit};
-use rhythm_net::{ConnectionId, Time};
+use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::collections::VecDeque;
+
+/// Bytes of requests that keep their buffer: more than one request has.
+const OUT_KEPT: usize = 2048;
 
 /// A request on its way.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct Awaited {
     pub(crate) ask: Ask,
     /// Sent, or due in open loop.
     pub(crate) started: Time,
@@ -49,11 +52,12 @@ pub(crate) struct Client {
     /// Whether the connection has carried an answer.
     pub(crate) is_used: bool,
     /// Taken out while its bytes are looked at.
-    pub(crate) inbox: Option<Box<Inbox>>,
-    /// The last request (or those in the pipeline), and how much of it was taken by the socket.
-    pub(crate) out: Vec<u8>,
-    pub(crate) taken: usize,
-    pub(crate) pending: VecDeque<Pending>,
+    pub(crate) reader: Option<Box<AnswerReader>>,
+    /// The last request asked, should it have to be sent again.
+    pub(crate) request: Vec<u8>,
+    /// What the connection's socket has not taken yet.
+    pub(crate) out: Outgoing,
+    pub(crate) pending: VecDeque<Awaited>,
     /// What to ask for before the chain goes on.
     pub(crate) queue: VecDeque<Ask>,
     /// Whether the request under way was sent again already.
@@ -69,20 +73,21 @@ impl Client {
             connection: None,
             is_connected: false,
             is_used: false,
-            inbox: Some(Box::default()),
-            out: Vec::new(),
-            taken: 0,
+            reader: Some(Box::default()),
+            request: Vec::new(),
+            out: Outgoing::keeping(OUT_KEPT),
             pending: VecDeque::new(),
             queue: VecDeque::new(),
             is_retried: false,
         }
     }
 
-    /// Forgets the connection.
+    /// Forgets the connection, and what was still to be sent on it.
     pub(crate) fn disconnected(&mut self) -> Option<ConnectionId> {
         (self.is_connected, self.is_used) = (false, false);
-        if let Some(inbox) = &mut self.inbox {
-            inbox.clear();
+        self.out.clear();
+        if let Some(reader) = &mut self.reader {
+            reader.clear();
         }
         self.connection.take()
     }
@@ -90,7 +95,7 @@ impl Client {
     /// Whether the only request under way may be sent again: the server closed a connection that
     /// had been idle, at the moment the request was sent (RFC 9112 section 9.3.1).
     pub(crate) fn may_retry(&self) -> bool {
-        let nothing_came = self.inbox.as_ref().is_some_and(|inbox| inbox.is_empty());
+        let nothing_came = self.reader.as_ref().is_some_and(|reader| reader.is_empty());
         let is_safe = self.pending.len() == 1 && self.pending[0].is_safe;
         self.is_used && nothing_came && is_safe && !self.is_retried
     }

@@ -1,7 +1,7 @@
 //! Whether an answer is the right one.
 
 use super::chain::Page;
-use super::client::Pending;
+use super::client::Awaited;
 use super::files::{Files, fault};
 use super::validate::Validator;
 use super::visit::{Ask, Probe, Visit};
@@ -65,7 +65,7 @@ impl Judge {
     }
 
     /// What was asked for, in words.
-    pub(crate) fn describe(&self, pending: &Pending) -> String {
+    pub(crate) fn describe(&self, pending: &Awaited) -> String {
         match pending.ask {
             Ask::Page(page) => page.name().to_owned(),
             Ask::Static(file) => self.files.get(file).path.clone(),
@@ -84,7 +84,7 @@ impl Judge {
     /// What is wrong with it.
     pub(crate) fn judge(
         &mut self,
-        pending: &Pending,
+        pending: &Awaited,
         answer: &Answer<'_>,
         visit: &mut Visit,
     ) -> Result<(), Fault> {

@@ -13,7 +13,7 @@ mod answers;
 mod events;
 
 use super::chain::Page;
-use super::client::{Client, Pending, Phase};
+use super::client::{Awaited, Client, Phase};
 use super::expect::Expected;
 use super::judge::Judge;
 use super::options::LoadOptions;
@@ -23,7 +23,7 @@ use super::target::Target;
 use super::visit::{Ask, Probe, Side, Visit};
 use rhythm_besim::Bank;
 use rhythm_net::clock::monotonic;
-use rhythm_net::{ConnectionId, DriverOptions, Peer, Port, Sent, Time, TimerWheel};
+use rhythm_net::{ConnectionId, DriverOptions, Flushed, Peer, Port, Time, TimerWheel};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -315,11 +315,7 @@ impl Worker {
             client.queue.push_front(ask);
             return self.ask(index, Ask::Static(file), due);
         }
-        if client.taken == client.out.len() {
-            client.out.clear();
-            client.taken = 0;
-        }
-        let start = client.out.len();
+        client.request.clear();
         let mut expected = self.spare.pop().unwrap_or_default();
         let mut is_conditional = false;
         match ask {
@@ -329,7 +325,7 @@ impl Worker {
                     &self.bank,
                     host,
                     &mut client.rng,
-                    &mut client.out,
+                    &mut client.request,
                     &mut expected,
                 );
                 client.visit.last = page;
@@ -338,21 +334,23 @@ impl Worker {
                 let files = &self.judge.files;
                 let condition = files.condition(file, !client.visit.fresh, &mut client.rng);
                 is_conditional = !condition.is_empty();
+                let path = &files.get(file).path;
                 client
                     .visit
-                    .static_file(&files.get(file).path, &condition, host, &mut client.out);
+                    .static_file(path, &condition, host, &mut client.request);
             }
             Ask::Probe(probe) => {
                 client
                     .visit
-                    .probe(probe, &self.bank, host, &mut client.out, &mut expected)
+                    .probe(probe, &self.bank, host, &mut client.request, &mut expected)
             }
-            Ask::SignOut => client.visit.sign_out(host, &mut client.out),
+            Ask::SignOut => client.visit.sign_out(host, &mut client.request),
         }
+        client.out.push(&client.request);
         let now = monotonic();
         client.phase = Phase::Active;
         client.is_retried = false;
-        client.pending.push_back(Pending {
+        client.pending.push_back(Awaited {
             ask,
             started: if self.arrival_mean.is_some() {
                 due
@@ -363,25 +361,35 @@ impl Worker {
             expected,
             file: reference,
             is_conditional,
-            is_safe: !client.out[start..].starts_with(b"POST"),
+            is_safe: !client.request.starts_with(b"POST"),
         });
     }
 
     /// Sends what is written, on a new connection if there is none.
     fn flush(&mut self, port: &mut dyn Port, index: usize) {
         let client = &mut self.clients[index];
-        if client.taken == client.out.len() {
-            return;
+        match client.connection {
+            None if !client.out.is_empty() => self.connect(port, index),
+            Some(connection) if client.is_connected => {
+                let flushed = client.out.flush(port, connection);
+                self.flushed(port, index, flushed);
+            }
+            _ => {}
         }
-        let Some(connection) = client.connection else {
-            return self.connect(port, index);
-        };
-        if !client.is_connected {
-            return;
+    }
+
+    /// The session's connection takes bytes again, or for the first time.
+    fn writable(&mut self, port: &mut dyn Port, index: usize) {
+        let client = &mut self.clients[index];
+        if let Some(connection) = client.connection {
+            let flushed = client.out.writable(port, connection);
+            self.flushed(port, index, flushed);
         }
-        match port.send(connection, &client.out[client.taken..]) {
-            Sent::Taken(taken) => client.taken += taken,
-            Sent::Gone => self.lost(port, index, "connection closed while sending"),
+    }
+
+    fn flushed(&mut self, port: &mut dyn Port, index: usize, flushed: Flushed) {
+        if flushed == Flushed::Gone {
+            self.lost(port, index, "connection closed while sending");
         }
     }
 
@@ -408,7 +416,7 @@ impl Worker {
                 port.abort(connection);
             }
             client.is_retried = true;
-            client.taken = 0;
+            client.out.push(&client.request);
             self.counts.retries += 1;
             return self.connect(port, index);
         }

@@ -47,11 +47,14 @@ impl Cohort {
     }
 
     /// Ends the call of the stage last run: each lane gets its rows and its status, and the
-    /// requests are done with. A lane that misses an answer fails.
-    pub fn settle(&mut self, program: &PageProgram) {
+    /// requests are done with. A lane that misses an answer fails, and so does one that is answered
+    /// another number of rows than one where its page takes one (`row = ...`); how many of these
+    /// there are is given.
+    pub fn settle(&mut self, program: &PageProgram) -> usize {
         let Some(call) = self.pending_call(program) else {
-            return;
+            return 0;
         };
+        let mut misfits = 0;
         self.answers.resize(self.requests.len(), None);
         let Cohort {
             fields,
@@ -89,7 +92,9 @@ impl Cohort {
                 rows.length += answer.rows.length;
             }
             let wants_one = matches!(call.result, CallResult::Row(_)) && status == 0;
-            if missing || wants_one && rows.length != 1 {
+            let is_misfit = !missing && wants_one && rows.length != 1;
+            misfits += usize::from(is_misfit);
+            if missing || is_misfit {
                 *state = LaneState::Failed(LaneError::BadAnswer);
                 continue;
             }
@@ -112,6 +117,7 @@ impl Cohort {
         }
         requests.clear();
         answers.clear();
+        misfits
     }
 
     /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and

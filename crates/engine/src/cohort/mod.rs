@@ -19,6 +19,7 @@ mod text;
 pub use arena::{Arena, View};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
+pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use requests::{Argument, Requests};
 pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};
@@ -255,6 +256,32 @@ mod tests {
             });
         }
         cohort
+    }
+
+    #[test]
+    fn a_row_is_one_row() {
+        let mut page = page();
+        page.calls[0].result = CallResult::Row(vec![0]);
+        for (rows_of_first, status, misfits) in [(1, 0, 0), (0, 0, 1), (2, 0, 1), (0, 5, 0)] {
+            let mut cohort = filled(&page, b"");
+            let (_, mut rows) = cohort.exchange(&page);
+            for request in 0..2 {
+                rows.answer(request, |answer| {
+                    let count = if request == 0 { rows_of_first } else { 1 };
+                    (0..count).for_each(|_| answer.row([Cell::Text(b"row")]));
+                    if request == 0 { status } else { 0 }
+                });
+            }
+            assert_eq!(cohort.settle(&page), misfits);
+            let failed = LaneState::Failed(LaneError::BadAnswer);
+            let first = if misfits == 1 {
+                failed
+            } else {
+                LaneState::Active
+            };
+            assert_eq!(cohort.lanes, [first, LaneState::Active]);
+            assert_eq!(cohort.arena.get(cohort.fields[0].texts()[1]), b"row");
+        }
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! next. What a page knows grows with its steps: parameters and the session first, then the rows of
 //! each call.
 
-use super::answer::{Answers, request};
-use super::build::{Fragments, PageParts, Stage};
+use super::build::{Fragments, PageParts, StageBuilder};
 use super::compiler::Compiler;
+use super::step::{Steps, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
@@ -17,8 +17,8 @@ use crate::program::{
 };
 use crate::source::PageFile;
 use crate::source::config::find_backend;
-use crate::source::declaration::{AnswerDecl, CallDecl, Header, ParamKind, Step, StepKind};
-use crate::source::template::{Library, Origin};
+use crate::source::declaration::{AnswerDecl, CallDecl, PageHeader, ParamKind, Step, StepKind};
+use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -28,8 +28,12 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) report: &'r mut Report,
     pub(crate) fragments: &'r mut Fragments,
     pub(crate) pages: &'a [PageFile<'a>],
+    /// Page files whose headers could not be read, which is reported.
+    pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) kinds: Kinds<'a>,
     pub(crate) missing: Option<&'a AnswerDecl<'a>>,
+    /// Whether it is absent for a mistake that is reported.
+    pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
     /// Files of pages shown in place of others.
     pub(crate) shown: BTreeSet<&'a str>,
@@ -67,6 +71,9 @@ impl<'a> Assembly<'_, 'a> {
             page.names
                 .insert("session".to_owned(), Operand::Session { present, user });
         }
+        let lost = header.lost.names.iter();
+        page.names
+            .extend(lost.map(|name| (name.clone(), Operand::Poison)));
         let (params, list_params) = declare_params(header, &mut page);
         self.stages(&mut page);
         PageProgram {
@@ -99,7 +106,7 @@ impl<'a> Assembly<'_, 'a> {
         loop {
             let file = page.file;
             let mut call = None;
-            let origin = Origin {
+            let origin = TextPlace {
                 start: file.template,
                 exact: true,
             };
@@ -113,15 +120,18 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
-            let mut answers = Answers {
+            compiler.scope.names_lost = header.lost.others;
+            let mut others = Steps {
                 pages: self.pages,
+                lost_pages: self.lost_pages,
                 shown: &mut self.shown,
             };
             if page.stages.is_empty() && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {
                     (Some(missing), Some(fields)) => {
-                        answers.require_session(&mut compiler, missing, fields)
+                        others.require_session(&mut compiler, missing, fields)
                     }
+                    _ if self.missing_lost => {}
                     _ => {
                         let hint = "[session] missing = { page = \"login.html\" }";
                         let message = "service.toml does not say what to answer without a session";
@@ -144,10 +154,10 @@ impl<'a> Assembly<'_, 'a> {
                 }
                 if let StepKind::Call(declaration) = &step.kind {
                     let form = request(&mut compiler, declaration);
-                    call = Some((declaration, form.unwrap_or_else(|_| Form::plain(&[]))));
+                    call = Some((declaration, form.ok()));
                     break;
                 }
-                let _ = answers.step(&mut compiler, step, page.session_fields, self.static_files);
+                let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             if call.is_none() {
                 let has_body = !matches!(
@@ -157,7 +167,7 @@ impl<'a> Assembly<'_, 'a> {
                 page_body(&mut compiler, file, has_body);
             }
             page.nodes = compiler.nodes;
-            let stage = std::mem::replace(&mut compiler.stage, Stage::new());
+            let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
             drop(compiler);
             let call_index = call.is_some().then_some(page.calls.len());
             page.stages.push(stage.finish(self.fragments, call_index));
@@ -174,7 +184,7 @@ impl<'a> Assembly<'_, 'a> {
         &mut self,
         page: &mut PageUnderWay<'a>,
         declaration: &CallDecl<'a>,
-        form: Form,
+        form: Option<Form>,
         gets: bool,
     ) {
         let CallDecl {
@@ -184,7 +194,8 @@ impl<'a> Assembly<'_, 'a> {
             ..
         } = declaration;
         let name = &result_name.value;
-        if page.names.contains_key(name) {
+        let known = page.names.get(name);
+        if known.is_some_and(|known| *known != Operand::Poison) {
             self.report.error(
                 result_name.place,
                 format!("the name `{name}` is taken already"),
@@ -192,7 +203,7 @@ impl<'a> Assembly<'_, 'a> {
             );
         }
         if let Some(kind) = self.kinds.of(&backend.value)
-            && let Some(mistake) = (kind.check)(&form)
+            && let Some(mistake) = form.as_ref().and_then(kind.check)
         {
             let place = declaration.request.place;
             match mistake.severity {
@@ -202,8 +213,7 @@ impl<'a> Assembly<'_, 'a> {
                 }
             }
         }
-        let backends = self.kinds.backends;
-        let backend = find_backend(backends, &backend.value, backend.place, self.report);
+        let backend = find_backend(self.kinds, &backend.value, backend.place, self.report);
         let status_name = format!("{name}.status");
         let (result, status, operand);
         if declaration.one_row {
@@ -249,7 +259,7 @@ impl<'a> Assembly<'_, 'a> {
         page.names.insert(name.clone(), operand);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
-            form,
+            form: form.unwrap_or_else(|| Form::plain(&[])),
             columns: columns.len() as u16,
             result,
             status,
@@ -260,7 +270,7 @@ impl<'a> Assembly<'_, 'a> {
 
 /// Makes the fields of parameters.
 fn declare_params(
-    header: &Header<'_>,
+    header: &PageHeader<'_>,
     page: &mut PageUnderWay<'_>,
 ) -> (Vec<Param>, Vec<ListParam>) {
     let (mut params, mut list_params) = (Vec::new(), Vec::new());

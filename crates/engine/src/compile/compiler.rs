@@ -4,11 +4,11 @@
 //! place of values: what is known at load is done at load, so includes, blocks and macros are
 //! expanded where they are used, and a branch on a constant leaves nothing behind.
 
-use super::build::{Fragments, PageParts, Stage};
+use super::build::{Fragments, PageParts, StageBuilder};
 use super::scope::Scope;
 use super::value::Operand;
 use crate::diagnostic::{Place, Report, Reported};
-use crate::source::template::{Library, Origin};
+use crate::source::template::{Library, TextPlace};
 use minijinja::machinery::ast::{self, Spanned};
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(crate) type Result<T> = std::result::Result<T, Reported>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MacroDefinition<'a> {
     pub(crate) definition: &'a ast::Macro<'a>,
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: TextPlace<'a>,
     pub(crate) closure: usize,
 }
 
 /// A block's versions, the one that counts first, and which of them is being compiled.
 #[derive(Debug, Default)]
 pub(crate) struct BlockVersions<'a> {
-    pub(crate) versions: Vec<(&'a ast::Block<'a>, Origin<'a>)>,
+    pub(crate) versions: Vec<(&'a ast::Block<'a>, TextPlace<'a>)>,
     pub(crate) current: usize,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) report: &'r mut Report,
     pub(crate) fragments: &'r mut Fragments,
     pub(crate) page: &'r mut PageParts,
-    pub(crate) stage: Stage,
+    pub(crate) stage: StageBuilder,
     pub(crate) scope: Scope,
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: TextPlace<'a>,
     pub(crate) macros: Vec<MacroDefinition<'a>>,
     /// Macros under way, to find those that call themselves.
     pub(crate) expanding: Vec<&'a ast::Macro<'a>>,
@@ -47,6 +47,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) including: Vec<&'a str>,
     /// Whether the template under way has met an `extends`.
     pub(crate) extended: Option<&'a str>,
+    /// Whether the template to be extended could not be read, which is reported.
+    pub(crate) parent_lost: bool,
     pub(crate) depth: usize,
     /// The depth of statements that are within no other in their template.
     pub(crate) top_depth: usize,
@@ -68,14 +70,14 @@ impl<'r, 'a> Compiler<'r, 'a> {
         fragments: &'r mut Fragments,
         page: &'r mut PageParts,
         names: BTreeMap<String, Operand>,
-        origin: Origin<'a>,
+        origin: TextPlace<'a>,
     ) -> Compiler<'r, 'a> {
         Compiler {
             library,
             report,
             fragments,
             page,
-            stage: Stage::new(),
+            stage: StageBuilder::new(),
             scope: Scope::new(names),
             origin,
             macros: Vec::new(),
@@ -84,6 +86,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             current_block: None,
             including: Vec::new(),
             extended: None,
+            parent_lost: false,
             depth: 0,
             top_depth: 0,
             nodes: 0,
@@ -131,7 +134,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
     /// Runs with another origin.
     pub(super) fn with_origin<T>(
         &mut self,
-        origin: Origin<'a>,
+        origin: TextPlace<'a>,
         inside: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let around = std::mem::replace(&mut self.origin, origin);

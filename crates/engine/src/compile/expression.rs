@@ -69,6 +69,7 @@ impl<'a> Compiler<'_, 'a> {
         match expression {
             Expr::Var(name) => match self.scope.lookup(name.id) {
                 Some(operand) => Ok(operand),
+                None if self.scope.names_lost => Err(Reported),
                 None => {
                     let visible = self.scope.visible();
                     let hint = did_you_mean(name.id, visible.keys().map(String::as_str));

@@ -7,7 +7,7 @@ use super::compiler::{Compiler, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean};
-use crate::source::template::{Origin, Template};
+use crate::source::template::{Template, TextPlace};
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 
 impl<'a> Compiler<'_, 'a> {
@@ -25,6 +25,7 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<()> {
         let around_blocks = std::mem::take(&mut self.blocks);
         let around_extended = self.extended.take();
+        let around_parent_lost = std::mem::take(&mut self.parent_lost);
         let around_top_depth = std::mem::replace(&mut self.top_depth, self.depth + 1);
         let around_including = self.including.len();
         let mut result = Ok(());
@@ -54,6 +55,7 @@ impl<'a> Compiler<'_, 'a> {
         self.including.truncate(around_including);
         self.top_depth = around_top_depth;
         self.extended = around_extended;
+        self.parent_lost = around_parent_lost;
         self.blocks = around_blocks;
         result
     }
@@ -90,10 +92,13 @@ impl<'a> Compiler<'_, 'a> {
         if self.extended.is_some() {
             return Err(self.error(place, "a template extends one other", ""));
         }
+        // Until it is known to be there.
+        self.parent_lost = true;
         let (name, template) = self.find_template(&node.name)?;
         if template.is_none() {
             return Err(Reported);
         }
+        self.parent_lost = false;
         self.extended = Some(name);
         self.stage.begin_sink(Sink::Discard);
         Ok(())
@@ -201,6 +206,9 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     pub(super) fn unknown_block(&mut self, name: &str, place: Place<'a>) -> Reported {
+        if self.parent_lost {
+            return Reported;
+        }
         let hint = did_you_mean(name, self.blocks.keys().copied());
         self.error(place, format!("there is no block `{name}`"), hint)
     }
@@ -229,6 +237,9 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(place, "`super()` is for blocks", ""));
         };
         let Some(&(version, origin)) = block.versions.get(block.current + 1) else {
+            if self.parent_lost {
+                return Err(Reported);
+            }
             return Err(self.error(
                 place,
                 format!("no template that is extended has a block `{name}`"),
@@ -247,7 +258,7 @@ impl<'a> Compiler<'_, 'a> {
         &mut self,
         name: &'a str,
         version: &'a ast::Block<'a>,
-        origin: Origin<'a>,
+        origin: TextPlace<'a>,
         place: Place<'a>,
     ) -> Result<()> {
         let around = self.current_block.replace(name);

@@ -2,23 +2,27 @@
 //!
 //! In the order of the work:
 //!
-//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `inherit`,
-//!   `expression`, `operator`, `access` and `filter` walk the syntax tree;
-//! - `build`: registers, blocks and fragments of a stage;
-//! - `assemble`, `answer`: stages, steps and pages.
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
+//!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
+//! - `build`, `output`: a stage: its registers, what it computes and what it writes;
+//! - `assemble`, `step`: stages, steps and pages.
 
 mod access;
-mod answer;
 mod assemble;
 mod branch;
 mod build;
+mod call;
 mod compiler;
 mod expression;
 mod filter;
 mod inherit;
+mod looping;
 mod operator;
+mod output;
 mod scope;
 mod statement;
+mod step;
+mod test;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
@@ -41,24 +45,24 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         text,
         offset: 0,
     };
-    let service_file = match sources.files.get("service.toml") {
-        Some(text) => config::read(text, kinds, &mut report),
-        None => {
-            report.error(
-                file("service.toml", ""),
-                "there is no service.toml",
-                "an empty one will do",
-            );
-            config::read("", kinds, &mut report)
-        }
+    // What pages miss in a service.toml that is not there, or no TOML, is none of their mistakes.
+    let Some(service_text) = sources.files.get("service.toml") else {
+        let place = file("service.toml", "");
+        report.error(place, "there is no service.toml", "an empty one will do");
+        return Err(report.into_sorted());
+    };
+    let Some(service_file) = config::read(service_text, kinds, &mut report) else {
+        return Err(report.into_sorted());
     };
 
     let kinds = Kinds {
         kinds,
         backends: &service_file.backends,
+        backends_lost: service_file.backends_lost,
     };
     let mut library = Library::default();
     let mut pages = Vec::new();
+    let mut lost_pages = BTreeSet::new();
     for (path, text) in &sources.files {
         let start = Place {
             file: path,
@@ -69,17 +73,21 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
             library.add(name, start, &mut report);
         } else if let Some(file_name) = path.strip_prefix("pages/") {
             let Some((toml, offset)) = header::split(path, text, &mut report) else {
+                lost_pages.insert(file_name);
                 continue;
             };
             let template = Place { offset, ..start };
             library.add(path, template, &mut report);
-            if let Some(header) = header::read(toml, kinds, &mut report) {
-                pages.push(PageFile {
+            match header::read(toml, kinds, &mut report) {
+                Some(header) => pages.push(PageFile {
                     path,
                     file_name,
                     header,
                     template,
-                });
+                }),
+                None => {
+                    lost_pages.insert(file_name);
+                }
             }
         }
     }
@@ -91,15 +99,19 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         report: &mut report,
         fragments: &mut fragments,
         pages: &pages,
+        lost_pages: &lost_pages,
         kinds,
         missing: service_file.missing.as_ref(),
+        missing_lost: service_file.missing_lost,
         static_files: &sources.static_files,
         shown: BTreeSet::new(),
     };
     let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     let shown = assembly.shown;
-    for page in &pages {
+    // Pages that have mistakes may be the ones that show others.
+    let complete = report.errors() == 0;
+    for page in pages.iter().filter(|_| complete) {
         if page.header.routes.is_empty() && !shown.contains(page.path) {
             let hint = "route = \"GET /...\", or name it in the `else` of a check";
             report.warning(page.header.place, "this page is never shown", hint);

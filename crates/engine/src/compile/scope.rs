@@ -24,6 +24,8 @@ pub(crate) struct Frame {
 pub(crate) struct Scope {
     /// Names of the page: parameters, results, the session; or the variables of an else page.
     pub(crate) page: BTreeMap<String, Operand>,
+    /// Whether names are unknown for mistakes that are reported.
+    pub(crate) names_lost: bool,
     pub(crate) frames: Vec<Frame>,
     pub(crate) closures: Vec<BTreeMap<String, Operand>>,
 }
@@ -44,6 +46,7 @@ impl Scope {
                 ..Frame::default()
             }],
             closures: Vec::new(),
+            names_lost: false,
         }
     }
 

@@ -35,6 +35,23 @@ impl<T: AsRef<str>> Setting<T> {
     }
 }
 
+/// A key of a kind's own.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendKey {
+    /// The key.
+    pub name: &'static str,
+    /// What it does, for the documentation.
+    pub about: &'static str,
+    /// Its value where it is absent, by which its type is known, too.
+    pub default: Setting<&'static str>,
+    /// Whether it may have this value.
+    pub check: fn(&Setting) -> bool,
+    /// What is told whoever wrote something else.
+    pub wrong: &'static str,
+    /// What it may be, likewise.
+    pub hint: &'static str,
+}
+
 /// A backend of `service.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendConfig {

@@ -24,7 +24,7 @@ pub struct Definition {
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its type, unit and bounds.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// What no value, or 0 for a number, means, where it may have none.
     pub none: Option<&'static str>,
     /// The flag of `rhythm serve` that overrides it, without dashes.
@@ -37,7 +37,7 @@ pub struct Rule {
 
 /// Type, unit and bounds of a setting.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum SettingKind {
     /// A number of something, from and to.
     Count(u32, u32),
     /// A number of bytes, from and to.
@@ -77,7 +77,12 @@ impl Mistake {
     }
 }
 
-const fn rule(kind: Kind) -> Rule {
+/// What an address looks like.
+const ADDRESS_FORM: &str = "such as \"127.0.0.1:8080\" or \"[::]:80\"";
+/// What a path looks like.
+const FILE_FORM: &str = "such as \"access.log\"";
+
+const fn rule(kind: SettingKind) -> Rule {
     Rule {
         kind,
         none: None,
@@ -89,47 +94,47 @@ const fn rule(kind: Kind) -> Rule {
 
 /// A number of something within bounds.
 pub const fn count(least: u32, most: u32) -> Rule {
-    rule(Kind::Count(least, most))
+    rule(SettingKind::Count(least, most))
 }
 
 /// A number of bytes within bounds.
 pub const fn bytes(least: u32, most: u32) -> Rule {
-    rule(Kind::Bytes(least, most))
+    rule(SettingKind::Bytes(least, most))
 }
 
 /// A time.
 pub const fn time() -> Rule {
-    rule(Kind::Duration)
+    rule(SettingKind::Duration)
 }
 
 /// One of some words.
 pub const fn choice(words: &'static [&'static str]) -> Rule {
-    rule(Kind::Choice(words))
+    rule(SettingKind::Choice(words))
 }
 
 /// On or off.
 pub(crate) const fn switch() -> Rule {
-    rule(Kind::Switch)
+    rule(SettingKind::Switch)
 }
 
 /// An address to listen at.
 pub const fn address() -> Rule {
-    rule(Kind::Address)
+    rule(SettingKind::Address)
 }
 
 /// A file's path.
 pub const fn file() -> Rule {
-    rule(Kind::File)
+    rule(SettingKind::File)
 }
 
 /// A text that `read` completes or refuses.
 pub const fn text(read: fn(String) -> Result<String, Mistake>) -> Rule {
-    rule(Kind::Text(read))
+    rule(SettingKind::Text(read))
 }
 
 /// Texts by their names, of which `check` refuses some.
 pub const fn map(check: fn(&str, Option<&str>) -> Result<(), Mistake>) -> Rule {
-    rule(Kind::Map(check))
+    rule(SettingKind::Map(check))
 }
 
 impl Rule {
@@ -164,7 +169,8 @@ impl Definition {
     /// # Errors
     /// When the setting is no number, or not this one.
     pub(crate) fn read_integer(&self, integer: i64) -> Result<Value, Mistake> {
-        let (Kind::Count(least, most) | Kind::Bytes(least, most)) = self.rule.kind else {
+        let (SettingKind::Count(least, most) | SettingKind::Bytes(least, most)) = self.rule.kind
+        else {
             return Err(self.mistyped());
         };
         let number = u32::try_from(integer).ok();
@@ -172,7 +178,7 @@ impl Definition {
             (least..=most).contains(number) || *number == 0 && self.rule.none.is_some()
         }) {
             Some(number) => Ok(Value::Number(number)),
-            None => Err(self.must_be(&format!("from {least} to {most}"))),
+            None => Err(self.must_be(&format!("from {least} to {most}"), self.default_hint())),
         }
     }
 
@@ -185,28 +191,27 @@ impl Definition {
             return Ok(Value::None);
         }
         match self.rule.kind {
-            Kind::Duration => match duration::parse(text) {
+            SettingKind::Duration => match duration::parse(text) {
                 Ok(duration) => Ok(Value::Duration(duration)),
-                Err(_) => Err(Mistake {
-                    hint: duration::FORM.to_owned(),
-                    ..self.must_be("a duration")
-                }),
+                Err(_) => Err(self.must_be("a duration", duration::FORM)),
             },
-            Kind::Choice(words) => match words.iter().find(|word| **word == text) {
+            SettingKind::Choice(words) => match words.iter().find(|word| **word == text) {
                 Some(word) => Ok(Value::Text((*word).to_owned())),
                 None => Err(Mistake::new(
                     format!("`{}` cannot be `{text}`", self.key),
                     did_you_mean(text, words.iter().copied()),
                 )),
             },
-            Kind::Address => text.parse().map(Value::Address).map_err(|_| Mistake {
-                hint: "such as \"127.0.0.1:8080\" or \"[::]:80\"".to_owned(),
-                ..self.must_be("an IP address and a port")
-            }),
-            Kind::File if text.is_empty() => Err(self.must_be("a file's path")),
-            Kind::File => Ok(Value::Text(text.to_owned())),
-            Kind::Text(read) => read(text.to_owned()).map(Value::Text),
-            Kind::Count(..) | Kind::Bytes(..) | Kind::Switch | Kind::Map(_) => Err(self.mistyped()),
+            SettingKind::Address => (text.parse())
+                .map(Value::Address)
+                .map_err(|_| self.must_be("an IP address and a port", ADDRESS_FORM)),
+            SettingKind::File if text.is_empty() => Err(self.must_be("a file's path", FILE_FORM)),
+            SettingKind::File => Ok(Value::Text(text.to_owned())),
+            SettingKind::Text(read) => read(text.to_owned()).map(Value::Text),
+            SettingKind::Count(..)
+            | SettingKind::Bytes(..)
+            | SettingKind::Switch
+            | SettingKind::Map(_) => Err(self.mistyped()),
         }
     }
 
@@ -216,11 +221,11 @@ impl Definition {
     /// When it is nothing the setting can be.
     pub fn read_flag(&self, text: &str) -> Result<Value, Mistake> {
         match self.rule.kind {
-            Kind::Count(..) | Kind::Bytes(..) => {
+            SettingKind::Count(..) | SettingKind::Bytes(..) => {
                 let integer = text.parse().map_err(|_| self.mistyped())?;
                 self.read_integer(integer)
             }
-            Kind::Switch => match text.parse() {
+            SettingKind::Switch => match text.parse() {
                 Ok(on) => Ok(Value::Switch(on)),
                 Err(_) => Err(self.mistyped()),
             },
@@ -230,35 +235,65 @@ impl Definition {
 
     /// Whether it may have no value. A number without one is 0.
     pub fn may_be_none(&self) -> bool {
-        let is_number = matches!(self.rule.kind, Kind::Count(..) | Kind::Bytes(..));
+        let is_number = matches!(
+            self.rule.kind,
+            SettingKind::Count(..) | SettingKind::Bytes(..)
+        );
         self.rule.none.is_some() && !is_number
     }
 
     /// The mistake of a value of another type.
     pub(crate) fn mistyped(&self) -> Mistake {
-        self.must_be(match self.rule.kind {
-            Kind::Count(..) | Kind::Bytes(..) => "an integer",
-            Kind::Switch => "true or false",
-            Kind::Map(_) => "a table",
-            _ => "a string",
-        })
+        match self.rule.kind {
+            SettingKind::Count(least, most) | SettingKind::Bytes(least, most) => {
+                let default = self.default_hint();
+                self.must_be("an integer", format!("from {least} to {most}; {default}"))
+            }
+            SettingKind::Switch => self.must_be("true or false", "without quotes"),
+            SettingKind::Map(_) => self.must_be("a table", "{ name = \"text\" }"),
+            SettingKind::Duration => self.must_be("a string", duration::FORM),
+            SettingKind::Choice(words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                self.must_be("a string", words.join(" or "))
+            }
+            SettingKind::Address => self.must_be("a string", ADDRESS_FORM),
+            SettingKind::File => self.must_be("a string", FILE_FORM),
+            SettingKind::Text(_) => {
+                let default = (self.default)().to_toml();
+                self.must_be("a string", format!("in quotes; the default is {default}"))
+            }
+        }
     }
 
-    fn must_be(&self, what: &str) -> Mistake {
-        Mistake::new(format!("`{}` must be {what}", self.key), "")
+    fn must_be(&self, what: &str, hint: impl Into<String>) -> Mistake {
+        Mistake::new(format!("`{}` must be {what}", self.key), hint)
+    }
+
+    /// What a number is where nobody says another, and its unit.
+    fn default_hint(&self) -> String {
+        let unit = match self.rule.kind {
+            SettingKind::Bytes(..) => " bytes",
+            _ => "",
+        };
+        let default = (self.default)();
+        match (&default, self.rule.none) {
+            (Value::Number(0), Some(meaning)) => format!("the default is 0, {meaning}"),
+            (_, Some(meaning)) => format!("0 means {meaning}; the default is {default}{unit}"),
+            (_, None) => format!("the default is {default}{unit}"),
+        }
     }
 
     /// Its unit or type, as help names a flag's value.
     pub fn placeholder(&self) -> &'static str {
         match self.rule.kind {
-            Kind::Count(..) => "N",
-            Kind::Bytes(..) => "BYTES",
-            Kind::Duration => "DURATION",
-            Kind::Choice(_) => "CHOICE",
-            Kind::Switch => "BOOL",
-            Kind::Address => "ADDR",
-            Kind::File => "FILE",
-            Kind::Text(_) | Kind::Map(_) => "TEXT",
+            SettingKind::Count(..) => "N",
+            SettingKind::Bytes(..) => "BYTES",
+            SettingKind::Duration => "DURATION",
+            SettingKind::Choice(_) => "CHOICE",
+            SettingKind::Switch => "BOOL",
+            SettingKind::Address => "ADDR",
+            SettingKind::File => "FILE",
+            SettingKind::Text(_) | SettingKind::Map(_) => "TEXT",
         }
     }
 

@@ -1,10 +1,9 @@
 //! Settings as the documentation's tables, in Markdown.
 
-use super::backend::Setting;
-use super::definition::{Definition, Kind};
+use super::backend::{BackendKey, Setting};
+use super::definition::{Definition, SettingKind};
 use super::section::Section;
 use super::value::Value;
-use crate::kind::BackendKind;
 use std::fmt::Write;
 
 /// A heading, what a section is about, and its settings.
@@ -42,9 +41,9 @@ pub fn table(definitions: &[Definition]) -> String {
 }
 
 /// A line for each key of a kind's own.
-pub fn keys(kind: &BackendKind) -> String {
+pub fn keys(keys: &[BackendKey]) -> String {
     let mut text = String::from("| key | default | meaning |\n|---|---|---|\n");
-    for key in kind.keys {
+    for key in keys {
         let default = match key.default {
             Setting::Text(text) => Value::Text(text.to_owned()).to_toml(),
             Setting::Int(value) => value.to_string(),
@@ -58,18 +57,18 @@ pub fn keys(kind: &BackendKind) -> String {
 /// What a setting may be, in words.
 fn values(definition: &Definition) -> String {
     let values = match definition.rule.kind {
-        Kind::Count(least, most) => range(least, most, ""),
-        Kind::Bytes(least, most) => range(least, most, " bytes"),
-        Kind::Duration => "duration".to_owned(),
-        Kind::Choice(words) => {
+        SettingKind::Count(least, most) => range(least, most, ""),
+        SettingKind::Bytes(least, most) => range(least, most, " bytes"),
+        SettingKind::Duration => "duration".to_owned(),
+        SettingKind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
             words.join(", ")
         }
-        Kind::Switch => "`true`, `false`".to_owned(),
-        Kind::Address => "address and port".to_owned(),
-        Kind::File => "path".to_owned(),
-        Kind::Text(_) => "text".to_owned(),
-        Kind::Map(_) => "table of texts".to_owned(),
+        SettingKind::Switch => "`true`, `false`".to_owned(),
+        SettingKind::Address => "address and port".to_owned(),
+        SettingKind::File => "path".to_owned(),
+        SettingKind::Text(_) => "text".to_owned(),
+        SettingKind::Map(_) => "table of texts".to_owned(),
     };
     match definition.rule.none {
         Some(meaning) if definition.may_be_none() => {

@@ -26,9 +26,9 @@ mod service;
 mod tables;
 mod value;
 
-pub use backend::{BackendConfig, PoolSettings, Setting};
+pub use backend::{BackendConfig, BackendKey, PoolSettings, Setting};
 pub use definition::{
-    Definition, Kind, Mistake, Rule, address, bytes, choice, count, file, map, text, time,
+    Definition, Mistake, Rule, SettingKind, address, bytes, choice, count, file, map, text, time,
 };
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};

@@ -4,7 +4,7 @@ use super::declaration::AnswerDecl;
 use super::keys::{Keys, Text, TomlText};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::kind::BackendKind;
+use crate::kind::{BackendKind, Kinds};
 use crate::settings::{BackendConfig, Origin, PoolSettings, Section, ServiceConfig, Setting};
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
@@ -15,28 +15,34 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<AnswerDecl<'a>>,
+    /// Whether its mistakes are why there is no such answer.
+    pub(crate) missing_lost: bool,
+    /// Whether its mistakes are why a backend may be absent.
+    pub(crate) backends_lost: bool,
 }
 
-/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default.
+/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default; `None` where it
+/// is no TOML.
 pub(crate) fn read<'a>(
     text: &'a str,
     kinds: &[BackendKind],
     report: &mut Report,
-) -> ServiceFile<'a> {
+) -> Option<ServiceFile<'a>> {
     let mut service = ServiceFile {
         config: ServiceConfig::default(),
         backends: Vec::new(),
         missing: None,
+        missing_lost: false,
+        backends_lost: false,
     };
+    let before = report.errors();
     let toml = TomlText {
         file: "service.toml",
         text,
         start: 0,
         end: text.len(),
     };
-    let Some(table) = toml.parse(report) else {
-        return service;
-    };
+    let table = toml.parse(report)?;
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
@@ -69,11 +75,9 @@ pub(crate) fn read<'a>(
     if let Some((backends, _)) = root.table("backend", report) {
         for (name, value) in Keys::entries(&toml, backends) {
             let DeValue::Table(table) = value.get_ref() else {
-                report.error(
-                    name.place,
-                    "a backend is a table",
-                    format!("[backend.{}]", name.value),
-                );
+                let hint = format!("[backend.{}]", name.value);
+                report.error(name.place, "a backend is a table", hint);
+                service.backends_lost = true;
                 continue;
             };
             let offset = value.span().start;
@@ -81,7 +85,10 @@ pub(crate) fn read<'a>(
             service.backends.push(backend);
         }
     }
-    service
+    let is_mistaken = report.errors() > before;
+    service.missing_lost = is_mistaken && service.missing.is_none();
+    service.backends_lost |= is_mistaken && service.backends.is_empty();
+    Some(service)
 }
 
 /// Reads a backend's table: the keys of all backends, and those of its kind's own.
@@ -121,23 +128,11 @@ fn read_backend<'a>(
         own: BTreeMap::new(),
     };
     for key in kind.map_or(&[][..], |kind| kind.keys) {
-        let mut place = keys.place_of(key.name);
-        let (default, value) = match key.default {
-            Setting::Text(default) => {
-                let text = keys.text(key.name, report);
-                place = text.as_ref().map_or(place, |text| text.place);
-                let value = text.map(|text| Setting::Text(text.value));
-                (Setting::Text(default.to_owned()), value)
-            }
-            Setting::Int(default) => {
-                let value = keys.int(key.name, i64::MIN..=i64::MAX, report);
-                (Setting::Int(default), value.map(Setting::Int))
-            }
-        };
-        if value.as_ref().is_some_and(|value| !(key.check)(value)) {
-            report.error(place, key.wrong, key.hint);
-        }
-        backend.own.insert(key.name, value.unwrap_or(default));
+        let value = keys.own(key, report).unwrap_or(match key.default {
+            Setting::Text(default) => Setting::Text(default.to_owned()),
+            Setting::Int(default) => Setting::Int(default),
+        });
+        backend.own.insert(key.name, value);
     }
     for definition in PoolSettings::DEFINITIONS {
         if let Some(value) = keys.setting(definition, report) {
@@ -149,13 +144,14 @@ fn read_backend<'a>(
 
 /// Finds a backend by name, or reports what there is.
 pub(crate) fn find_backend(
-    backends: &[BackendConfig],
+    kinds: Kinds<'_>,
     name: &str,
     place: Place<'_>,
     report: &mut Report,
 ) -> Option<usize> {
+    let backends = kinds.backends;
     let found = backends.iter().position(|backend| backend.name == name);
-    if found.is_none() {
+    if found.is_none() && !kinds.backends_lost {
         let mut hint = did_you_mean(name, backends.iter().map(|backend| backend.name.as_str()));
         if hint.is_empty() {
             hint = format!("service.toml needs a table [backend.{name}]");

@@ -3,10 +3,11 @@
 use super::keys::Text;
 use crate::diagnostic::{Place, Report};
 use crate::program::{self, ParamType, Route, SessionUse, Type};
+use std::collections::BTreeSet;
 
 /// A page's header.
 #[derive(Debug)]
-pub(crate) struct Header<'a> {
+pub(crate) struct PageHeader<'a> {
     /// Where it begins.
     pub(crate) place: Place<'a>,
     pub(crate) routes: Vec<(Route, Place<'a>)>,
@@ -14,6 +15,16 @@ pub(crate) struct Header<'a> {
     pub(crate) content_type: String,
     pub(crate) params: Vec<ParamDecl<'a>>,
     pub(crate) steps: Vec<Step<'a>>,
+    pub(crate) lost: Lost,
+}
+
+/// Names of a page whose declarations have mistakes and are reported: that such a name is not known
+/// is no mistake of where it is used.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) names: BTreeSet<String>,
+    /// Whether there are some of which not even the name can be told.
+    pub(crate) others: bool,
 }
 
 /// A declared parameter.
@@ -45,8 +56,8 @@ pub(crate) enum ParamKind {
 pub(crate) struct AnswerDecl<'a> {
     pub(crate) page: Text<'a>,
     pub(crate) status: u16,
-    /// Variables of that page, by name.
-    pub(crate) with: Vec<(Text<'a>, Text<'a>)>,
+    /// Variables of that page, by name; `None` where the value is reported.
+    pub(crate) with: Vec<(Text<'a>, Option<Text<'a>>)>,
 }
 
 /// One step, with its place.

@@ -1,12 +1,13 @@
 //! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
 
-use super::declaration::{Header, ParamKind, is_name};
+use super::declaration::{Lost, PageHeader, ParamKind, is_name};
 use super::keys::{Keys, Text, TomlText};
 use super::param::read_param;
-use super::step::read_step;
+use super::step::{note_lost, read_step};
 use crate::diagnostic::{Place, Report};
 use crate::kind::Kinds;
 use crate::program::{self, Route, Segment, SessionUse};
+use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -58,17 +59,25 @@ pub(crate) fn read<'a>(
     toml: TomlText<'a>,
     kinds: Kinds<'_>,
     report: &mut Report,
-) -> Option<Header<'a>> {
+) -> Option<PageHeader<'a>> {
     let table = toml.parse(report)?;
     let known = ["route", "session", "content_type", "params", "step"];
     let keys = Keys::new(toml, &table, 0, &known, report);
-    let mut header = Header {
+    // An unknown key may have been meant to declare parameters or steps.
+    let declares = |value: &DeValue<'_>| matches!(value, DeValue::Table(_) | DeValue::Array(_));
+    let others = (table.iter())
+        .any(|(key, value)| !known.contains(&&**key.get_ref()) && declares(value.get_ref()));
+    let mut header = PageHeader {
         place: keys.place,
         routes: Vec::new(),
         session: SessionUse::None,
         content_type: "text/html; charset=utf-8".to_owned(),
         params: Vec::new(),
         steps: Vec::new(),
+        lost: Lost {
+            names: BTreeSet::new(),
+            others,
+        },
     };
     for text in keys.texts("route", report) {
         if let Some(route) = read_route(&text, report) {
@@ -96,8 +105,16 @@ pub(crate) fn read<'a>(
     }
     if let Some((params, _)) = keys.table("params", report) {
         for (name, value) in Keys::entries(&toml, params) {
-            header.params.extend(read_param(&toml, name, value, report));
+            let declared = name.value.clone();
+            match read_param(&toml, name, value, report) {
+                Some(param) => header.params.push(param),
+                None => {
+                    header.lost.names.insert(declared);
+                }
+            }
         }
+    } else {
+        header.lost.others |= keys.has("params");
     }
     check_path_params(&header, report);
     match keys.get("step").map(Spanned::get_ref) {
@@ -107,11 +124,13 @@ pub(crate) fn read<'a>(
                 let DeValue::Table(table) = step.get_ref() else {
                     let place = toml.place(step.span().start);
                     report.error(place, "a step is a table", "[[step]]");
+                    header.lost.others = true;
                     continue;
                 };
-                header
-                    .steps
-                    .extend(read_step(toml, table, step.span().start, kinds, report));
+                match read_step(toml, table, step.span().start, kinds, report) {
+                    Some(step) => header.steps.push(step),
+                    None => note_lost(table, &mut header.lost),
+                }
             }
         }
         Some(_) => {
@@ -120,6 +139,7 @@ pub(crate) fn read<'a>(
                 "steps are a list of tables",
                 "[[step]]",
             );
+            header.lost.others = true;
         }
     }
     Some(header)
@@ -169,7 +189,7 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
 }
 
 /// Each path parameter stands in each route, and each `{name}` is a path parameter.
-fn check_path_params(header: &Header<'_>, report: &mut Report) {
+fn check_path_params(header: &PageHeader<'_>, report: &mut Report) {
     let from_path: Vec<(&str, Place<'_>)> = (header.params.iter())
         .filter(|param| param.carriers.contains(&program::Carrier::Path))
         .filter_map(|param| match &param.kind {
@@ -177,6 +197,10 @@ fn check_path_params(header: &Header<'_>, report: &mut Report) {
             ParamKind::List { .. } => None,
         })
         .collect();
+    // Which one a parameter with mistakes would have been is not known.
+    let complete = header.lost.names.is_empty()
+        && !header.lost.others
+        && header.params.iter().all(|param| !param.carriers.is_empty());
     for (route, place) in &header.routes {
         let mut seen: Vec<&str> = Vec::new();
         for segment in &route.segments {
@@ -185,7 +209,7 @@ fn check_path_params(header: &Header<'_>, report: &mut Report) {
             };
             if seen.contains(&name.as_str()) {
                 report.error(*place, format!("`{{{name}}}` stands twice in the path"), "");
-            } else if !from_path.iter().any(|(wire_name, _)| wire_name == name) {
+            } else if complete && !from_path.iter().any(|(wire_name, _)| wire_name == name) {
                 let hint = format!("{name} = {{ in = \"path\", type = \"text\" }}");
                 report.error(
                     *place,

@@ -4,7 +4,7 @@
 //! is reported where it stands.
 
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{Definition, Kind, Mistake, Value};
+use crate::settings::{BackendKey, Definition, Mistake, Setting, SettingKind, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -157,8 +157,8 @@ impl<'t, 'a> Keys<'t, 'a> {
                 place = Text::new(&self.toml, text, value.span()).place;
                 definition.read_text(text)
             }
-            (DeValue::Boolean(on), Kind::Switch) => Ok(Value::Switch(*on)),
-            (DeValue::Table(table), Kind::Map(check)) => {
+            (DeValue::Boolean(on), SettingKind::Switch) => Ok(Value::Switch(*on)),
+            (DeValue::Table(table), SettingKind::Map(check)) => {
                 return Some(Value::Map(self.map(table, check, report)));
             }
             _ => Err(definition.mistyped()),
@@ -227,6 +227,36 @@ impl<'t, 'a> Keys<'t, 'a> {
         text
     }
 
+    /// The value of a key that a kind of backends has of its own.
+    pub(crate) fn own(&self, key: &BackendKey, report: &mut Report) -> Option<Setting> {
+        let value = self.get(key.name)?;
+        let place = self.toml.place(value.span().start);
+        let (read, wanted, place) = match key.default {
+            Setting::Text(_) => {
+                let text = text_of(&self.toml, value);
+                let place = text.as_ref().map_or(place, |text| text.place);
+                (
+                    text.map(|text| Setting::Text(text.value)),
+                    "a string",
+                    place,
+                )
+            }
+            Setting::Int(_) => (integer_of(value).map(Setting::Int), "an integer", place),
+        };
+        let message = match read {
+            Some(value) if (key.check)(&value) => return Some(value),
+            Some(_) => key.wrong.to_owned(),
+            None => format!("`{}` must be {wanted}", key.name),
+        };
+        let hint = match key.default {
+            _ if !key.hint.is_empty() => key.hint.to_owned(),
+            Setting::Text(default) => format!("the default is \"{default}\""),
+            Setting::Int(default) => format!("the default is {default}"),
+        };
+        report.error(place, message, hint);
+        None
+    }
+
     /// A string that must be there.
     pub(crate) fn required(&self, key: &str, hint: &str, report: &mut Report) -> Option<Text<'a>> {
         if !self.has(key) {
@@ -278,12 +308,11 @@ impl<'t, 'a> Keys<'t, 'a> {
         report: &mut Report,
     ) -> Option<i64> {
         let value = self.get(key)?;
-        let DeValue::Integer(integer) = value.get_ref() else {
+        if !matches!(value.get_ref(), DeValue::Integer(_)) {
             self.mistyped(key, "an integer", report);
             return None;
-        };
-        let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let number = number.filter(|number| bounds.contains(number));
+        }
+        let number = integer_of(value).filter(|number| bounds.contains(number));
         if number.is_none() {
             let (least, most) = bounds.into_inner();
             self.mistyped(key, &format!("from {least} to {most}"), report);
@@ -311,6 +340,14 @@ impl<'t, 'a> Keys<'t, 'a> {
                 None
             }
         }
+    }
+}
+
+/// The integer that a value is, of at most 64 bits.
+fn integer_of(value: &Spanned<DeValue<'_>>) -> Option<i64> {
+    match value.get_ref() {
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok(),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A page file, split into its header and its template.
 
-use super::declaration::Header;
+use super::declaration::PageHeader;
 use crate::diagnostic::Place;
 
 /// A page file, split and read.
@@ -9,7 +9,7 @@ pub(crate) struct PageFile<'a> {
     pub(crate) path: &'a str,
     /// `NAME.html`, as `else` gives it.
     pub(crate) file_name: &'a str,
-    pub(crate) header: Header<'a>,
+    pub(crate) header: PageHeader<'a>,
     /// Where its template begins.
     pub(crate) template: Place<'a>,
 }

@@ -1,6 +1,6 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
-use super::declaration::{AnswerDecl, CallDecl, Step, StepKind, check_name, is_name};
+use super::declaration::{AnswerDecl, CallDecl, Lost, Step, StepKind, check_name, is_name};
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
@@ -22,16 +22,12 @@ pub(crate) fn read_answer<'a>(
     if let Some((table, _)) = keys.table("with", report) {
         for (name, value) in Keys::entries(&keys.toml, table) {
             check_name(&name, report);
-            match text_of(&keys.toml, value) {
-                Some(text) => with.push((name, text)),
-                None => {
-                    report.error(
-                        name.place,
-                        "values of `with` are strings",
-                        "they are templates, too",
-                    );
-                }
+            let text = text_of(&keys.toml, value);
+            if text.is_none() {
+                let hint = "they are templates, too";
+                report.error(name.place, "values of `with` are strings", hint);
             }
+            with.push((name, text));
         }
     }
     Some(AnswerDecl { page, status, with })
@@ -202,6 +198,19 @@ fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Optio
         one_row,
         retry,
     })
+}
+
+/// Notes what a step that could not be read would have declared.
+pub(crate) fn note_lost(table: &DeTable<'_>, lost: &mut Lost) {
+    let declared = table.get("rows").or(table.get("row"));
+    let text = declared.and_then(|text| text.get_ref().as_str());
+    let name = text.map(|text| text.split('(').next().unwrap_or_default().trim());
+    match name.filter(|name| is_name(name)) {
+        Some(name) => {
+            lost.names.insert(name.to_owned());
+        }
+        None => lost.others |= table.contains_key("call"),
+    }
 }
 
 /// Reads `name(col, col:int)`.

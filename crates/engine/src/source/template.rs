@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 
 /// Where the text that is compiled at the moment stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct TextPlace<'a> {
     /// The place of its first byte.
     pub(crate) start: Place<'a>,
     /// Whether offsets into it are offsets into the file.
     pub(crate) exact: bool,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> TextPlace<'a> {
     pub(crate) fn place(&self, offset: usize) -> Place<'a> {
         Place {
             offset: self.start.offset + if self.exact { offset } else { 0 },
@@ -31,8 +31,8 @@ impl<'a> Origin<'a> {
     }
 
     /// A string of a header.
-    pub(crate) fn of_text(text: &Text<'a>) -> Origin<'a> {
-        Origin {
+    pub(crate) fn of_text(text: &Text<'a>) -> TextPlace<'a> {
+        TextPlace {
             start: text.place,
             exact: text.exact,
         }
@@ -42,7 +42,7 @@ impl<'a> Origin<'a> {
 /// A parsed template.
 #[derive(Debug)]
 pub(crate) struct Template<'a> {
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: TextPlace<'a>,
     pub(crate) body: ast::Stmt<'a>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Library<'a> {
 impl<'a> Library<'a> {
     /// Parses a template and adds it, or reports why it cannot be parsed.
     pub(crate) fn add(&mut self, name: &'a str, start: Place<'a>, report: &mut Report) {
-        let origin = Origin { start, exact: true };
+        let origin = TextPlace { start, exact: true };
         let source = &start.text[start.offset..];
         let template = parse_template(source, origin, report).ok();
         self.templates
@@ -87,7 +87,7 @@ impl<'a> Library<'a> {
 /// Parses a template.
 pub(crate) fn parse_template<'s>(
     source: &'s str,
-    origin: Origin<'_>,
+    origin: TextPlace<'_>,
     report: &mut Report,
 ) -> Result<ast::Stmt<'s>, Reported> {
     check_nesting(source, false, origin, report)?;
@@ -98,14 +98,14 @@ pub(crate) fn parse_template<'s>(
 /// Parses an expression.
 pub(crate) fn parse_expression<'s>(
     source: &'s str,
-    origin: Origin<'_>,
+    origin: TextPlace<'_>,
     report: &mut Report,
 ) -> Result<ast::Expr<'s>, Reported> {
     check_nesting(source, true, origin, report)?;
     parse_expr(source).map_err(|error| syntax_error(&error, origin, report))
 }
 
-fn syntax_error(error: &minijinja::Error, origin: Origin<'_>, report: &mut Report) -> Reported {
+fn syntax_error(error: &minijinja::Error, origin: TextPlace<'_>, report: &mut Report) -> Reported {
     let offset = error.range().map_or(0, |range| range.start);
     let message = error.detail().unwrap_or("this cannot be parsed").to_owned();
     let hint = if message.contains("unknown statement") {
@@ -125,7 +125,7 @@ const OPERATORS_MAX: usize = 200;
 fn check_nesting(
     source: &str,
     is_expression: bool,
-    origin: Origin<'_>,
+    origin: TextPlace<'_>,
     report: &mut Report,
 ) -> Result<(), Reported> {
     // What each open statement adds: an `elif` is a level of its own within its `if`.

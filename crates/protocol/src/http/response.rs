@@ -71,6 +71,9 @@ pub const fn has_no_content(status: u16) -> bool {
 /// What a client that sent `Expect: 100-continue` waits for.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// The line of a head that says that the body comes in chunks.
+pub const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+
 /// A header name that is sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeaderName<'a>(&'a str);
@@ -170,13 +173,12 @@ impl<'a> ResponseWriter<'a> {
     /// Content-Length.
     #[inline]
     pub fn content_length(&mut self, length: u64) -> &mut Self {
-        self.number("Content-Length: ", length)
+        self.number(CONTENT_LENGTH, length)
     }
 
     /// Transfer-Encoding: the body comes in chunks.
     pub fn chunked(&mut self) -> &mut Self {
-        self.out
-            .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        self.out.extend_from_slice(CHUNKED);
         self
     }
 
@@ -297,6 +299,44 @@ impl<'a> ResponseWriter<'a> {
     }
 }
 
+/// The head of answers with status 200 that differ in nothing but their date and length. It is
+/// copied as a whole, and these are patched in.
+#[derive(Debug)]
+pub struct PreparedHead {
+    /// Up to where the length's digits follow.
+    bytes: Box<[u8]>,
+}
+
+impl PreparedHead {
+    /// Where the date's text stands: behind the status line and the field's name.
+    const DATE: usize = b"HTTP/1.1 200 OK\r\nDate: ".len();
+
+    /// The head with these fields, each with its line's end, between its date and its length.
+    #[must_use]
+    pub fn new(fields: &[u8]) -> PreparedHead {
+        let mut bytes = Vec::new();
+        ResponseWriter::new(&mut bytes, 200).date(&DateCache::new(0));
+        bytes.extend_from_slice(fields);
+        bytes.extend_from_slice(CONTENT_LENGTH.as_bytes());
+        PreparedHead {
+            bytes: bytes.into(),
+        }
+    }
+
+    /// Writes it, to its end.
+    #[inline]
+    pub fn write(&self, date: &DateCache, length: u64, out: &mut Vec<u8>) {
+        let at = out.len() + Self::DATE;
+        out.extend_from_slice(&self.bytes);
+        let text = date.text();
+        out[at..at + text.len()].copy_from_slice(text);
+        out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        out.extend_from_slice(b"\r\n\r\n");
+    }
+}
+
+const CONTENT_LENGTH: &str = "Content-Length: ";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,6 +379,20 @@ mod tests {
             Set-Cookie: sid=a_b__; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax\r\n\
             X-Y: a  Set-Cookie: b \r\n\r\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_prepared_head_is_the_one_that_is_written() {
+        let date = DateCache::new(784_111_777);
+        for (fields, length) in [(&b""[..], 0), (b"Content-Type: text/html\r\n", 16_213)] {
+            let (mut prepared, mut written) = (b"before".to_vec(), b"before".to_vec());
+            PreparedHead::new(fields).write(&date, length, &mut prepared);
+            ResponseWriter::new(&mut written, 200).date(&date);
+            written.extend_from_slice(fields);
+            let mut rest = ResponseWriter::resume(&mut written);
+            rest.content_length(length).end();
+            assert_eq!(prepared, written);
+        }
     }
 
     #[test]

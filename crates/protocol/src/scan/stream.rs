@@ -8,6 +8,7 @@
 //! them. So a [`Ring`] stays with the thread that writes it, and has a fence only where it is read.
 
 use core::marker::PhantomData;
+use core::ops::Deref;
 
 /// A line of the caches, where one begins in memory.
 #[derive(Clone)]
@@ -72,8 +73,15 @@ impl Ring {
     /// than the ring is not written.
     #[inline]
     pub fn stream(&mut self, bytes: &[u8]) {
-        let (whole, last) = bytes.as_chunks();
-        let count = bytes.len().div_ceil(64);
+        self.stream_parts(&[bytes]);
+    }
+
+    /// As [`Ring::stream`], for bytes that lie in several places: they are written one behind the
+    /// other.
+    #[inline]
+    pub fn stream_parts<B: Deref<Target = [u8]>>(&mut self, parts: &[B]) {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        let count = length.div_ceil(64);
         let mut start = self.at.div_ceil(64);
         if self.lines.len().saturating_sub(start) < count {
             start = 0;
@@ -83,13 +91,33 @@ impl Ring {
         };
         self.at = 64 * (start + count);
         let mut lines = lines.iter_mut();
-        for (line, bytes) in lines.by_ref().take(whole.len()).zip(whole) {
-            line.stream(bytes);
+        // The line that a part ended in.
+        let (mut begun, mut filled) = ([0; 64], 0);
+        for part in parts {
+            let mut rest = &**part;
+            if filled > 0 {
+                let (first, others) = rest.split_at(rest.len().min(64 - filled));
+                begun[filled..][..first.len()].copy_from_slice(first);
+                (filled, rest) = (filled + first.len(), others);
+                if filled < 64 {
+                    continue;
+                }
+                if let Some(line) = lines.next() {
+                    line.stream(&begun);
+                }
+            }
+            let (whole, last) = rest.as_chunks();
+            for (line, bytes) in lines.by_ref().take(whole.len()).zip(whole) {
+                line.stream(bytes);
+            }
+            begun[..last.len()].copy_from_slice(last);
+            filled = last.len();
         }
-        if let Some(line) = lines.next() {
-            let mut padded = [0; 64];
-            padded[..last.len()].copy_from_slice(last);
-            line.stream(&padded);
+        if filled > 0
+            && let Some(line) = lines.next()
+        {
+            begun[filled..].fill(0);
+            line.stream(&begun);
         }
     }
 

@@ -142,6 +142,18 @@ proptest! {
     }
 }
 
+/// In parts, of which one ends within a line, one is empty, and one is long.
+fn stream_thirds(ring: &mut Ring, bytes: &[u8]) {
+    let (first, rest) = bytes.split_at(bytes.len() / 3);
+    let (second, third) = rest.split_at(rest.len() / 3);
+    ring.stream_parts(&[first, &[], second, third]);
+}
+
+/// In parts of a byte.
+fn stream_bytes(ring: &mut Ring, bytes: &[u8]) {
+    ring.stream_parts(&bytes.chunks(1).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_ring_holds_what_is_written_round_and_round() {
     let from: Vec<u8> = (0..400u32).map(|i| (i * 7 + 1) as u8).collect();
@@ -149,6 +161,8 @@ fn a_ring_holds_what_is_written_round_and_round() {
         let whole_lines = usize::next_multiple_of(length, 64);
         for (write, step) in [
             (Ring::stream as fn(&mut Ring, &[u8]), whole_lines),
+            (stream_thirds, whole_lines),
+            (stream_bytes, whole_lines),
             (Ring::copy, length),
         ] {
             let mut ring = Ring::new(700);

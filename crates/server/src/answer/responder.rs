@@ -5,18 +5,21 @@
 
 use crate::answer::response::{LaneAnswers, Random, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply::{Reply, ReplyTo};
+use crate::host::reply;
+use crate::intake::dispatch::Reply;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::{AnswerSlot, Answered, Clients, Given, Incoming};
+use rhythm_http::{
+    AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading, write_error,
+};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,29 +130,25 @@ impl Responder {
     }
 
     /// Answers a request on the host path.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn reply(
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
         site: &Site,
-        id: ConnectionId,
-        request: Incoming<'_>,
+        reading: &Reading<'_>,
         reply: Reply,
         now: Time,
     ) {
-        let Some((slot, shape, peer)) = clients.accept(id, request.head) else {
-            return;
-        };
-        let mut to = ReplyTo {
-            clients,
-            date: &self.date,
-            slot,
-            shape,
-            now,
-        };
-        let answered = to.reply(port, site, request, reply);
-        self.host_answered(peer.ip(), Some(request), answered);
+        let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        let (date, mut given) = (&self.date, None);
+        clients.answer(port, slot, shape, now, |shape, out| {
+            let (answered, body) = reply::write(&reply, site, request, shape, date, out);
+            given = Some(answered);
+            body
+        });
+        if let Some(answered) = given {
+            self.host_answered(peer.ip(), Some(request), answered);
+        }
     }
 
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
@@ -162,18 +161,15 @@ impl Responder {
         status: u16,
         now: Time,
     ) {
-        let Some((slot, shape, peer)) = clients.accept_last(port, id) else {
+        let Some(Owed { slot, shape, peer }) = clients.accept_last(port, id) else {
             return;
         };
-        let mut to = ReplyTo {
-            clients,
-            date: &self.date,
-            slot,
-            shape,
-            now,
-        };
-        let answered = to.error(port, status, "", |_| {});
-        self.host_answered(peer.ip(), None, answered);
+        let date = &self.date;
+        clients.answer(port, slot, shape, now, |shape, out| {
+            write_error(out, status, shape, date, "", |_| {});
+            Body::Empty
+        });
+        self.host_answered(peer.ip(), None, Answered::bare(status));
     }
 
     /// Keeps what the log says of a request that is handed to a host next.
@@ -188,13 +184,13 @@ impl Responder {
     /// which the line was kept.
     pub(crate) fn hosts_gave(
         &mut self,
-        request: Option<(AnswerSlot, SocketAddr)>,
+        request: Option<Owed>,
         given: impl Iterator<Item = Given>,
         now: Time,
     ) {
         let mut waits = request;
         for (slot, answered) in given {
-            let at_once = waits.take_if(|(waiting, _)| *waiting == slot);
+            let at_once = waits.take_if(|owed| owed.slot == slot);
             if let Some(answered) = answered {
                 self.metrics.host_answered(answered.status);
             }
@@ -203,7 +199,7 @@ impl Responder {
             };
             let kept = self.hosted.remove(&slot);
             let (peer, line, arrived) = match (&at_once, &kept) {
-                (Some((_, peer)), _) => (peer.ip(), &self.line[..], now),
+                (Some(owed), _) => (owed.peer.ip(), &self.line[..], now),
                 (None, Some(kept)) => (kept.peer, &kept.line[..], kept.arrived),
                 (None, None) => continue,
             };
@@ -214,7 +210,7 @@ impl Responder {
                 log.entry(entry, answered, took, self.date.seconds());
             }
         }
-        if let Some((slot, peer)) = waits.filter(|_| self.log.is_some()) {
+        if let Some(Owed { slot, peer, .. }) = waits.filter(|_| self.log.is_some()) {
             let hosted = Hosted {
                 peer: peer.ip(),
                 arrived: now,

@@ -1,19 +1,19 @@
 //! Response: from a cohort's output to its clients (paper, section 3.2, *Response*).
 //!
-//! Each finished lane's head is written, and its runs and fragments are stitched behind it, into
-//! the one buffer of [`Clients`], which is sent before the next client's answer is begun.
+//! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
+//! fragments follow as one body, which is stitched there, or gathered by the socket.
 
-use crate::flight::request::{Request, Requests};
-use crate::host::statics::Wanted;
+use crate::flight::lane_requests::{LaneRequest, LaneRequests};
+use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
 use crate::site::{HeaderKind, Site, SiteSettings};
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
-use rhythm_engine::cohort::{LaneOutput, SessionChange};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneOutput, LaneState, Output, SessionChange};
 use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::{Millis, SessionArray};
-use rhythm_http::{Answered, Clients, Encoding, write_error};
+use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
 use rhythm_net::{Port, Time};
+use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
@@ -27,7 +27,7 @@ pub type Random = Box<dyn FnMut() -> u128 + Send>;
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
-    pub(crate) requests: &'a mut Requests,
+    pub(crate) requests: &'a mut LaneRequests,
     pub(crate) sessions: &'a SessionArray,
     pub(crate) random: &'a mut Random,
     pub(crate) date: &'a DateCache,
@@ -93,18 +93,14 @@ impl LaneAnswers<'_> {
         left
     }
 
-    fn failed(&mut self, port: &mut dyn Port, request: &Request, error: LaneError) -> Answered {
+    fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
-        let status = error.status();
-        self.error(port, request, status)
-    }
-
-    fn error(&mut self, port: &mut dyn Port, request: &Request, status: u16) -> Answered {
-        if let Some(shape) = self.clients.shape_now(request.slot, request.shape) {
-            (self.clients).answer(port, request.slot, shape, self.now, |out| {
-                write_error(out, status, shape, self.date, "", |_| {});
-            });
-        }
+        let (date, status) = (self.date, error.status());
+        let LaneRequest { slot, shape, .. } = *request;
+        (self.clients).answer(port, slot, shape, self.now, |shape, out| {
+            write_error(out, status, shape, date, "", |_| {});
+            Body::Empty
+        });
         Answered::bare(status)
     }
 
@@ -114,124 +110,199 @@ impl LaneAnswers<'_> {
         cohort: &Cohort,
         lane: usize,
         headers: usize,
-        request: &Request,
+        request: &LaneRequest,
     ) -> Answered {
         let output = &cohort.output.lanes[lane];
-        let program = &self.site.service.pages[self.page];
-        let info = &self.site.pages[self.page];
-        let status = output.status;
         if output.session == SessionChange::Destroy
             && let Some(session) = self.requests.session(lane)
         {
             self.sessions.destroy(session);
         }
-        let Some(shape) = self.clients.shape_now(request.slot, request.shape) else {
-            return Answered::bare(status);
-        };
-        let cookie = match self.change_session(output, milliseconds(self.now)) {
-            Ok(cookie) => cookie,
-            Err(error) => return self.failed(port, request, error),
+        let page = &self.site.pages[self.page];
+        let program = &self.site.service.pages[self.page];
+        let body = PageBody {
+            output: &cohort.output,
+            lane,
+            fragments: &self.site.service.fragments,
         };
         let lane_headers = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
             .take_while(|&&(of, ..)| of as usize == lane)
             .filter_map(|&(_, name, value)| {
-                let kind = *info.header_kinds.get(usize::from(name))?;
+                let kind = *page.header_kinds.get(usize::from(name))?;
                 let name = HeaderName::new(program.header_names.get(usize::from(name))?)?;
                 (kind != HeaderKind::Framing).then_some((kind, name, cohort.arena.get(value)))
             });
-        let sets = |wanted| lane_headers.clone().any(|(kind, ..)| kind == wanted);
-        let settings = &self.site.settings;
-        let added = |head: &mut ResponseWriter<'_>| {
-            for (_, name, value) in lane_headers.clone() {
-                head.header(name, value);
-            }
-            if let Some(text) = &cookie {
-                write_cookie(head, settings, text);
-            }
-        };
-        if let Some(path) = output.file {
-            let Some(file) = self.site.statics.find(cohort.arena.get(path)) else {
-                return self.error(port, request, 404);
+        let (site, date, now) = (self.site, self.date, self.now);
+        let (sessions, random) = (self.sessions, &mut *self.random);
+        let conditions = || self.requests.conditions(request);
+        let mut answered = Ok(Answered::bare(output.status));
+        let LaneRequest { slot, shape, .. } = *request;
+        (self.clients).answer(port, slot, shape, now, |shape, out| {
+            let cookie = match change_session(sessions, random, output, milliseconds(now)) {
+                Ok(cookie) => cookie,
+                Err(error) => {
+                    write_error(out, error.status(), shape, date, "", |_| {});
+                    answered = Err(error);
+                    return Body::Empty;
+                }
             };
-            let wanted = Wanted {
+            let page = PageAnswer {
+                site,
+                page: self.page,
+                status: output.status,
                 shape,
-                slot: request.slot,
-                now: self.now,
-                conditions: self.requests.conditions(request),
-                method: if shape.head_only {
-                    Method::Head
-                } else {
-                    Method::Get
-                },
+                date,
+                headers: lane_headers,
+                cookie,
             };
-            let private = program.session != SessionUse::None && !sets(HeaderKind::CacheControl);
-            let added = |head: &mut ResponseWriter<'_>| {
-                if private {
-                    head.no_store();
-                }
-                added(head);
+            let (given, body) = match output.file.map(|path| cohort.arena.get(path)) {
+                Some(path) => page.with_file(path, conditions(), out),
+                None => page.with_body(&body, out),
             };
-            let statics = &self.site.statics;
-            return statics.answer(file, wanted, self.date, self.clients, port, added);
-        }
-        let has_body = !has_no_content(status) && !shape.head_only;
-        let (clients, date, site, now) = (&mut *self.clients, self.date, self.site, self.now);
-        clients.answer(port, request.slot, shape, now, |out| {
-            let mut head = ResponseWriter::new(out, status);
-            added(&mut head);
-            head.connection(!shape.close, shape.http10).date(date);
-            if info.replaces_fields {
-                if !sets(HeaderKind::ContentType) {
-                    head.content_type(&program.content_type);
-                }
-                if program.session != SessionUse::None && !sets(HeaderKind::CacheControl) {
-                    head.no_store();
-                }
-            } else {
-                out.extend_from_slice(&info.fields);
-            }
-            if has_no_content(status) {
-                out.extend_from_slice(b"\r\n");
-            } else {
-                out.extend_from_slice(b"Content-Length: ");
-                let mut digits = itoa::Buffer::new();
-                out.extend_from_slice(digits.format(output.body_length).as_bytes());
-                out.extend_from_slice(b"\r\n\r\n");
-            }
-            if has_body {
-                match shape.encoding {
-                    Encoding::Identity => {
-                        cohort.output.stitch(lane, &site.service.fragments, out);
-                    }
-                }
-            }
+            answered = Ok(given);
+            body
         });
-        let body_length = if has_body {
-            u64::from(output.body_length)
-        } else {
-            0
-        };
-        Answered {
-            status,
-            body_length,
+        answered.unwrap_or_else(|error| {
+            self.metrics.lane_errors[error.index()].add(1);
+            Answered::bare(error.status())
+        })
+    }
+}
+
+/// The body of a lane: its run, and the service's fragments in it.
+struct PageBody<'a> {
+    output: &'a Output,
+    lane: usize,
+    fragments: &'a [Box<[u8]>],
+}
+
+impl Pieces for PageBody<'_> {
+    fn length(&self) -> usize {
+        self.output.lanes[self.lane].body_length as usize
+    }
+
+    fn each<'a>(&'a self, give: &mut dyn FnMut(&'a [u8])) {
+        self.output.pieces(self.lane, self.fragments).for_each(give);
+    }
+}
+
+/// A page's answer: what its head is made of.
+struct PageAnswer<'a, H> {
+    site: &'a Site,
+    page: usize,
+    status: u16,
+    shape: AnswerShape,
+    date: &'a DateCache,
+    /// The headers that its lane sets.
+    headers: H,
+    /// The session's cookie, if it is set.
+    cookie: Option<Vec<u8>>,
+}
+
+impl<'a, H> PageAnswer<'a, H>
+where
+    H: Iterator<Item = (HeaderKind, HeaderName<'a>, &'a [u8])> + Clone,
+{
+    /// Whether its lane sets a header.
+    fn sets(&self, wanted: HeaderKind) -> bool {
+        self.headers.clone().any(|(kind, ..)| kind == wanted)
+    }
+
+    /// Whether what it shows is kept out of caches.
+    fn is_private(&self) -> bool {
+        let program = &self.site.service.pages[self.page];
+        program.session != SessionUse::None && !self.sets(HeaderKind::CacheControl)
+    }
+
+    /// Writes the headers that its lane sets.
+    fn write_added(&self, head: &mut ResponseWriter<'_>) {
+        for (_, name, value) in self.headers.clone() {
+            head.header(name, value);
+        }
+        if let Some(text) = &self.cookie {
+            write_cookie(head, &self.site.settings, text);
         }
     }
 
-    /// Does what the lane asks for with its session, and gives the cookie's new value.
-    fn change_session(
-        &mut self,
-        output: &LaneOutput,
-        now_ms: u64,
-    ) -> Result<Option<Vec<u8>>, LaneError> {
-        match output.session {
-            SessionChange::None => Ok(None),
-            SessionChange::Create(user) => {
-                let created = self.sessions.create(user, (self.random)(), now_ms);
-                let id = created.map_err(|_| LaneError::SessionsFull)?;
-                Ok(Some(id.to_text().to_vec()))
+    /// With a static file for a body.
+    fn with_file(
+        &self,
+        path: &[u8],
+        conditions: Conditions<'_>,
+        out: &mut Vec<u8>,
+    ) -> (Answered, Body<'a>) {
+        let (shape, date, statics) = (self.shape, self.date, &self.site.statics);
+        let Some(file) = statics.find(path) else {
+            write_error(out, 404, shape, date, "", |_| {});
+            return (Answered::bare(404), Body::Empty);
+        };
+        let method = match shape.head_only {
+            true => Method::Head,
+            false => Method::Get,
+        };
+        let answer = FileAnswer::new(statics.entry(file), method, &conditions, date);
+        answer.write(shape, date, out, |head| {
+            if self.is_private() {
+                head.no_store();
             }
-            SessionChange::Destroy => Ok(Some(Vec::new())),
+            self.write_added(head);
+        })
+    }
+
+    /// With what its lane rendered.
+    fn with_body<'b>(&self, body: &'b PageBody<'b>, out: &mut Vec<u8>) -> (Answered, Body<'b>) {
+        let (shape, status, length) = (self.shape, self.status, body.length() as u64);
+        let info = &self.site.pages[self.page];
+        let answered = Answered {
+            status,
+            body_length: length,
+        };
+        let sets_fields = self.cookie.is_some() || self.headers.clone().next().is_some();
+        if status == 200 && shape == AnswerShape::default() && !sets_fields {
+            info.head.write(self.date, length, out);
+            return (answered, Body::Stitched(body));
         }
+        let mut head = ResponseWriter::new(out, status);
+        self.write_added(&mut head);
+        head.connection(!shape.close, shape.http10).date(self.date);
+        if info.replaces_fields {
+            if !self.sets(HeaderKind::ContentType) {
+                head.content_type(&self.site.service.pages[self.page].content_type);
+            }
+            if self.is_private() {
+                head.no_store();
+            }
+        } else {
+            out.extend_from_slice(&info.fields);
+        }
+        let mut head = ResponseWriter::resume(out);
+        if has_no_content(status) {
+            head.end();
+            return (Answered::bare(status), Body::Empty);
+        }
+        head.content_length(length).end();
+        if shape.head_only {
+            return (Answered::bare(status), Body::Empty);
+        }
+        (answered, Body::Stitched(body))
+    }
+}
+
+/// Does what a lane asks for with its session, and gives the cookie's new value.
+fn change_session(
+    sessions: &SessionArray,
+    random: &mut Random,
+    output: &LaneOutput,
+    now_ms: u64,
+) -> Result<Option<Vec<u8>>, LaneError> {
+    match output.session {
+        SessionChange::None => Ok(None),
+        SessionChange::Create(user) => {
+            let created = sessions.create(user, random(), now_ms);
+            let id = created.map_err(|_| LaneError::SessionsFull)?;
+            Ok(Some(id.to_text().to_vec()))
+        }
+        SessionChange::Destroy => Ok(Some(Vec::new())),
     }
 }
 

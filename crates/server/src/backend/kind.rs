@@ -3,7 +3,8 @@
 use super::Backend;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
-use std::net::{SocketAddr, ToSocketAddrs};
+use rhythm_net::Peer;
+use std::net::ToSocketAddrs;
 
 /// A kind of backend.
 #[derive(Clone, Debug)]
@@ -16,9 +17,9 @@ pub struct Kind {
     pub open: fn(&BackendConfig) -> Result<Box<dyn Backend>, String>,
 }
 
-/// The addresses of a host.
-pub(super) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+/// A host's addresses as peers of its name.
+pub(super) fn peers(host: &str, port: u16) -> Result<Vec<Peer>, String> {
     let found = (host, port).to_socket_addrs();
     let found = found.map_err(|error| format!("cannot find the address of {host}: {error}"))?;
-    Ok(found.collect())
+    Ok(found.map(|address| Peer::tcp(host, address)).collect())
 }

@@ -13,39 +13,33 @@
 //!    kinds      what there is, by `kind = "..."`        registry.rs, kind.rs, a folder a kind
 //!      v  open
 //!    embedded   answers a whole batch at once           Embedded, InProcess
-//!    or a pool  connections, deadlines, retries         pool.rs, pipe.rs, circuit.rs
+//!    or a pool  connections, deadlines, retries         pool/, awaited.rs, arguments.rs
 //!      v  ^
-//!    its wire   bytes from requests, cells from bytes   wire.rs; over HTTP: url.rs, reader.rs
+//!    its wire   bytes from requests, cells from bytes   wire.rs; over HTTP: http_client/
 //!         |
 //!    answers    cells until the pipeline polls          answers.rs
 //! ```
 
 mod answers;
-pub mod besim;
-mod circuit;
+mod arguments;
+mod awaited;
+pub mod http_client;
 mod kind;
-mod pipe;
 mod pool;
-mod reader;
 mod registry;
-mod spare;
-#[cfg(test)]
-mod tests;
-mod url;
 mod wire;
 
 pub use answers::{Answers, Tell, Told};
-pub use circuit::CircuitOptions;
+pub use awaited::{Awaited, Which};
 pub use kind::Kind;
-pub use pool::{Pool, PoolOptions};
-pub use reader::AnswerLimits;
-pub use registry::{KINDS, kinds, open};
-pub use url::{BackendUrl, UrlError};
-pub use wire::{Greeting, Reply, Unreadable, Wire};
+pub use pool::{CircuitOptions, Pool, PoolOptions};
+pub use registry::{KINDS, besim, kinds, open};
+pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
+use crate::owner::ConnectionOwner;
 use rhythm_engine::cohort::{Requests, Rows};
 use rhythm_engine::program::Call;
-use rhythm_net::{ConnectionId, Ended, Port, Time};
+use rhythm_net::{Port, Time};
 
 /// All requests of a cohort's stage.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +74,7 @@ pub struct BackendCounts {
 }
 
 /// A source of data. See the module's text.
-pub trait Backend {
+pub trait Backend: ConnectionOwner {
     /// The backend as one that answers at once; `None` where answering takes I/O: the default.
     fn embedded(&mut self) -> Option<&mut dyn Embedded> {
         None
@@ -93,42 +87,6 @@ pub trait Backend {
 
     /// Tells what was answered since the last poll.
     fn poll(&mut self, tell: &mut Tell<'_>);
-
-    /// Is this a connection of the backend's own? Its events, and only those, are passed on.
-    fn owns(&self, connection: ConnectionId) -> bool {
-        let _ = connection;
-        false
-    }
-
-    /// A connection it asked for is open.
-    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        let _ = (port, connection, now);
-    }
-
-    /// Bytes came in; all of them are taken.
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
-        let _ = (port, connection, bytes, now);
-    }
-
-    /// The input of a connection ended, or it could not be opened.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
-        let _ = (port, connection, how, now);
-    }
-
-    /// The socket takes bytes again.
-    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        let _ = (port, connection, now);
-    }
-
-    /// When it wants [`Backend::tick`] at the latest; `None`: never.
-    fn wake_at(&self) -> Option<Time> {
-        None
-    }
-
-    /// Time has passed.
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        let _ = (port, now);
-    }
 
     /// Nobody asks it any more, or waits for its answers: it gives its connections back.
     fn close(&mut self, port: &mut dyn Port) {
@@ -144,6 +102,8 @@ pub trait Backend {
 /// An embedded backend as a [`Backend`].
 #[derive(Debug)]
 pub struct InProcess<E>(pub E);
+
+impl<E> ConnectionOwner for InProcess<E> {}
 
 impl<E: Embedded> Backend for InProcess<E> {
     fn embedded(&mut self) -> Option<&mut dyn Embedded> {

@@ -1,13 +1,23 @@
-//! The kinds of backends there are. A new one is a folder beside `besim/`, named
-//! in `mod.rs`, and a line here.
+//! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
 
 use super::Backend;
 use super::kind::Kind;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 
-/// All kinds, by which `kind = "..."` of service.toml is looked up.
-pub const KINDS: &[Kind] = &[super::besim::KIND];
+/// Names each kind's folder, and puts its `KIND` into the table.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $folder:ident = $path:literal,)+) => {
+        $($(#[$doc])* #[path = $path] pub mod $folder;)+
+
+        /// All kinds, by which `kind = "..."` of service.toml is looked up.
+        pub const KINDS: &[Kind] = &[$($folder::KIND),+];
+    };
+}
+
+kinds! {
+    besim = "besim/mod.rs",
+}
 
 /// What the compiler must know of them.
 pub fn kinds() -> Vec<BackendKind> {

@@ -2,11 +2,21 @@
 //!
 //! A wire does no I/O and knows no time: a [`Pool`](super::Pool) opens the connections, sends what
 //! the wire encodes, gives it what comes back, and decides about deadlines, repetition and failing
-//! backends, for all kinds the same. Answers come in the order of the requests.
+//! backends, for all kinds the same.
+//!
+//! What a protocol remembers of a connection (how far a greeting is, statements prepared on it, the
+//! beginning of an answer) is the wire's [`Wire::Connection`]. A request is encoded for the
+//! connection that it leaves on, at the moment it does; one that is sent again is encoded again,
+//! for another.
+//!
+//! Answers come in the order of the requests, unless the wire says otherwise ([`Wire::IN_ORDER`]).
+//! Then each request's number goes with it as a tag, and each answer's tag says which it is for.
 
 use super::answers::Answers;
+use super::awaited::{Awaited, Which};
 use rhythm_engine::cohort::{Argument, LaneError};
 use rhythm_engine::program::Call;
+use std::fmt::Debug;
 
 /// What came breaks the protocol or a limit: the connection is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +35,11 @@ pub enum Greeting {
     More,
 }
 
-/// An answer that was read; its cells have been put into [`Answers`].
+/// What became of a request whose answer was read; its cells have been put into [`Answers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct Verdict {
+    /// Which request.
+    pub request: Which,
     /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
     pub outcome: Result<i64, LaneError>,
     /// The backend as a whole is in order: false counts against its circuit.
@@ -39,8 +51,13 @@ pub struct Reply {
 
 /// A protocol. See the module's text.
 pub trait Wire {
-    /// What is kept of a connection while it is read.
-    type Reader: Default;
+    /// What is kept of a connection while it stands.
+    type Connection: Default + Debug;
+
+    /// Answers come in the order of the requests: each is for [`Which::Oldest`], and one that is
+    /// late holds up those behind it. If not, answers name their requests ([`Which::Number`]), and
+    /// what is late is given up alone while others are answered.
+    const IN_ORDER: bool = true;
 
     /// Opens a connection: called once when it stands, without input, and then with all that comes,
     /// until it is done. What is to be sent is appended to `out`.
@@ -49,44 +66,48 @@ pub trait Wire {
     /// The other side said something else than it should.
     fn greet(
         &mut self,
-        reader: &mut Self::Reader,
+        connection: &mut Self::Connection,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Greeting, Unreadable> {
-        let _ = (reader, input, out);
+        let _ = (connection, input, out);
         Ok(Greeting::Done { used: 0 })
     }
 
-    /// Appends the bytes of a request. It encodes and escapes what the arguments hold.
+    /// Appends the bytes of a request, which leaves on this connection. It encodes and escapes what
+    /// the arguments hold. The connection's requests are numbered as they leave, from 0 on; a
+    /// protocol with tags makes its tag of the number.
     fn encode<'a>(
         &mut self,
+        connection: &mut Self::Connection,
+        number: u64,
         call: &Call,
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     );
 
-    /// Reads on, and gives how many bytes of `input` are done with and an answer if that completed
-    /// one; without one all of the input is done with. The answer is to a request for rows of so
-    /// many columns. Its cells are delivered in the call that completes it.
+    /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
+    /// an answer; without one all of the input is done with. `awaited` tells what the answered
+    /// request asked. An answer's cells are delivered in the call that completes it.
     ///
     /// # Errors
     /// What came is not of the protocol, or too much.
     fn decode(
         &mut self,
-        reader: &mut Self::Reader,
+        connection: &mut Self::Connection,
         input: &[u8],
-        columns: u16,
+        awaited: &Awaited,
         answers: &mut Answers,
-    ) -> Result<(usize, Option<Reply>), Unreadable>;
+    ) -> Result<(usize, Option<Verdict>), Unreadable>;
 
-    /// The connection ended in order: the answer that this completes, if there is one.
+    /// The connection ended in order: what this completes, if anything.
     fn finish(
         &mut self,
-        reader: &mut Self::Reader,
-        columns: u16,
+        connection: &mut Self::Connection,
+        awaited: &Awaited,
         answers: &mut Answers,
-    ) -> Option<Reply> {
-        let _ = (reader, columns, answers);
+    ) -> Option<Verdict> {
+        let _ = (connection, awaited, answers);
         None
     }
 }

@@ -14,14 +14,16 @@
 //! time.
 
 use crate::backend::{Backend, Batch};
+use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
-use crate::flight::pending::Pending;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
+use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::LaneError;
+use rhythm_engine::program::PageProgram;
 use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,14 +35,19 @@ pub type BackendFactory = Box<dyn FnMut(&Site, usize) -> Box<dyn Backend>>;
 /// The least straggler delay: going on at once would not be waiting.
 const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
 
+/// Least time between two lines of the log about a backend's numbers of rows.
+const SAY_ROWS: Duration = Duration::from_secs(60);
+
 /// A backend, and who it is.
-struct Slot {
+struct NamedBackend {
     settings: BackendSettings,
     backend: Box<dyn Backend>,
     /// Of all backends of its name.
     metrics: Arc<BackendMetrics>,
     /// How many of its retries are counted there.
     retries_counted: u64,
+    /// When it was last said that its rows are too many or too few.
+    rows_said: Option<Time>,
 }
 
 /// What became of the requests that a stage left.
@@ -56,9 +63,9 @@ pub(crate) enum Asked {
 
 /// See the module's text.
 pub(crate) struct Backends {
-    slots: Slab<Slot>,
+    slots: Slab<NamedBackend>,
     make: BackendFactory,
-    pending: Slab<Pending>,
+    pending: Slab<BackendRequest>,
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
@@ -81,17 +88,18 @@ impl Backends {
     pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<Key> {
         let all = site.settings.backends.iter().enumerate();
         all.map(|(index, settings)| {
-            let same = |(_, slot): &(Key, &Slot)| {
+            let same = |(_, slot): &(Key, &NamedBackend)| {
                 (&slot.settings.name, &slot.settings.identity)
                     == (&settings.name, &settings.identity)
             };
             let known = self.slots.iter().find(same).map(|(key, _)| key);
             known.unwrap_or_else(|| {
-                self.slots.insert(Slot {
+                self.slots.insert(NamedBackend {
                     settings: settings.clone(),
                     backend: (self.make)(site, index),
                     metrics: metrics.backend(&settings.name),
                     retries_counted: 0,
+                    rows_said: None,
                 })
             })
         })
@@ -116,7 +124,7 @@ impl Backends {
     }
 
     /// The backend that a connection belongs to.
-    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn Backend> {
+    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
         let mut slots = self.slots.iter_mut().map(|(_, slot)| slot);
         let slot = slots.find(|slot| slot.backend.owns(id))?;
         Some(&mut *slot.backend)
@@ -148,7 +156,8 @@ impl Backends {
                 let (requests, mut rows) = cohort.exchange(program);
                 backend.answer(requests, &mut rows);
             }
-            cohort.settle(program);
+            let misfits = cohort.settle(program);
+            slot.say_rows(misfits, program, now);
             return Asked::Answered;
         }
         let settings = &epoch.site.settings.backends[call.backend];
@@ -162,7 +171,7 @@ impl Backends {
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
         for request in 0..cohort.requests.len() {
-            let key = self.pending.insert(Pending {
+            let key = self.pending.insert(BackendRequest {
                 context: id,
                 request: request as u32,
                 backend,
@@ -273,12 +282,18 @@ impl Backends {
 
     /// A cohort's requests are answered, given up or moved: it waits for them no more, and its
     /// lanes get their rows.
-    pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId) {
-        let page = cohorts.pool.key(id).page;
+    pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
+        let key = cohorts.pool.key(id);
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert_eq!(flight.wait_mut().unanswered, 0);
         flight.asked.clear();
-        cohort.settle(flight.epoch().program(page));
+        let (epoch, program) = (flight.epoch(), flight.epoch().program(key.page));
+        let misfits = cohort.settle(program);
+        let call = epoch.call_before(key.page, key.stage);
+        let slot = call.and_then(|call| self.slots.get_mut(epoch.backends[call.backend]));
+        if let Some(slot) = slot {
+            slot.say_rows(misfits, program, now);
+        }
     }
 
     /// How many requests are not answered.
@@ -314,7 +329,23 @@ impl Backends {
     }
 }
 
-impl Slot {
+impl NamedBackend {
+    /// Says that so many lanes were answered another number of rows than the one that their page
+    /// takes: nothing else tells the page's author why they get 502.
+    fn say_rows(&mut self, lanes: usize, program: &PageProgram, now: Time) {
+        let is_said = self.rows_said.is_some_and(|at| now.since(at) < SAY_ROWS);
+        if lanes > 0 && !is_said {
+            self.rows_said = Some(now);
+            tracing::warn!(
+                backend = %self.settings.name,
+                page = %program.name,
+                lanes,
+                "requests answered by no row, or by several, get 502, as the page has `row = ...`: \
+                 let the backend answer one, or take them all by `rows = ...`"
+            );
+        }
+    }
+
     /// Counts the retries since this was last done.
     fn count_retries(&mut self) {
         let retries = self.backend.counts().retries;

@@ -4,7 +4,7 @@
 //! Formation fills contexts, devices and backends work on them, responses empty them; what they
 //! have in common is kept here.
 
-use crate::flight::request::Requests;
+use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Cohort, LaneError};
@@ -66,7 +66,7 @@ pub(crate) struct Flight {
     /// goes with the last cohort that needs it.
     epoch: Option<Arc<Epoch>>,
     /// Whom its lanes are for.
-    pub(crate) requests: Requests,
+    pub(crate) requests: LaneRequests,
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
     /// The keys of its backend requests, in the order of the cohort's.

@@ -5,6 +5,7 @@
 
 use crate::flight::cohorts::{CohortKey, Cohorts, Phase};
 use crate::flight::link::DeviceLink;
+use crate::owner::ConnectionOwner;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Refusal, Work};
@@ -103,8 +104,11 @@ impl Device {
     }
 
     /// The link, if a connection is its.
-    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn DeviceLink> {
-        self.link.owns(id).then_some(&mut *self.link)
+    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
+        match self.link.owns(id) {
+            true => Some(&mut *self.link),
+            false => None,
+        }
     }
 
     /// Lets time pass if the link wanted it.

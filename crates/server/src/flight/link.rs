@@ -1,9 +1,9 @@
 //! The seam between the pipeline and its device: a link, which may need a port and a clock.
 //!
 //! An executor on this machine needs neither, and is a link as it stands. A device on another
-//! machine is reached over connections: its link asks the [`Port`] for them, learns of them by
-//! events that the pipeline passes on, and has the time in every call. It is the shape of a
-//! [`Backend`](crate::backend::Backend), so the pipeline waits for both in one way.
+//! machine is reached over connections: its link asks the [`Port`] for them, and is their
+//! [`ConnectionOwner`], as a [`Backend`](crate::backend::Backend) is, so that the pipeline waits
+//! for both in one way.
 //!
 //! What the author of a link has to hold:
 //!
@@ -11,8 +11,8 @@
 //!   [`DeviceLink::poll`], under the token it came with. A cohort that is not given back keeps its
 //!   context and its clients for ever; one that is given back twice is a panic.
 //! - **Within bounded time.** The pipeline has no deadline for devices: a link to something that
-//!   may be silent has its own, asks for [`DeviceLink::tick`] by [`DeviceLink::wake_at`], and takes
-//!   the work back when it is past.
+//!   may be silent has its own, asks for [`ConnectionOwner::tick`] by [`ConnectionOwner::wake_at`],
+//!   and takes the work back when it is past.
 //! - **Whole or failed.** A cohort comes back with its stage run as [`Executor`] says. Until the
 //!   answer has come whole its columns stay here untouched, so that an executor on this machine can
 //!   begin the stage anew when the work is lost on the way, and nobody loses an answer. Where there
@@ -22,7 +22,7 @@
 //!   honest error. The link is asked again with the next one.
 //! - **Bounded.** It has so many works under way at most, and refuses more with [`Refusal::Busy`];
 //!   the pipeline keeps those and offers them again at every event. So its bytes that a socket does
-//!   not take are bounded, too; they wait for [`DeviceLink::writable`].
+//!   not take are bounded, too; they wait for [`ConnectionOwner::writable`].
 //! - **Nothing blocks**, and nothing is read from a clock: time is what the calls say it is.
 //! - **Connections end.** One that has nothing under way is closed after a while, and one that
 //!   failed, or broke the protocol, gives back all that was under way on it.
@@ -30,11 +30,12 @@
 //! The simulator's device on another machine (tests/simulator/remote_device.rs) is a whole one, but
 //! for the form of its messages.
 
+use crate::owner::ConnectionOwner;
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_net::{ConnectionId, Ended, Port, Time};
+use rhythm_net::{Port, Time};
 
 /// The pipeline's way to its device. See the module's text.
-pub trait DeviceLink {
+pub trait DeviceLink: ConnectionOwner {
     /// The device's name, as in `--device` and in metrics.
     fn name(&self) -> &'static str;
 
@@ -49,45 +50,11 @@ pub trait DeviceLink {
 
     /// How many stages are under way: submitted and not polled as done.
     fn in_flight(&self) -> usize;
-
-    /// Is this a connection of the link's own? Its events, and only those, are passed on.
-    fn owns(&self, connection: ConnectionId) -> bool {
-        let _ = connection;
-        false
-    }
-
-    /// A connection it asked for is open.
-    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        let _ = (port, connection, now);
-    }
-
-    /// Bytes came in; all of them are taken.
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
-        let _ = (port, connection, bytes, now);
-    }
-
-    /// The input of a connection ended, or it could not be opened.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
-        let _ = (port, connection, how, now);
-    }
-
-    /// The socket takes bytes again.
-    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        let _ = (port, connection, now);
-    }
-
-    /// When it wants [`DeviceLink::tick`] at the latest; `None`: never.
-    fn wake_at(&self) -> Option<Time> {
-        None
-    }
-
-    /// Time has passed.
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        let _ = (port, now);
-    }
 }
 
 /// What runs here needs no way to it.
+impl<E: Executor> ConnectionOwner for E {}
+
 impl<E: Executor> DeviceLink for E {
     fn name(&self) -> &'static str {
         Executor::name(self)

@@ -2,8 +2,8 @@
 //! page and stage, so that the others go on (paper, section 3.1). Where their texts find no
 //! room, they stay, and their cohort waits for them.
 
+use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::Cohorts;
-use crate::flight::pending::Pending;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
 use rhythm_net::{Slab, Time};
@@ -12,7 +12,7 @@ use rhythm_net::{Slab, Time};
 /// go on. Whether it did: then the cohort waits for nothing more.
 pub(crate) fn move_away(
     cohorts: &mut Cohorts,
-    pending: &mut Slab<Pending>,
+    pending: &mut Slab<BackendRequest>,
     id: ContextId,
     now: Time,
 ) -> bool {

@@ -2,12 +2,29 @@
 //! the host path, where what is not data-parallel is answered: at once, as static files, redirects
 //! and errors are, or by a host.
 
-use crate::host::reply::Reply;
+use crate::intake::params::BadParameter;
 use crate::intake::parser::form_fits;
 use crate::site::Site;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::uri;
+
+/// An answer of the host path that needs nothing but the site.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// A static file, by its index.
+    File(u32),
+    /// A redirect, by its index.
+    Redirect(u32),
+    /// `OPTIONS`: these are the methods.
+    Options(String),
+    /// 405: these are the methods.
+    OtherMethod(String),
+    /// 400 because of a parameter.
+    BadParameter(BadParameter),
+    /// An error by its status.
+    Error(u16),
+}
 
 /// Where a request goes.
 #[derive(Debug)]

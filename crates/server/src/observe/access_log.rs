@@ -1,7 +1,12 @@
 //! The access log: a line for each answer, written by a thread of its own.
 //!
-//! Workers collect lines in a buffer and hand over whole buffers through a bounded channel. A
-//! writer that cannot keep up costs lines, which are counted, but never time.
+//! ```text
+//!   worker: LogSink --- full buffers, bounded ---> LogWriter's thread ---> file, pipe
+//!                  <--- empty ones, to be filled ---
+//! ```
+//!
+//! A writer that cannot keep up, or whose lines cannot be written, costs lines, which are counted,
+//! but never time: neither while the server runs nor when it ends.
 
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_http::Answered;
@@ -10,14 +15,17 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 /// A buffer is handed over when it holds this many bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Buffers on their way to the writer at most.
 const BUFFERS_MAX: usize = 256;
+/// Empty buffers on their way back to a worker at most; what a burst needed beyond is given up.
+const BUFFERS_KEPT: usize = 4;
+/// How long a server that ends waits for what is still to be written.
+pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
 
 /// What a line tells of a request.
 #[derive(Clone, Copy, Debug)]
@@ -52,22 +60,52 @@ struct Line<'a> {
     at: u64,
 }
 
+/// Lines on their way to the writer.
+#[derive(Debug)]
+struct Lines {
+    bytes: Vec<u8>,
+    count: u64,
+    /// Where the buffer goes when it is empty.
+    back: SyncSender<Vec<u8>>,
+}
+
+/// Lines counted from all ends.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Handed over, and neither written nor lost yet.
+    waiting: AtomicU64,
+    /// Never written; a metric.
+    dropped: Arc<AtomicU64>,
+}
+
+impl Counts {
+    /// So many that were handed over are lost.
+    fn lost(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+        self.waiting.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
 /// A worker's end of the log.
 #[derive(Debug)]
 pub struct LogSink {
     format: AccessLogFormat,
     buffer: Vec<u8>,
     lines: u64,
-    channel: SyncSender<Vec<u8>>,
-    dropped: Arc<AtomicU64>,
+    channel: SyncSender<Lines>,
+    /// Buffers that come back, and what they come back by.
+    empty: Receiver<Vec<u8>>,
+    back: SyncSender<Vec<u8>>,
+    counts: Arc<Counts>,
 }
 
 /// The writing thread.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
-    channel: SyncSender<Vec<u8>>,
-    dropped: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
+    channel: SyncSender<Lines>,
+    counts: Arc<Counts>,
+    /// Nothing is ever sent: it is closed when the thread has ended.
+    ended: Receiver<()>,
     format: AccessLogFormat,
 }
 
@@ -80,52 +118,67 @@ impl LogWriter {
         format: AccessLogFormat,
         to: Box<dyn Write + Send>,
     ) -> std::io::Result<LogWriter> {
-        let (channel, buffers) = sync_channel(BUFFERS_MAX);
-        let thread = std::thread::Builder::new()
+        let (channel, lines) = sync_channel(BUFFERS_MAX);
+        let (ends, ended) = sync_channel::<()>(0);
+        let counts = Arc::new(Counts::default());
+        let its_counts = counts.clone();
+        std::thread::Builder::new()
             .name("access-log".into())
-            .spawn(move || write_all(buffers, to))?;
+            .spawn(move || {
+                write_all(lines, to, &its_counts);
+                drop(ends);
+            })?;
         Ok(LogWriter {
             channel,
-            dropped: Arc::default(),
-            thread,
+            counts,
+            ended,
             format,
         })
     }
 
     /// What makes ends for a worker, which keeps the log open.
     pub(crate) fn sinks(&self) -> impl Fn() -> LogSink + Send + Sync + use<> {
-        let (format, channel, dropped) = (self.format, self.channel.clone(), self.dropped.clone());
-        move || LogSink {
-            format,
-            buffer: Vec::new(),
-            lines: 0,
-            channel: channel.clone(),
-            dropped: dropped.clone(),
-        }
+        let (format, channel, counts) = (self.format, self.channel.clone(), self.counts.clone());
+        move || LogSink::new(format, channel.clone(), counts.clone())
     }
 
-    /// Where dropped lines are counted.
+    /// Where lines are counted that were never written.
     pub(crate) fn dropped(&self) -> Arc<AtomicU64> {
-        self.dropped.clone()
+        self.counts.dropped.clone()
     }
 
-    /// Waits until everything is written. All sinks must be gone.
-    pub(crate) fn finish(self) {
+    /// Waits until everything is written, but no longer than this: whoever reads the log may be
+    /// stuck, and the thread with it. All sinks must be gone.
+    pub(crate) fn finish(self, patience: Duration) {
         drop(self.channel);
-        // A writer that panicked has nothing more to write.
-        let _ = self.thread.join();
+        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            let lines = self.counts.waiting.load(Ordering::Relaxed);
+            self.counts.lost(lines);
+            tracing::error!(lines, "the access log takes no more: lines are lost");
+        }
     }
 }
 
-fn write_all(buffers: Receiver<Vec<u8>>, mut to: Box<dyn Write + Send>) {
+fn write_all(all: Receiver<Lines>, mut to: Box<dyn Write + Send>, counts: &Counts) {
     let mut broken = false;
-    for buffer in buffers {
-        let written = to.write_all(&buffer).and_then(|()| to.flush());
-        if let Err(error) = written
-            && !std::mem::replace(&mut broken, true)
-        {
-            tracing::error!(%error, "the access log cannot be written");
+    for lines in all {
+        let Lines {
+            mut bytes,
+            count,
+            back,
+        } = lines;
+        match to.write_all(&bytes).and_then(|()| to.flush()) {
+            Ok(()) => drop(counts.waiting.fetch_sub(count, Ordering::Relaxed)),
+            Err(error) => {
+                counts.lost(count);
+                if !std::mem::replace(&mut broken, true) {
+                    tracing::error!(%error, "the access log cannot be written: lines are lost");
+                }
+            }
         }
+        bytes.clear();
+        // Its worker may have enough of them, or be gone.
+        let _ = back.try_send(bytes);
     }
 }
 
@@ -154,20 +207,40 @@ impl LogSink {
         }
     }
 
+    fn new(format: AccessLogFormat, channel: SyncSender<Lines>, counts: Arc<Counts>) -> LogSink {
+        let (back, empty) = sync_channel(BUFFERS_KEPT);
+        LogSink {
+            format,
+            buffer: Vec::new(),
+            lines: 0,
+            channel,
+            empty,
+            back,
+            counts,
+        }
+    }
+
     /// Hands over what there is.
     pub(crate) fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
         }
-        let lines = std::mem::take(&mut self.lines);
-        match self.channel.try_send(std::mem::take(&mut self.buffer)) {
-            Ok(()) => self.buffer.reserve(BUFFER_BYTES),
-            Err(TrySendError::Full(mut buffer) | TrySendError::Disconnected(mut buffer)) => {
-                self.dropped.fetch_add(lines, Ordering::Relaxed);
-                buffer.clear();
-                self.buffer = buffer;
+        let count = std::mem::take(&mut self.lines);
+        let lines = Lines {
+            bytes: std::mem::take(&mut self.buffer),
+            count,
+            back: self.back.clone(),
+        };
+        // Before it may be written.
+        self.counts.waiting.fetch_add(count, Ordering::Relaxed);
+        self.buffer = match self.channel.try_send(lines) {
+            Ok(()) => (self.empty.try_recv()).unwrap_or_else(|_| Vec::with_capacity(BUFFER_BYTES)),
+            Err(TrySendError::Full(mut lines) | TrySendError::Disconnected(mut lines)) => {
+                self.counts.lost(count);
+                lines.bytes.clear();
+                lines.bytes
             }
-        }
+        };
     }
 }
 
@@ -307,28 +380,90 @@ mod tests {
         );
     }
 
+    fn answer(sink: &mut LogSink) {
+        let answered = Answered {
+            status: 200,
+            body_length: 5,
+        };
+        sink.entry(entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
+    }
+
     #[test]
     fn a_stuck_writer_costs_lines_not_time() {
         let (channel, stuck) = sync_channel(1);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let mut sink = LogSink {
-            format: AccessLogFormat::Common,
-            buffer: Vec::new(),
-            lines: 0,
-            channel,
-            dropped: dropped.clone(),
-        };
+        let counts = Arc::new(Counts::default());
+        let mut sink = LogSink::new(AccessLogFormat::Common, channel, counts.clone());
         for _ in 0..3 {
-            for _ in 0..2 {
-                let answered = Answered {
-                    status: 200,
-                    body_length: 5,
-                };
-                sink.entry(entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
-            }
+            answer(&mut sink);
+            answer(&mut sink);
             sink.flush();
         }
-        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        assert_eq!(counts.dropped.load(Ordering::Relaxed), 4);
+        assert_eq!(counts.waiting.load(Ordering::Relaxed), 2);
         assert_eq!(stuck.try_iter().count(), 1);
+    }
+
+    /// Takes what is written once it is let, which is when the other end is gone.
+    struct Stuck(Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_ends_does_not_wait_for_a_reader_that_is_stuck() {
+        for (is_stuck, patience, lost) in [
+            (true, Duration::from_millis(1), 3),
+            (false, Duration::from_secs(60), 0),
+        ] {
+            let (let_go, held) = sync_channel(0);
+            let mut let_go = Some(let_go);
+            let log = LogWriter::start(AccessLogFormat::Common, Box::new(Stuck(held))).unwrap();
+            let dropped = log.dropped();
+            let mut sink = log.sinks()();
+            answer(&mut sink);
+            sink.flush();
+            answer(&mut sink);
+            answer(&mut sink);
+            drop(sink);
+            if !is_stuck {
+                let_go = None;
+            }
+            log.finish(patience);
+            assert_eq!(dropped.load(Ordering::Relaxed), lost);
+            drop(let_go);
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_buffers_come_back() {
+        let (channel, lines) = sync_channel(8);
+        let counts = Arc::new(Counts::default());
+        let mut sink = LogSink::new(AccessLogFormat::Common, channel, counts.clone());
+        for _ in 0..2 {
+            answer(&mut sink);
+            sink.flush();
+        }
+        // It has room for less than a line, and for nothing beyond.
+        let full: &mut [u8] = Box::leak(Box::new([0; 10]));
+        let before = sink.buffer.as_ptr();
+        sink.channel = sync_channel(1).0;
+        write_all(lines, Box::new(full), &counts);
+        assert_eq!(counts.dropped.load(Ordering::Relaxed), 2);
+        assert_eq!(counts.waiting.load(Ordering::Relaxed), 0);
+        let (first, second) = (sink.empty.try_recv(), sink.empty.try_recv());
+        let come_back = [first.unwrap(), second.unwrap()];
+        assert!(
+            come_back
+                .iter()
+                .all(|buffer| buffer.is_empty() && buffer.capacity() > 0)
+        );
+        assert!(come_back.iter().all(|buffer| buffer.as_ptr() != before));
     }
 }

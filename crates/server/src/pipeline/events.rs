@@ -1,6 +1,7 @@
 //! Events: what each that the driver tells of sets going in the pipeline.
 
 use super::Pipeline;
+use crate::owner::ConnectionOwner;
 use rhythm_http::Hosts;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 
@@ -20,10 +21,8 @@ impl Handler for Pipeline {
             self.launch_full(port, now);
         } else if self.clients.has(id) {
             // It takes no more requests: what it sends is of no interest.
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.received(port, id, bytes, now);
-        } else if let Some(link) = self.device.owner(id) {
-            link.received(port, id, bytes, now);
+        } else if let Some(owner) = self.owner(id) {
+            owner.received(port, id, bytes, now);
         } else if let Some(host) = self.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| {
                 hosts.received(host, event, id, bytes);
@@ -42,10 +41,8 @@ impl Handler for Pipeline {
                 Ended::PeerFinished => self.clients.peer_finished(port, id, now),
                 Ended::Failed(_) => self.clients.remove(id),
             }
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.ended(port, id, how, now);
-        } else if let Some(link) = self.device.owner(id) {
-            link.ended(port, id, how, now);
+        } else if let Some(owner) = self.owner(id) {
+            owner.ended(port, id, how, now);
         } else if let Some(host) = self.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.ended(host, event, id, how));
         } else {
@@ -57,10 +54,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if self.clients.has(id) {
             self.clients.writable(port, id, now);
-        } else if let Some(backend) = self.backends.owner(id) {
-            backend.writable(port, id, now);
-        } else if let Some(link) = self.device.owner(id) {
-            link.writable(port, id, now);
+        } else if let Some(owner) = self.owner(id) {
+            owner.writable(port, id, now);
         } else if let Some(host) = self.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
@@ -68,10 +63,8 @@ impl Handler for Pipeline {
 
     fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if let Some(backend) = self.backends.owner(id) {
-            backend.connected(port, id, now);
-        } else if let Some(link) = self.device.owner(id) {
-            link.connected(port, id, now);
+        if let Some(owner) = self.owner(id) {
+            owner.connected(port, id, now);
         } else if let Some(host) = self.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.connected(host, event, id));
         }
@@ -143,5 +136,12 @@ impl Handler for Pipeline {
             let over = self.cohorts.requests() == 0 || until <= self.now;
             over && self.clients.open() == 0
         })
+    }
+}
+
+impl Pipeline {
+    /// The backend or the link to the device that a connection belongs to.
+    fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
+        (self.backends.owner(id)).or_else(|| self.device.owner(id))
     }
 }

@@ -4,9 +4,8 @@
 
 use super::Pipeline;
 use crate::site::routes::{Found, Target};
-use rhythm_http::{AnswerSlot, Event, Hosts, Incoming, Reading};
+use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Port, Time};
-use std::net::SocketAddr;
 
 impl Pipeline {
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
@@ -29,7 +28,7 @@ impl Pipeline {
         &mut self,
         port: &mut dyn Port,
         now: Time,
-        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<(AnswerSlot, SocketAddr)>,
+        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<Owed>,
     ) {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);

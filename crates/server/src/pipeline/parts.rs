@@ -1,4 +1,4 @@
-//! What a pipeline is made of and what bounds it.
+//! What a pipeline is made of.
 
 use crate::answer::response::Random;
 use crate::flight::backends::BackendFactory;
@@ -6,24 +6,10 @@ use crate::flight::link::DeviceLink;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
-use rhythm_cohort::Formation;
 use rhythm_engine::session::SessionArray;
-use rhythm_http::{ClientLimits, Host};
+use rhythm_http::Host;
 use rhythm_net::Time;
 use std::sync::Arc;
-
-/// The numbers that bound a pipeline.
-#[derive(Clone, Copy, Debug)]
-pub struct PipelineOptions {
-    /// Cohort contexts, at least 1.
-    pub contexts: usize,
-    /// When cohorts are launched, and how large they get.
-    pub formation: Formation,
-    /// Most bytes of a cohort's texts.
-    pub arena_bytes_max: usize,
-    /// Limits of clients' connections.
-    pub clients: ClientLimits,
-}
 
 /// All that a pipeline depends on.
 pub struct PipelineParts {

@@ -7,21 +7,24 @@ pub(crate) mod current;
 pub(crate) mod epoch;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
-use crate::host::statics::Statics;
 use crate::site::routes::{Routes, Target};
+use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
 use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
-use rhythm_protocol::http::response::{ResponseWriter, SENDERS_HEADERS};
+use rhythm_protocol::http::response::{PreparedHead, ResponseWriter, SENDERS_HEADERS};
 use std::sync::Arc;
 
 /// What is computed ahead for a page.
 #[derive(Debug)]
 pub(crate) struct PageInfo {
+    /// The head of its answers where nothing but date and length varies.
+    pub(crate) head: PreparedHead,
     /// The fields of its answers that are always the same.
     pub(crate) fields: Box<[u8]>,
     /// The page reads its form.
@@ -56,6 +59,7 @@ impl PageInfo {
         };
         let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
         PageInfo {
+            head: PreparedHead::new(&fields),
             fields: fields.into(),
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
             has_others: carriers().any(|carrier| is_other(&carrier)),

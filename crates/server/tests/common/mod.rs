@@ -12,7 +12,8 @@ use rhythm_net::{Port, Time};
 use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
 use rhythm_server::{
-    Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings, StaticFile, Statics,
+    ConnectionOwner, Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings,
+    StaticFile, Statics,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -149,6 +150,21 @@ fn last(call: &Call, requests: &Requests, request: usize) -> Vec<u8> {
     last.unwrap_or_default().to_vec()
 }
 
+impl ConnectionOwner for Echo {
+    fn wake_at(&self) -> Option<Time> {
+        self.late.iter().map(|(at, ..)| *at).min()
+    }
+
+    fn tick(&mut self, _: &mut dyn Port, now: Time) {
+        self.now = now;
+        let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
+        let due: Vec<(Time, u64, Vec<u8>)> = due;
+        self.late = rest;
+        self.told
+            .extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
+    }
+}
+
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         for (request, key) in batch.keys.iter().enumerate() {
@@ -168,19 +184,6 @@ impl Backend for Echo {
             self.answers.push(key, Ok(0));
         }
         self.answers.tell(tell);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        self.late.iter().map(|(at, ..)| *at).min()
-    }
-
-    fn tick(&mut self, _: &mut dyn Port, now: Time) {
-        self.now = now;
-        let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
-        let due: Vec<(Time, u64, Vec<u8>)> = due;
-        self.late = rest;
-        self.told
-            .extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
     }
 }
 

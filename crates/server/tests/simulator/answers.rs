@@ -56,19 +56,28 @@ pub(crate) fn read(input: &mut Vec<u8>, to_head: bool) -> Result<Option<Response
         headers,
         body: Vec::new(),
     };
-    if response.header("transfer-encoding").is_some() {
-        return Err("an answer in chunks".to_owned());
-    }
     let bare = status < 200 || status == 204 || status == 304;
+    let in_chunks = match response.header("transfer-encoding") {
+        Some("chunked") if response.header("content-length").is_none() && !bare => true,
+        Some(other) => return Err(format!("Transfer-Encoding: {other}")),
+        None => false,
+    };
     let length = match response.header("content-length") {
-        Some(text) => text
-            .parse()
-            .map_err(|_| format!("Content-Length: {text}"))?,
-        None if bare => 0,
+        // White space before a value means nothing.
+        Some(text) => (text.trim_start().parse()).map_err(|_| format!("Content-Length: {text}"))?,
+        None if bare || in_chunks => 0,
         None => return Err(format!("a {status} without a length")),
     };
     if !bare && response.header("date").is_none() {
         return Err(format!("a {status} without a date"));
+    }
+    if in_chunks && !to_head {
+        let Some((body, used)) = read_chunks(&input[end + 4..])? else {
+            return Ok(None);
+        };
+        response.body = body;
+        input.drain(..end + 4 + used);
+        return Ok(Some(response));
     }
     let body = if bare || to_head { 0 } else { length };
     if input.len() < end + 4 + body {
@@ -77,6 +86,30 @@ pub(crate) fn read(input: &mut Vec<u8>, to_head: bool) -> Result<Option<Response
     response.body = input[end + 4..end + 4 + body].to_vec();
     input.drain(..end + 4 + body);
     Ok(Some(response))
+}
+
+/// A body in chunks and the bytes that it took, if it is there whole.
+fn read_chunks(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
+    let (mut body, mut at) = (Vec::new(), 0);
+    loop {
+        let Some(line) = input[at..].windows(2).position(|two| two == b"\r\n") else {
+            return Ok(None);
+        };
+        let digits = String::from_utf8_lossy(&input[at..at + line]).into_owned();
+        let size = usize::from_str_radix(&digits, 16).map_err(|_| format!("chunk {digits:?}"))?;
+        at += line + 2;
+        let Some(chunk) = input.get(at..at + size + 2) else {
+            return Ok(None);
+        };
+        if &chunk[size..] != b"\r\n" {
+            return Err(format!("a chunk of {size} bytes has no end"));
+        }
+        body.extend_from_slice(&chunk[..size]);
+        at += size + 2;
+        if size == 0 {
+            return Ok(Some((body, at)));
+        }
+    }
 }
 
 /// Where two bodies differ, for people.

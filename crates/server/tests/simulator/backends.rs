@@ -1,10 +1,12 @@
 //! Backends that are slow, silent, wrong or down, around BeSim's own answers.
 
 use crate::reference::{BANK, REFUSED, USERS};
+use rhythm_engine::cohort::deliver_text;
 use rhythm_engine::cohort::{Cell, LaneError, ROWS_MAX, Requests, Rows};
-use rhythm_engine::device::conformance::{Dice, deliver_text};
+use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim;
+use rhythm_server::ConnectionOwner;
 use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -186,6 +188,21 @@ impl Embedded for FaultyBackend {
     }
 }
 
+impl ConnectionOwner for FaultyBackend {
+    fn wake_at(&self) -> Option<Time> {
+        // What is due already is told when it is polled.
+        self.answers
+            .iter()
+            .map(|(at, ..)| *at)
+            .filter(|at| *at > self.now)
+            .min()
+    }
+
+    fn tick(&mut self, _port: &mut dyn Port, now: Time) {
+        self.now = now;
+    }
+}
+
 impl Backend for FaultyBackend {
     fn embedded(&mut self) -> Option<&mut dyn Embedded> {
         match self.faults.embedded {
@@ -260,18 +277,5 @@ impl Backend for FaultyBackend {
             self.told.push(key, outcome);
         }
         self.told.tell(tell);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        // What is due already is told when it is polled.
-        self.answers
-            .iter()
-            .map(|(at, ..)| *at)
-            .filter(|at| *at > self.now)
-            .min()
-    }
-
-    fn tick(&mut self, _port: &mut dyn Port, now: Time) {
-        self.now = now;
     }
 }

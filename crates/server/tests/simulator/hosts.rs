@@ -78,7 +78,9 @@ impl SlowHost {
                 let Owed { shape, body, .. } = self.forget(index);
                 return answers.answer(slot, shape, 200, &body, |_| {});
             }
-            let length = Some(owed.body.len() as u64);
+            // To a client of HTTP/1.0 its end would have to be the connection's.
+            let tells = owed.shape.http10 || self.dice.once_in(2);
+            let length = tells.then_some(owed.body.len() as u64);
             answers.begin(slot, owed.shape, 200, length, |_| {});
         }
         let mut given = owed.given.unwrap_or(0);

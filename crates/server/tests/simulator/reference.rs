@@ -7,9 +7,9 @@
 
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::SessionChange;
+use rhythm_engine::cohort::answer_texts;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
 use rhythm_engine::compile::compile;
-use rhythm_engine::device::conformance::answer_texts;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;

@@ -17,8 +17,8 @@
 use crate::device_server::{put_message, take_message};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::{Executor, Refusal, Work};
-use rhythm_net::{ConnectionId, Ended, Peer, Port, Sent, Time};
-use rhythm_server::DeviceLink;
+use rhythm_net::{ConnectionId, Ended, Flushed, Outgoing, Peer, Port, Time};
+use rhythm_server::{ConnectionOwner, DeviceLink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -59,8 +59,8 @@ fn count(fate: &Cell<u64>) {
 struct Connection {
     id: ConnectionId,
     is_open: bool,
-    /// Not sent yet.
-    output: Vec<u8>,
+    /// What the socket has not taken.
+    output: Outgoing,
     input: Vec<u8>,
     idle_until: Time,
 }
@@ -106,15 +106,9 @@ impl RemoteDevice {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if !connection.is_open || connection.output.is_empty() {
-            return;
-        }
-        match port.send(connection.id, &connection.output) {
-            Sent::Taken(taken) => drop(connection.output.drain(..taken)),
-            Sent::Gone => {
-                self.connection = None;
-                self.lose();
-            }
+        if connection.is_open && connection.output.flush(port, connection.id) == Flushed::Gone {
+            self.connection = None;
+            self.lose();
         }
     }
 
@@ -179,60 +173,7 @@ impl RemoteDevice {
     }
 }
 
-impl DeviceLink for RemoteDevice {
-    fn name(&self) -> &'static str {
-        "remote"
-    }
-
-    fn submit(&mut self, port: &mut dyn Port, work: Work, now: Time) -> Result<(), Refusal> {
-        if self.in_flight() >= self.options.slots {
-            return Err(Refusal::Busy(work));
-        }
-        if self.connection.is_none() {
-            match port.connect(&self.peer) {
-                Ok(id) => {
-                    self.connection = Some(Connection {
-                        id,
-                        is_open: false,
-                        output: Vec::new(),
-                        input: Vec::new(),
-                        idle_until: now + IDLE,
-                    })
-                }
-                Err(_) if self.local.is_some() => {
-                    self.waiting.push_back(work);
-                    self.run_waiting();
-                    return Ok(());
-                }
-                Err(error) => {
-                    count(&self.fates.failed);
-                    return Err(Refusal::Lost(work, error.to_string()));
-                }
-            }
-        }
-        if let Some(connection) = &mut self.connection {
-            let length = work.cohort.arena.bytes().len().min(MESSAGE_BYTES_MAX);
-            put_message(&mut connection.output, work.token, length as u32);
-        }
-        self.away
-            .insert(work.token, (now + self.options.timeout, work));
-        self.flush(port);
-        Ok(())
-    }
-
-    fn poll(&mut self, done: &mut Vec<Work>) {
-        if let Some(local) = &mut self.local {
-            Executor::poll(local, &mut self.done);
-        }
-        self.run_waiting();
-        done.append(&mut self.done);
-    }
-
-    fn in_flight(&self) -> usize {
-        let local = self.local.as_ref().map_or(0, Executor::in_flight);
-        self.away.len() + self.waiting.len() + local + self.done.len()
-    }
-
+impl ConnectionOwner for RemoteDevice {
     fn owns(&self, connection: ConnectionId) -> bool {
         (self.connection.as_ref()).is_some_and(|own| own.id == connection)
     }
@@ -264,7 +205,12 @@ impl DeviceLink for RemoteDevice {
     }
 
     fn writable(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        self.flush(port);
+        if let Some(connection) = &mut self.connection
+            && connection.output.writable(port, connection.id) == Flushed::Gone
+        {
+            self.connection = None;
+            self.lose();
+        }
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -276,5 +222,60 @@ impl DeviceLink for RemoteDevice {
         if self.wake_at().is_some_and(|at| at <= now) {
             self.hang_up(port);
         }
+    }
+}
+
+impl DeviceLink for RemoteDevice {
+    fn name(&self) -> &'static str {
+        "remote"
+    }
+
+    fn submit(&mut self, port: &mut dyn Port, work: Work, now: Time) -> Result<(), Refusal> {
+        if self.in_flight() >= self.options.slots {
+            return Err(Refusal::Busy(work));
+        }
+        if self.connection.is_none() {
+            match port.connect(&self.peer) {
+                Ok(id) => {
+                    self.connection = Some(Connection {
+                        id,
+                        is_open: false,
+                        output: Outgoing::new(),
+                        input: Vec::new(),
+                        idle_until: now + IDLE,
+                    })
+                }
+                Err(_) if self.local.is_some() => {
+                    self.waiting.push_back(work);
+                    self.run_waiting();
+                    return Ok(());
+                }
+                Err(error) => {
+                    count(&self.fates.failed);
+                    return Err(Refusal::Lost(work, error.to_string()));
+                }
+            }
+        }
+        if let Some(connection) = &mut self.connection {
+            let length = work.cohort.arena.bytes().len().min(MESSAGE_BYTES_MAX);
+            (connection.output).write(|out| put_message(out, work.token, length as u32));
+        }
+        self.away
+            .insert(work.token, (now + self.options.timeout, work));
+        self.flush(port);
+        Ok(())
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        if let Some(local) = &mut self.local {
+            Executor::poll(local, &mut self.done);
+        }
+        self.run_waiting();
+        done.append(&mut self.done);
+    }
+
+    fn in_flight(&self) -> usize {
+        let local = self.local.as_ref().map_or(0, Executor::in_flight);
+        self.away.len() + self.waiting.len() + local + self.done.len()
     }
 }

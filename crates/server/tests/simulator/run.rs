@@ -22,7 +22,8 @@ use rhythm_engine::session::SessionArray;
 use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
-use rhythm_server::backend::{AnswerLimits, Backend, BackendUrl, Pool};
+use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
+use rhythm_server::backend::{Backend, Pool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, DeviceLink, HostRoute, Pipeline, PipelineOptions, PipelineParts, Site,
@@ -169,8 +170,9 @@ pub(crate) fn run(
         backends: Box::new(move |_, _| -> Box<dyn Backend> {
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
-                let wire = BesimWire::new(&url, AnswerLimits::default());
-                return Box::new(Pool::new(wire, &url.host, vec![BESIM_ADDRESS], options));
+                let wire = BesimWire::new(&url, ResponseLimits::default());
+                let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
+                return Box::new(Pool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(

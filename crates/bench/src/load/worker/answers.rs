@@ -1,9 +1,9 @@
 //! What a worker does with the answers that arrive.
 
 use super::super::chain::Page;
-use super::super::client::Pending;
-use super::super::inbox::Inbox;
+use super::super::client::Awaited;
 use super::super::judge::{Answer, Fault};
+use super::super::reader::AnswerReader;
 use super::super::validate::clip;
 use super::super::visit::{Ask, Probe};
 use super::{PAUSE, Worker};
@@ -15,10 +15,10 @@ impl Worker {
     /// Takes the answers out of what arrived. `ended` says that no more will.
     pub(super) fn take_in(&mut self, port: &mut dyn Port, index: usize, bytes: &[u8], ended: bool) {
         let connection = self.clients[index].connection;
-        let Some(mut inbox) = self.clients[index].inbox.take() else {
+        let Some(mut reader) = self.clients[index].reader.take() else {
             return;
         };
-        let mut stored = std::mem::take(&mut inbox.stored);
+        let mut stored = std::mem::take(&mut reader.stored);
         let data = if stored.is_empty() {
             bytes
         } else {
@@ -35,16 +35,16 @@ impl Worker {
                 }
                 break;
             };
-            match inbox.next(&data[at..], pending.ask == Ask::SignOut, ended) {
+            match reader.next(&data[at..], pending.ask == Ask::SignOut, ended) {
                 Ok(Some(whole)) => {
-                    if inbox.head.status() >= 200 {
-                        let keeps = inbox.head.keep_alive() && !ended;
+                    if reader.head.status() >= 200 {
+                        let keeps = reader.head.keep_alive() && !ended;
                         let body = match whole.body {
                             Some(range) => &data[at..][range],
-                            None => &inbox.decoded,
+                            None => &reader.decoded,
                         };
                         let answer = Answer {
-                            head: &inbox.head,
+                            head: &reader.head,
                             bytes: &data[at..],
                             body,
                         };
@@ -67,7 +67,7 @@ impl Worker {
             }
         }
         if self.clients[index].connection == connection {
-            inbox.stored = if stored.is_empty() {
+            reader.stored = if stored.is_empty() {
                 stored.extend_from_slice(&bytes[at..]);
                 stored
             } else {
@@ -75,9 +75,9 @@ impl Worker {
                 stored
             };
         } else {
-            inbox = Box::new(Inbox::default());
+            reader = Box::new(AnswerReader::default());
         }
-        self.clients[index].inbox = Some(inbox);
+        self.clients[index].reader = Some(reader);
         match fault {
             Some(fault) => self.give_up(port, index, &fault),
             None => self.flush(port, index),
@@ -94,7 +94,6 @@ impl Worker {
         let others = client.pending.drain(1..);
         self.counts.retries += others.len() as u64;
         self.spare.extend(others.map(|pending| pending.expected));
-        client.taken = client.out.len();
     }
 
     fn answered(&mut self, port: &mut dyn Port, index: usize, answer: &Answer<'_>, total: usize) {
@@ -153,7 +152,7 @@ impl Worker {
     }
 
     /// After a right answer: counts it and queues what belongs to it.
-    fn right(&mut self, index: usize, pending: &Pending, answer: &Answer<'_>, measuring: bool) {
+    fn right(&mut self, index: usize, pending: &Awaited, answer: &Answer<'_>, measuring: bool) {
         let options = &self.setup.options;
         let client = &mut self.clients[index];
         let counts = &mut self.counts;

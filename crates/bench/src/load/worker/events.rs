@@ -40,7 +40,7 @@ impl Handler for Worker {
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
         if let Some(index) = self.session(connection) {
             self.clients[index].is_connected = true;
-            self.flush(port, index);
+            self.writable(port, index);
         }
     }
 
@@ -52,7 +52,7 @@ impl Handler for Worker {
 
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
         if let Some(index) = self.session(connection) {
-            self.flush(port, index);
+            self.writable(port, index);
         }
     }
 

@@ -13,12 +13,11 @@ pub use programs::make_service;
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::Scalar;
-use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, ROWS_MAX, Span, View};
+use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use crate::settings::Setting;
-use rhythm_protocol::besim;
 use std::sync::Arc;
 
 /// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the
@@ -330,47 +329,6 @@ fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
         Some(ParamType::Decimal) => format!("{}.{:02}", dice.below(10_000), dice.below(100)),
         _ => dice.text(),
     }
-}
-
-/// Takes the body of a BeSim answer apart into cells, and gives its status. What is unreadable
-/// delivers a row without cells, which no page expects.
-pub fn deliver_text(body: &[u8], columns: u16, answer: &mut Answer<'_>) -> i64 {
-    let mut cells = Vec::new();
-    let read = besim::decode(
-        body,
-        columns.into(),
-        ROWS_MAX,
-        &mut cells,
-        |start, length| Cell::Text(&body[start..start + length]),
-    );
-    let Ok(read) = read else {
-        answer.row([]);
-        return 0;
-    };
-    for row in cells.chunks(usize::from(columns).max(1)) {
-        answer.row(row.iter().copied());
-    }
-    i64::from(read.status)
-}
-
-/// Answers all requests of a cohort by a backend that is a function of their text form, and gives
-/// the lanes their rows.
-pub fn answer_texts(
-    program: &PageProgram,
-    cohort: &mut Cohort,
-    mut backend: impl FnMut(&[u8], &mut Vec<u8>),
-) {
-    let (requests, mut rows) = cohort.exchange(program);
-    let (mut text, mut body) = (Vec::new(), Vec::new());
-    for request in 0..requests.len() {
-        text.clear();
-        body.clear();
-        let (form, columns) = (&rows.call().form, rows.call().columns);
-        form.write(requests.arguments(request), &mut text);
-        backend(&text, &mut body);
-        rows.answer(request, |answer| deliver_text(&body, columns, answer));
-    }
-    cohort.settle(program);
 }
 
 /// Plays the backend of the call that ended the stage last run.

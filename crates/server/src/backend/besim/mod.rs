@@ -8,8 +8,9 @@ mod wire;
 pub use embedded::EmbeddedBesim;
 pub use wire::BesimWire;
 
-use super::kind::{Kind, addresses};
-use super::{AnswerLimits, Backend, BackendUrl, InProcess, Pool, PoolOptions};
+use crate::backend::http_client::{BackendUrl, ResponseLimits};
+use crate::backend::kind::{Kind, peers};
+use crate::backend::{Backend, InProcess, Pool, PoolOptions};
 use rhythm_besim::Bank;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
@@ -20,7 +21,7 @@ use rhythm_engine::settings::{BackendConfig, Setting};
 const EMBEDDED: &str = "embedded";
 
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
-pub(super) const KIND: Kind = Kind {
+pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "besim",
         call_key: "request",
@@ -79,12 +80,8 @@ fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
         return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
     }
     let url: BackendUrl = url.parse().map_err(|why| format!("{url}: {why}"))?;
-    let addresses = addresses(&url.host, url.port)?;
-    let wire = BesimWire::new(&url, AnswerLimits::default());
-    Ok(Box::new(Pool::new(
-        wire,
-        &url.host,
-        addresses,
-        PoolOptions::of(config),
-    )))
+    let peers = peers(&url.host, url.port)?;
+    let wire = BesimWire::new(&url, ResponseLimits::default());
+    let options = PoolOptions::of(config);
+    Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
 }

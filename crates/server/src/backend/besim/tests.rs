@@ -3,6 +3,7 @@
 use super::*;
 use crate::backend::Embedded;
 use crate::backend::answers::Answers;
+use crate::backend::awaited::Awaited;
 use crate::backend::wire::Wire;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
@@ -103,7 +104,9 @@ impl Embedded for Remote {
         for request in 0..requests.len() {
             let call = rows.call().clone();
             let mut sent = Vec::new();
-            wire.encode(&call, requests.arguments(request), &mut sent);
+            let mut connection = Default::default();
+            let arguments = requests.arguments(request);
+            wire.encode(&mut connection, 0, &call, arguments, &mut sent);
             let target = sent.strip_prefix(b"GET /besim?").expect("a request");
             let end = target.windows(9).position(|w| w == b" HTTP/1.1");
             let mut body = Vec::new();
@@ -112,10 +115,10 @@ impl Embedded for Remote {
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
             received.extend_from_slice(&body);
             let mut answers = Answers::default();
-            let mut reader = Default::default();
-            let read = wire.decode(&mut reader, &received, call.columns, &mut answers);
-            let reply = read.expect("a response").1.expect("a whole one");
-            answers.push(0, reply.outcome);
+            let awaited = Awaited::one(&call);
+            let read = wire.decode(&mut connection, &received, &awaited, &mut answers);
+            let verdict = read.expect("a response").1.expect("a whole one");
+            answers.push(0, verdict.outcome);
             answers.tell(&mut |_, told| match told {
                 Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
                 Err(error) => rows.fail(request, error),
@@ -126,7 +129,7 @@ impl Embedded for Remote {
 
 fn both(program: &PageProgram, arguments: &[Argument<'_>]) -> [Got; 2] {
     let url: BackendUrl = "http://sim/besim".parse().unwrap();
-    let wire = BesimWire::new(&url, AnswerLimits::default());
+    let wire = BesimWire::new(&url, ResponseLimits::default());
     let embedded = ask(program, arguments, &mut EmbeddedBesim::new(Bank::new(100)));
     [
         embedded,
@@ -181,13 +184,15 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     besim::write_encoded_row(cells, &mut body);
     besim::end_answer(&mut body);
     let url: BackendUrl = "http://sim/besim".parse().unwrap();
-    let mut wire = BesimWire::new(&url, AnswerLimits::default());
+    let mut wire = BesimWire::new(&url, ResponseLimits::default());
     let mut received =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     received.extend_from_slice(&body);
     let mut answers = Answers::default();
-    let (_, reply) = (wire.decode(&mut Default::default(), &received, 3, &mut answers)).unwrap();
-    answers.push(0, reply.unwrap().outcome);
+    let awaited = Awaited::one(&page(form(&[""], &[]), 3).calls[0]);
+    let read = wire.decode(&mut Default::default(), &received, &awaited, &mut answers);
+    let (_, verdict) = read.unwrap();
+    answers.push(0, verdict.unwrap().outcome);
     let mut got = Vec::new();
     answers.tell(&mut |_, told| {
         for cell in told.unwrap().rows().flatten() {

@@ -2,9 +2,9 @@
 //! of a status 2xx (`rhythm_protocol::besim`).
 
 use crate::backend::answers::Answers;
-use crate::backend::reader::{AnswerLimits, HttpAnswer, Reader};
-use crate::backend::url::BackendUrl;
-use crate::backend::wire::{Reply, Unreadable, Wire};
+use crate::backend::awaited::{Awaited, Which};
+use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
+use crate::backend::wire::{Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, ROWS_MAX};
 use rhythm_engine::program::Call;
 use rhythm_protocol::besim;
@@ -19,7 +19,7 @@ pub struct BesimWire {
     /// Path and `?`, and behind them the query last written.
     target: Vec<u8>,
     path_length: usize,
-    limits: AnswerLimits,
+    limits: ResponseLimits,
     // Memory kept from answer to answer.
     cells: Vec<(usize, usize)>,
     decoded: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct BesimWire {
 
 impl BesimWire {
     /// For requests to this URL, whose answers have these limits.
-    pub fn new(url: &BackendUrl, limits: AnswerLimits) -> BesimWire {
+    pub fn new(url: &BackendUrl, limits: ResponseLimits) -> BesimWire {
         let target = format!("{}?", url.path).into_bytes();
         BesimWire {
             host: url.authority.clone(),
@@ -41,10 +41,12 @@ impl BesimWire {
 }
 
 impl Wire for BesimWire {
-    type Reader = Reader;
+    type Connection = Responses;
 
     fn encode<'a>(
         &mut self,
+        _: &mut Responses,
+        _: u64,
         call: &Call,
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
@@ -57,44 +59,47 @@ impl Wire for BesimWire {
 
     fn decode(
         &mut self,
-        reader: &mut Reader,
+        responses: &mut Responses,
         input: &[u8],
-        columns: u16,
+        awaited: &Awaited,
         answers: &mut Answers,
-    ) -> Result<(usize, Option<Reply>), Unreadable> {
-        let (used, answer) = reader.next(input, &self.limits)?;
-        let (cells, decoded) = (&mut self.cells, &mut self.decoded);
-        let reply = answer.map(|answer| reply(&answer, columns, cells, decoded, answers));
-        Ok((used, reply))
+    ) -> Result<(usize, Option<Verdict>), Unreadable> {
+        let (used, response) = responses.next(input, &self.limits)?;
+        Ok((
+            used,
+            response.map(|response| self.read(&response, awaited, answers)),
+        ))
     }
 
     fn finish(
         &mut self,
-        reader: &mut Reader,
-        columns: u16,
+        responses: &mut Responses,
+        awaited: &Awaited,
         answers: &mut Answers,
-    ) -> Option<Reply> {
-        let (cells, decoded) = (&mut self.cells, &mut self.decoded);
-        let answer = reader.finish()?;
-        Some(reply(&answer, columns, cells, decoded, answers))
+    ) -> Option<Verdict> {
+        Some(self.read(&responses.finish()?, awaited, answers))
     }
 }
 
-fn reply(
-    answer: &HttpAnswer<'_>,
-    columns: u16,
-    cells: &mut Vec<(usize, usize)>,
-    decoded: &mut Vec<u8>,
-    answers: &mut Answers,
-) -> Reply {
-    let outcome = match answer.status {
-        200..=299 => deliver(answer.body, columns, cells, decoded, answers),
-        _ => Err(LaneError::BackendFailed),
-    };
-    Reply {
-        outcome,
-        is_healthy: answer.status < 500,
-        goes_on: answer.keep_alive,
+impl BesimWire {
+    fn read(
+        &mut self,
+        response: &Response<'_>,
+        awaited: &Awaited,
+        answers: &mut Answers,
+    ) -> Verdict {
+        let columns = awaited.call(Which::Oldest).map_or(0, |call| call.columns);
+        let (cells, decoded) = (&mut self.cells, &mut self.decoded);
+        let outcome = match response.status {
+            200..=299 => deliver(response.body, columns, cells, decoded, answers),
+            _ => Err(LaneError::BackendFailed),
+        };
+        Verdict {
+            request: Which::Oldest,
+            outcome,
+            is_healthy: response.status < 500,
+            goes_on: response.keep_alive,
+        }
     }
 }
 

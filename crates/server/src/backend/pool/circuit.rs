@@ -12,7 +12,8 @@
 //!
 //! While it is open, requests are refused at once, which costs neither them nor the backend time;
 //! half open, one request is let through to see. What counts as a failure is the caller's to say.
-//! The breaker reads no clock.
+//! The breaker reads no clock. It logs when it opens, and when it is closed again; probes that fail
+//! in between are no news.
 
 use rhythm_net::Time;
 use std::time::Duration;
@@ -42,16 +43,62 @@ enum State {
     HalfOpen,
 }
 
+/// How a backend fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// No connection could be opened.
+    Unreachable,
+    /// A connection with requests on it broke.
+    Lost,
+    /// Requests were not answered in time.
+    Late,
+    /// An answer broke the protocol or a limit.
+    Unreadable,
+    /// It answered that it is not in order.
+    Unwell,
+}
+
+impl Cause {
+    /// What happened, and what to do about it, for the log.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Cause::Unreachable => [
+                "no connection could be opened",
+                "start it, or mend its address in service.toml",
+            ],
+            Cause::Lost => [
+                "a connection broke while requests were on it",
+                "see in its own log why it hangs up",
+            ],
+            Cause::Late => [
+                "requests were not answered in time",
+                "see what slows it down, or raise its `timeout` in service.toml",
+            ],
+            Cause::Unreadable => [
+                "an answer could not be read",
+                "see whether its address and `kind` in service.toml name the same",
+            ],
+            Cause::Unwell => [
+                "it answered that it is not in order",
+                "see in its own log what it lacks",
+            ],
+        }
+    }
+}
+
 /// A circuit breaker.
 #[derive(Debug)]
 pub(super) struct Circuit {
+    /// The backend's name.
+    name: Box<str>,
     options: CircuitOptions,
     state: State,
 }
 
 impl Circuit {
-    pub(super) fn new(options: CircuitOptions) -> Circuit {
+    pub(super) fn new(name: &str, options: CircuitOptions) -> Circuit {
         Circuit {
+            name: name.into(),
             options,
             state: State::Closed { failures: 0 },
         }
@@ -74,26 +121,41 @@ impl Circuit {
     /// The backend answered.
     pub(super) fn succeeded(&mut self) {
         match self.state {
-            State::Closed { .. } | State::HalfOpen => self.state = State::Closed { failures: 0 },
+            State::Closed { .. } => self.state = State::Closed { failures: 0 },
+            State::HalfOpen => {
+                self.state = State::Closed { failures: 0 };
+                tracing::info!(backend = %self.name, "the backend answers again");
+            }
             // An answer to a request from before: the cool-down stands.
             State::Open { .. } => {}
         }
     }
 
     /// The backend failed.
-    pub(super) fn failed(&mut self, now: Time) {
-        let failures = match self.state {
-            State::Closed { failures } => failures + 1,
-            State::HalfOpen => u32::MAX,
+    pub(super) fn failed(&mut self, cause: Cause, now: Time) {
+        let (failures, is_news) = match self.state {
+            State::Closed { failures } => (failures + 1, true),
+            State::HalfOpen => (u32::MAX, false),
             State::Open { .. } => return,
         };
-        self.state = if failures >= self.options.failures_max {
-            State::Open {
-                until: now + self.options.cool_down,
-            }
-        } else {
-            State::Closed { failures }
+        if failures < self.options.failures_max {
+            self.state = State::Closed { failures };
+            return;
+        }
+        self.state = State::Open {
+            until: now + self.options.cool_down,
         };
+        if is_news {
+            let [cause, cure] = cause.words();
+            tracing::warn!(
+                backend = %self.name,
+                failures,
+                cause,
+                cure,
+                "the backend fails: its requests are answered 503, but for a try every {:?}",
+                self.options.cool_down,
+            );
+        }
     }
 
     /// Is it open: is nothing to be sent?
@@ -116,24 +178,27 @@ mod tests {
     }
 
     fn circuit() -> Circuit {
-        Circuit::new(CircuitOptions {
-            failures_max: 3,
-            cool_down: Duration::from_millis(100),
-        })
+        Circuit::new(
+            "bank",
+            CircuitOptions {
+                failures_max: 3,
+                cool_down: Duration::from_millis(100),
+            },
+        )
     }
 
     #[test]
     fn only_failures_in_a_row_open_it() {
         let mut circuit = circuit();
         for _ in 0..5 {
-            circuit.failed(at(0));
-            circuit.failed(at(0));
+            circuit.failed(Cause::Lost, at(0));
+            circuit.failed(Cause::Lost, at(0));
             circuit.succeeded();
         }
         assert!(circuit.admit(at(0)) && !circuit.refuses());
         for _ in 0..3 {
             assert!(!circuit.is_open());
-            circuit.failed(at(1));
+            circuit.failed(Cause::Lost, at(1));
         }
         assert!(circuit.is_open() && !circuit.admit(at(1)));
     }
@@ -141,30 +206,33 @@ mod tests {
     #[test]
     fn one_probe_decides() {
         let mut circuit = circuit();
-        (0..3).for_each(|_| circuit.failed(at(0)));
+        (0..3).for_each(|_| circuit.failed(Cause::Lost, at(0)));
         circuit.succeeded();
-        circuit.failed(at(50));
+        circuit.failed(Cause::Lost, at(50));
         assert!(!circuit.admit(at(99)));
         assert!(circuit.admit(at(100)));
         assert!(!circuit.admit(at(100)) && circuit.refuses() && !circuit.is_open());
-        circuit.failed(at(110));
+        circuit.failed(Cause::Lost, at(110));
         assert!(circuit.is_open() && !circuit.admit(at(209)));
         assert!(circuit.admit(at(210)));
         circuit.succeeded();
         assert!(!circuit.refuses() && circuit.admit(at(210)) && circuit.admit(at(210)));
         // The count starts anew.
-        circuit.failed(at(211));
+        circuit.failed(Cause::Lost, at(211));
         assert!(circuit.admit(at(211)));
     }
 
     #[test]
     fn a_limit_of_none_is_one() {
-        let mut circuit = Circuit::new(CircuitOptions {
-            failures_max: 0,
-            cool_down: Duration::ZERO,
-        });
+        let mut circuit = Circuit::new(
+            "bank",
+            CircuitOptions {
+                failures_max: 0,
+                cool_down: Duration::ZERO,
+            },
+        );
         assert!(circuit.admit(at(0)));
-        circuit.failed(at(0));
+        circuit.failed(Cause::Lost, at(0));
         assert!(circuit.is_open());
         assert!(circuit.admit(at(0)));
     }

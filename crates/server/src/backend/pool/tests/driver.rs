@@ -1,10 +1,11 @@
 //! The remote backend over real sockets: what a driver does must be what it expects of one.
 
-use super::super::besim::BesimWire;
 use super::super::*;
 use super::world::{call, cells};
+use crate::backend::besim::BesimWire;
+use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{LaneError, Requests};
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
 use rhythm_protocol::besim;
 use std::collections::HashMap;
@@ -151,9 +152,9 @@ fn a_backend_over_sockets_answers_all() {
     };
     let mut client = Client {
         backend: Pool::new(
-            BesimWire::new(&url, AnswerLimits::default()),
-            &url.host,
-            vec![address],
+            BesimWire::new(&url, ResponseLimits::default()),
+            "sim",
+            vec![Peer::tcp(&*url.host, address)],
             options,
         ),
         texts: (0..3000)

@@ -16,13 +16,14 @@ const BODY_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Whole {
     /// How many bytes of input it took.
     pub(crate) total: usize,
-    /// Where its content is in the input; `None` if it came in chunks and is in [`Inbox::decoded`].
+    /// Where its content is in the input; `None` if it came in chunks and is in
+    /// [`AnswerReader::decoded`].
     pub(crate) body: Option<Range<usize>>,
 }
 
 /// The response being received.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub(crate) struct AnswerReader {
     /// Input not yet used up, kept between reads.
     pub(crate) stored: Vec<u8>,
     /// The response's head.
@@ -35,7 +36,7 @@ pub(crate) struct Inbox {
     chunks: Option<(ChunkedDecoder, usize)>,
 }
 
-impl Inbox {
+impl AnswerReader {
     /// Forgets everything: the connection is a new one.
     pub(crate) fn clear(&mut self) {
         self.stored.clear();
@@ -131,17 +132,17 @@ mod tests {
 
     /// The contents of the responses in `bytes`, however they arrive.
     fn contents(bytes: &[u8], step: usize) -> Result<Vec<String>, String> {
-        let mut inbox = Inbox::default();
+        let mut reader = AnswerReader::default();
         let mut contents = Vec::new();
         for piece in bytes.chunks(step) {
-            let mut data = std::mem::take(&mut inbox.stored);
+            let mut data = std::mem::take(&mut reader.stored);
             data.extend_from_slice(piece);
-            while let Some(whole) = inbox.next(&data, false, false)? {
-                let body = whole.body.map_or(&inbox.decoded[..], |range| &data[range]);
+            while let Some(whole) = reader.next(&data, false, false)? {
+                let body = whole.body.map_or(&reader.decoded[..], |range| &data[range]);
                 contents.push(String::from_utf8_lossy(body).into_owned());
                 data.drain(..whole.total);
             }
-            inbox.stored = data;
+            reader.stored = data;
         }
         Ok(contents)
     }
@@ -182,13 +183,13 @@ mod tests {
 
     #[test]
     fn without_a_length_the_end_of_the_connection_ends_the_response() {
-        let mut inbox = Inbox::default();
+        let mut reader = AnswerReader::default();
         let data = b"HTTP/1.1 200 OK\r\n\r\nabc";
-        assert_eq!(inbox.next(data, false, false), Ok(None));
+        assert_eq!(reader.next(data, false, false), Ok(None));
         let whole = Whole {
             total: data.len(),
             body: Some(19..22),
         };
-        assert_eq!(inbox.next(data, false, true), Ok(Some(whole)));
+        assert_eq!(reader.next(data, false, true), Ok(Some(whole)));
     }
 }

@@ -1,7 +1,9 @@
-//! Tests of the remote backend that need another side.
+//! Tests of pools that need another side.
 
 mod driver;
 pub(super) mod fake;
 mod faults;
+mod greeting;
 mod schedule;
+mod tagged;
 mod world;

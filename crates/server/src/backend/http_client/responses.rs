@@ -1,38 +1,38 @@
-//! Takes HTTP answers out of a connection's bytes, however those were split.
+//! Takes HTTP responses out of a connection's bytes, however those were split.
 //!
 //! A body that came whole and at once is given out where it lies in the input; anything else is
 //! gathered first.
 
-use super::wire::Unreadable;
+use super::super::wire::Unreadable;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_response};
 use rhythm_protocol::http::head::Progress;
 
-/// What an answer may have.
+/// What a response may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnswerLimits {
+pub struct ResponseLimits {
     /// Most bytes of its head.
     pub head_max: usize,
     /// Most bytes of its body.
     pub body_max: usize,
 }
 
-impl Default for AnswerLimits {
-    fn default() -> AnswerLimits {
-        AnswerLimits {
+impl Default for ResponseLimits {
+    fn default() -> ResponseLimits {
+        ResponseLimits {
             head_max: 16 * 1024,
             body_max: 1024 * 1024,
         }
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct HttpAnswer<'a> {
-    pub(super) status: u16,
+pub(in super::super) struct Response<'a> {
+    pub(in super::super) status: u16,
     /// The connection goes on after it.
-    pub(super) keep_alive: bool,
-    pub(super) body: &'a [u8],
+    pub(in super::super) keep_alive: bool,
+    pub(in super::super) body: &'a [u8],
 }
 
 /// What comes next.
@@ -47,9 +47,9 @@ enum State {
     UntilClose,
 }
 
-/// Reads a connection's answers one after the other.
+/// Reads a connection's responses one after the other.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct Responses {
     state: State,
     head: ResponseHead,
     /// The beginning of a head.
@@ -58,15 +58,15 @@ pub struct Reader {
     body: Vec<u8>,
 }
 
-impl Reader {
-    /// Reads on and gives how many bytes of `input` are done with, and an answer if that completed
+impl Responses {
+    /// Reads on and gives how many bytes of `input` are done with, and a response if that completed
     /// one. Without one all of the input is done with. The connection's bytes are to be given in
     /// order and each once.
-    pub(super) fn next<'a>(
+    pub(in super::super) fn next<'a>(
         &'a mut self,
         input: &'a [u8],
-        limits: &AnswerLimits,
-    ) -> Result<(usize, Option<HttpAnswer<'a>>), Unreadable> {
+        limits: &ResponseLimits,
+    ) -> Result<(usize, Option<Response<'a>>), Unreadable> {
         let mut at = 0;
         while let State::Head = self.state {
             if at == input.len() {
@@ -89,7 +89,7 @@ impl Reader {
                 at += body.len();
                 self.state = State::Head;
                 if self.body.is_empty() {
-                    return Ok((at, Some(answer(&self.head, body))));
+                    return Ok((at, Some(response(&self.head, body))));
                 }
                 self.body.extend_from_slice(body);
             }
@@ -110,13 +110,13 @@ impl Reader {
             }
             State::Head => return Ok((at, None)),
         }
-        Ok((at, Some(answer(&self.head, &self.body))))
+        Ok((at, Some(response(&self.head, &self.body))))
     }
 
     /// The connection ended in order: the answer that this completes, if there is one.
-    pub(super) fn finish(&mut self) -> Option<HttpAnswer<'_>> {
+    pub(in super::super) fn finish(&mut self) -> Option<Response<'_>> {
         match std::mem::take(&mut self.state) {
-            State::UntilClose => Some(answer(&self.head, &self.body)),
+            State::UntilClose => Some(response(&self.head, &self.body)),
             _ => None,
         }
     }
@@ -125,7 +125,7 @@ impl Reader {
     fn read_head(
         &mut self,
         input: &[u8],
-        limits: &AnswerLimits,
+        limits: &ResponseLimits,
     ) -> Result<Option<usize>, Unreadable> {
         let before = self.gathered.len();
         // Never more than can be a head, whatever came with it.
@@ -154,7 +154,7 @@ impl Reader {
     }
 
     /// What follows the head.
-    fn body_state(&self, limits: &AnswerLimits) -> Result<State, Unreadable> {
+    fn body_state(&self, limits: &ResponseLimits) -> Result<State, Unreadable> {
         match self.head.status() {
             // The other side would speak another protocol now; nobody asked it to.
             101 => return Err(Unreadable),
@@ -178,8 +178,8 @@ impl Reader {
     }
 }
 
-fn answer<'a>(head: &ResponseHead, body: &'a [u8]) -> HttpAnswer<'a> {
-    HttpAnswer {
+fn response<'a>(head: &ResponseHead, body: &'a [u8]) -> Response<'a> {
+    Response {
         status: head.status(),
         keep_alive: head.keep_alive(),
         body,
@@ -190,7 +190,7 @@ fn answer<'a>(head: &ResponseHead, body: &'a [u8]) -> HttpAnswer<'a> {
 mod tests {
     use super::*;
 
-    const LIMITS: AnswerLimits = AnswerLimits {
+    const LIMITS: ResponseLimits = ResponseLimits {
         head_max: 100,
         body_max: 12,
     };
@@ -199,9 +199,9 @@ mod tests {
 
     /// What is read when the input comes in these pieces and then the connection ends.
     fn read(pieces: &[&[u8]]) -> Read {
-        let mut reader = Reader::default();
+        let mut reader = Responses::default();
         let mut answers = Vec::new();
-        let mut keep = |a: HttpAnswer<'_>| answers.push((a.status, a.keep_alive, a.body.to_vec()));
+        let mut keep = |a: Response<'_>| answers.push((a.status, a.keep_alive, a.body.to_vec()));
         for piece in pieces {
             let mut piece = *piece;
             loop {

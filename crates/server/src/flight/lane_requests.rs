@@ -13,9 +13,9 @@ use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
 
-/// A request between its parsing and its answer.
+/// A client's request between its parsing and its answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct LaneRequest {
     /// Where the answer goes.
     pub(crate) slot: AnswerSlot,
     /// What the answer's form takes from it.
@@ -40,9 +40,9 @@ type KeptConditions = [Option<View>; 6];
 
 /// The requests of a cohort, by lane.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(crate) struct LaneRequests {
     /// `None`: the lane is answered, or has moved to another cohort.
-    lanes: Vec<Option<Request>>,
+    lanes: Vec<Option<LaneRequest>>,
     /// What each lane's cookie names, known or not; `None` too where its page does not look.
     sessions: Vec<Option<SessionId>>,
     /// How many are not answered.
@@ -55,7 +55,7 @@ pub(crate) struct Requests {
 /// Bytes of an arena that are kept for the next cohort. What a burst needed beyond is given back.
 const ARENA_KEPT: usize = 256 << 10;
 
-impl Requests {
+impl LaneRequests {
     /// Begins with a new cohort.
     pub(crate) fn clear(&mut self) {
         debug_assert_eq!(self.left, 0, "a context was freed with requests in it");
@@ -101,7 +101,7 @@ impl Requests {
         arrived: Time,
         session: Option<SessionId>,
     ) {
-        let request = Request {
+        let request = LaneRequest {
             slot,
             shape,
             arrived,
@@ -146,7 +146,7 @@ impl Requests {
 
     /// Takes a lane's request out, to answer it. `None`: it is answered, or has moved.
     #[inline]
-    pub(crate) fn take(&mut self, lane: usize) -> Option<Request> {
+    pub(crate) fn take(&mut self, lane: usize) -> Option<LaneRequest> {
         let request = self.lanes[lane].take();
         self.left -= usize::from(request.is_some());
         request
@@ -158,7 +158,7 @@ impl Requests {
     }
 
     /// What the access log says of a request, if there is a log.
-    pub(crate) fn line(&self, request: &Request) -> Option<LogEntry<'_>> {
+    pub(crate) fn line(&self, request: &LaneRequest) -> Option<LogEntry<'_>> {
         let (peer, view) = request.kept.line?;
         Some(LogEntry {
             peer,
@@ -167,7 +167,7 @@ impl Requests {
     }
 
     /// The conditions of a request.
-    pub(crate) fn conditions(&self, request: &Request) -> Conditions<'_> {
+    pub(crate) fn conditions(&self, request: &LaneRequest) -> Conditions<'_> {
         let Some(index) = request.kept.conditions else {
             return Conditions::default();
         };
@@ -191,7 +191,7 @@ impl Requests {
     }
 
     /// Moves the requests of some lanes, in their order, behind those of another cohort.
-    pub(crate) fn move_lanes(&mut self, lanes: &[usize], into: &mut Requests) {
+    pub(crate) fn move_lanes(&mut self, lanes: &[usize], into: &mut LaneRequests) {
         for &lane in lanes {
             let request = self.take(lane).expect("a lane that waits is not answered");
             let session = self.sessions[lane];

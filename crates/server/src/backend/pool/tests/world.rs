@@ -1,11 +1,11 @@
 //! A remote backend with its other side in the test's hands.
 
-use super::super::answers::{Answers, Told};
-use super::super::besim::BesimWire;
-use super::super::reader::{HttpAnswer, Reader};
 use super::super::*;
 use super::fake::FakePort;
-use rhythm_engine::cohort::{Argument, Cell, LaneError};
+use crate::backend::besim::BesimWire;
+use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
+use crate::backend::{Answers, Awaited, Told, Which};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Requests};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -26,14 +26,11 @@ pub(super) struct World {
     pub(super) executed: BTreeMap<String, u32>,
 }
 
-/// Bytes of a request beside its query.
-const HEAD_BYTES: usize = "GET /besim? HTTP/1.1\r\nHost: sim:81\r\n\r\n".len();
-
 /// The wire of BeSim, but for the bodies of answers: each is one text.
 #[derive(Debug)]
 pub(super) struct PlainWire(BesimWire);
 
-const LIMITS: AnswerLimits = AnswerLimits {
+const LIMITS: ResponseLimits = ResponseLimits {
     head_max: 200,
     body_max: 60,
 };
@@ -45,44 +42,53 @@ impl PlainWire {
     }
 }
 
-fn plain_reply(answer: &HttpAnswer<'_>, answers: &mut Answers) -> Reply {
-    answers.cell(Cell::Text(answer.body));
+fn plain_verdict(response: &Response<'_>, answers: &mut Answers) -> Verdict {
+    answers.cell(Cell::Text(response.body));
     answers.end_row();
-    Reply {
-        outcome: match answer.status {
+    Verdict {
+        request: Which::Oldest,
+        outcome: match response.status {
             200..=299 => Ok(0),
             _ => Err(LaneError::BackendFailed),
         },
-        is_healthy: answer.status < 500,
-        goes_on: answer.keep_alive,
+        is_healthy: response.status < 500,
+        goes_on: response.keep_alive,
     }
 }
 
 impl Wire for PlainWire {
-    type Reader = Reader;
+    type Connection = Responses;
 
     fn encode<'a>(
         &mut self,
+        responses: &mut Responses,
+        number: u64,
         call: &Call,
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     ) {
-        self.0.encode(call, arguments, out);
+        self.0.encode(responses, number, call, arguments, out);
     }
 
     fn decode(
         &mut self,
-        reader: &mut Reader,
+        responses: &mut Responses,
         input: &[u8],
-        _: u16,
+        _: &Awaited,
         answers: &mut Answers,
-    ) -> Result<(usize, Option<Reply>), Unreadable> {
-        let (used, answer) = reader.next(input, &LIMITS)?;
-        Ok((used, answer.map(|answer| plain_reply(&answer, answers))))
+    ) -> Result<(usize, Option<Verdict>), Unreadable> {
+        let (used, response) = responses.next(input, &LIMITS)?;
+        let verdict = response.map(|response| plain_verdict(&response, answers));
+        Ok((used, verdict))
     }
 
-    fn finish(&mut self, reader: &mut Reader, _: u16, answers: &mut Answers) -> Option<Reply> {
-        reader.finish().map(|answer| plain_reply(&answer, answers))
+    fn finish(
+        &mut self,
+        responses: &mut Responses,
+        _: &Awaited,
+        answers: &mut Answers,
+    ) -> Option<Verdict> {
+        Some(plain_verdict(&responses.finish()?, answers))
     }
 }
 
@@ -118,8 +124,7 @@ pub(super) fn options() -> PoolOptions {
         connections_max: 2,
         depth_max: 8,
         requests_max: 100,
-        // A query of 40 bytes.
-        request_max: 40 + HEAD_BYTES,
+        request_max: 40,
         retries_max: 1,
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
@@ -154,12 +159,10 @@ pub(super) fn answer_to(query: &str) -> String {
 
 impl World {
     pub(super) fn new(options: PoolOptions) -> World {
-        let addresses = vec![
-            "10.0.0.1:81".parse().unwrap(),
-            "10.0.0.2:81".parse().unwrap(),
-        ];
+        let peer = |address: &str| Peer::tcp("sim", address.parse().unwrap());
+        let peers = ["10.0.0.1:81", "10.0.0.2:81"].map(peer).to_vec();
         World {
-            backend: Pool::new(PlainWire::new(), "sim", addresses, options),
+            backend: Pool::new(PlainWire::new(), "sim", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),

@@ -5,7 +5,7 @@ use rhythm_net::{Key, Time};
 
 /// A backend request that is not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct BackendRequest {
     /// The context whose cohort waits for it.
     pub(crate) context: ContextId,
     /// Index into the cohort's requests.

@@ -10,18 +10,20 @@ use crate::program::{
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
 use crate::source::keys::Text;
-use crate::source::template::{Origin, parse_expression, parse_template};
+use crate::source::template::{TextPlace, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
 use rhythm_protocol::http::uri;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps other than calls, and pages shown in place of others.
-pub(crate) struct Answers<'r, 'a> {
+pub(crate) struct Steps<'r, 'a> {
     pub(crate) pages: &'a [PageFile<'a>],
+    /// Page files whose headers could not be read, which is reported.
+    pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
 }
 
-impl<'a> Answers<'_, 'a> {
+impl<'a> Steps<'_, 'a> {
     /// Answers lanes that have no session.
     pub(crate) fn require_session(
         &mut self,
@@ -62,14 +64,18 @@ impl<'a> Answers<'_, 'a> {
         compiler.stage.push(Op::Status(answer.status));
         let mut names = BTreeMap::new();
         for (name, text) in &answer.with {
-            let operand = text_template(compiler, text, Escape::None).unwrap_or(Operand::Poison);
-            names.insert(name.value.clone(), operand);
+            let operand =
+                (text.as_ref()).and_then(|text| text_template(compiler, text, Escape::None).ok());
+            names.insert(name.value.clone(), operand.unwrap_or(Operand::Poison));
         }
         let Some(file) = self
             .pages
             .iter()
             .find(|file| file.file_name == answer.page.value)
         else {
+            if self.lost_pages.contains(answer.page.value.as_str()) {
+                return Err(Reported);
+            }
             let hint = did_you_mean(
                 &answer.page.value,
                 self.pages.iter().map(|file| file.file_name),
@@ -81,9 +87,11 @@ impl<'a> Answers<'_, 'a> {
         // It sees these variables and nothing of this page.
         let scope = std::mem::replace(&mut compiler.scope, super::scope::Scope::new(names));
         let macros = std::mem::take(&mut compiler.macros);
+        let shown = compiler.report.begin_shown(answer.page.place);
         if let Some(Some(template)) = compiler.library.get(file.path) {
             compiler.page_template(file.path, template);
         }
+        compiler.report.end_shown(shown);
         compiler.macros = macros;
         compiler.scope = scope;
         compiler.stage.finish_lanes(compiler.fragments);
@@ -182,7 +190,7 @@ fn text_template<'a>(
     text: &Text<'a>,
     escape: Escape,
 ) -> Result<Operand> {
-    let origin = Origin::of_text(text);
+    let origin = TextPlace::of_text(text);
     let body = parse_template(&text.value, origin, compiler.report)?;
     let Stmt::Template(body) = &body else {
         return Err(Reported);
@@ -225,7 +233,7 @@ fn with_expression<'a, T>(
     text: &Text<'a>,
     inside: impl FnOnce(&mut Compiler<'_, 'a>, &minijinja::machinery::ast::Expr<'_>) -> Result<T>,
 ) -> Result<T> {
-    let origin = Origin::of_text(text);
+    let origin = TextPlace::of_text(text);
     let expression = parse_expression(&text.value, origin, compiler.report)?;
     let around = std::mem::replace(&mut compiler.origin, origin);
     let result = inside(compiler, &expression);
@@ -243,10 +251,12 @@ pub(crate) fn request<'a>(
     };
     let list = match compiler.scope.page.get(list_name) {
         Some(Operand::List(list)) => list.clone(),
+        Some(Operand::Poison) => return Err(Reported),
         Some(other) => {
             let message = format!("`{list_name}` is {}, not a list", other.describe());
             return Err(compiler.error(each.place, message, ""));
         }
+        None if compiler.scope.names_lost => return Err(Reported),
         None => {
             let hint = did_you_mean(list_name, compiler.scope.page.keys().map(String::as_str));
             return Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint));
@@ -284,7 +294,7 @@ pub(crate) fn request<'a>(
 /// Compiles a template whose outputs are arguments, and asks with them. Outputs that nothing keeps
 /// apart are one argument, their texts one after the other.
 fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
-    let origin = Origin::of_text(text);
+    let origin = TextPlace::of_text(text);
     let body = parse_template(&text.value, origin, compiler.report)?;
     let Stmt::Template(body) = &body else {
         return Err(Reported);
@@ -401,7 +411,7 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         });
     let text = match text {
         // A constant's own text is not escaped by being printed.
-        Operand::Literal(literal) => Operand::text(&super::build::escape_literal(
+        Operand::Literal(literal) => Operand::text(&super::output::escape_literal(
             &literal.print(),
             Escape::Header,
         )),

@@ -1,0 +1,242 @@
+//! Calls: of macros, and of the functions there are.
+
+use super::compiler::{Compiler, MacroDefinition, Result};
+use super::value::{Items, List, Literal, Operand};
+use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::program::{Arithmetic, Type};
+use minijinja::machinery::ast::{self, CallType, Expr};
+use std::rc::Rc;
+
+impl<'a> Compiler<'_, 'a> {
+    /// The arguments of a call by the names of its parameters.
+    pub(super) fn arguments<'e, 's>(
+        &mut self,
+        what: &str,
+        names: &[&str],
+        arguments: &'e [ast::CallArg<'s>],
+        place: Place<'a>,
+    ) -> Result<Vec<Option<&'e Expr<'s>>>> {
+        let mut found: Vec<Option<&Expr<'s>>> = vec![None; names.len()];
+        for (index, argument) in arguments.iter().enumerate() {
+            let (index, expression) = match argument {
+                ast::CallArg::Pos(expression) => (Some(index), expression),
+                ast::CallArg::Kwarg(name, expression) => {
+                    let index = names.iter().position(|known| known == name);
+                    if index.is_none() {
+                        let named = names.iter().copied().filter(|known| !known.is_empty());
+                        let hint = did_you_mean(name, named);
+                        return Err(self.error(
+                            place,
+                            format!("{what} has no parameter `{name}`"),
+                            hint,
+                        ));
+                    }
+                    (index, expression)
+                }
+                _ => return Err(self.unsupported(place, "`*` before an argument", "")),
+            };
+            match index.and_then(|index| found.get_mut(index)) {
+                Some(slot @ None) => *slot = Some(expression),
+                Some(Some(_)) => {
+                    return Err(self.error(
+                        place,
+                        format!("{what} is given an argument twice"),
+                        "",
+                    ));
+                }
+                None => {
+                    let message = format!("{what} takes {} arguments at most", names.len());
+                    return Err(self.error(place, message, ""));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A call's macro and its arguments, if it calls one.
+    pub(super) fn macro_call(
+        &mut self,
+        call: &ast::Spanned<ast::Call<'_>>,
+    ) -> Result<Option<(MacroDefinition<'a>, Vec<Operand>)>> {
+        let place = self.origin.at(call.span());
+        let operand = match call.identify_call() {
+            CallType::Function(name) => self.scope.lookup(name),
+            CallType::Method(base, name) => match self.optional(base)? {
+                Operand::Module(names) => names.get(name).cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let definition = match operand {
+            Some(Operand::Macro(index)) => self.macros[index],
+            Some(Operand::Poison) => return Err(Reported),
+            _ => return Ok(None),
+        };
+        let names: Vec<&str> = (definition.definition.args.iter())
+            .map(|argument| match argument {
+                Expr::Var(name) => name.id,
+                _ => "",
+            })
+            .collect();
+        let what = format!("the macro `{}`", definition.definition.name);
+        let expressions = self.arguments(&what, &names, &call.args, place)?;
+        let mut arguments = Vec::with_capacity(expressions.len());
+        for expression in expressions {
+            arguments.push(match expression {
+                Some(expression) => self.expression(expression)?,
+                None => Operand::Undefined,
+            });
+        }
+        Ok(Some((definition, arguments)))
+    }
+
+    pub(super) fn call(&mut self, call: &ast::Spanned<ast::Call<'_>>) -> Result<Operand> {
+        let place = self.origin.at(call.span());
+        if let Some((definition, arguments)) = self.macro_call(call)? {
+            return self.capture(|this| this.expand_macro(definition, arguments, place));
+        }
+        match call.identify_call() {
+            CallType::Function("range") => self.range(&call.args, place),
+            CallType::Function("super") => self.captured_block(None, place),
+            CallType::Block(name) => self.captured_block(Some(name), place),
+            CallType::Method(base, "cycle") => {
+                let base = self.expression(base)?;
+                self.cycle(&base, &call.args, place)
+            }
+            CallType::Method(base, name) => {
+                let base = self.expression(base)?;
+                let hint = if base.scalar().is_some() {
+                    format!("there are no methods; is there a filter `|{name}`?")
+                } else {
+                    String::new()
+                };
+                Err(self.error(
+                    place,
+                    format!("{} has no function `{name}`", base.describe()),
+                    hint,
+                ))
+            }
+            CallType::Function(name) => {
+                let hint = match name {
+                    "namespace" => {
+                        "names set in a loop end with its turn; \
+                         count with filters such as `|length`"
+                    }
+                    "caller" => "give the macro an argument",
+                    "loop" => "recursive loops are not supported",
+                    _ => "there are: range, and macros",
+                };
+                Err(self.error(place, format!("there is no function `{name}`"), hint))
+            }
+            CallType::Object(_) => Err(self.error(place, "this is no function", "")),
+        }
+    }
+
+    pub(super) fn range(
+        &mut self,
+        arguments: &[ast::CallArg<'_>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let expressions = self.arguments("range", &["", "", ""], arguments, place)?;
+        let mut bounds = Vec::new();
+        for expression in expressions.into_iter().flatten() {
+            let operand = self.expression(expression)?;
+            if operand.scalar().is_none_or(|(kind, _)| kind != Type::Int) {
+                let message = format!("range takes integers, not {}", operand.describe());
+                return Err(self.error(place, message, ""));
+            }
+            bounds.push(operand);
+        }
+        let step = match bounds.get(2) {
+            None => 1,
+            Some(Operand::Literal(Literal::Int(step))) if *step != 0 && *step != i64::MIN => *step,
+            Some(_) => {
+                return Err(self.error(
+                    place,
+                    "the step of a range is a constant other than 0",
+                    "",
+                ));
+            }
+        };
+        let (start, stop) = match &bounds[..] {
+            [] => {
+                return Err(self.error(place, "range takes an integer", "range(10), range(1, 10)"));
+            }
+            [stop] => (Operand::int(0), stop.clone()),
+            [start, stop, ..] => (start.clone(), stop.clone()),
+        };
+        let (low, high) = if step > 0 {
+            (&start, &stop)
+        } else {
+            (&stop, &start)
+        };
+        let mut count = match low {
+            Operand::Literal(Literal::Int(0)) => high.clone(),
+            low => self.integer_arithmetic(Arithmetic::Subtract, high, low)?,
+        };
+        if step.abs() > 1 {
+            count =
+                self.integer_arithmetic(Arithmetic::Add, &count, &Operand::int(step.abs() - 1))?;
+            count = self.integer_arithmetic(
+                Arithmetic::FloorDivide,
+                &count,
+                &Operand::int(step.abs()),
+            )?;
+        }
+        Ok(Operand::Range {
+            start: Box::new(start),
+            step,
+            count: Box::new(count),
+        })
+    }
+
+    pub(super) fn cycle(
+        &mut self,
+        base: &Operand,
+        arguments: &[ast::CallArg<'_>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let Operand::Loop(registers) = base else {
+            return Err(self.error(
+                place,
+                "`cycle` is for loops",
+                "loop.cycle(\"odd\", \"even\")",
+            ));
+        };
+        let mut literals = Vec::new();
+        for argument in arguments {
+            let ast::CallArg::Pos(expression) = argument else {
+                return Err(self.unsupported(place, "such an argument of `cycle`", ""));
+            };
+            match self.expression(expression)? {
+                Operand::Literal(literal) => literals.push(literal),
+                _ => {
+                    return Err(self.error(place, "the arguments of `cycle` must be constant", ""));
+                }
+            }
+        }
+        let safe = literals
+            .iter()
+            .any(|l| matches!(l, Literal::Text { safe: true, .. }));
+        if literals.is_empty() || safe || literals.iter().any(|l| l.kind() != literals[0].kind()) {
+            return Err(self.error(place, "the arguments of `cycle` must be of one type", ""));
+        }
+        let length = Operand::int(literals.len() as i64);
+        let index = Operand::register(registers.index, Type::Int);
+        let position = self.integer_arithmetic(Arithmetic::Remainder, &index, &length)?;
+        let position = self.register(&position);
+        let list = List {
+            columns: vec![(String::new(), literals[0].kind())],
+            items: Items::Tables {
+                tables: vec![self.table(&literals)],
+                length: literals.len(),
+            },
+            status: None,
+        };
+        Ok(Operand::Column {
+            list: Rc::new(list),
+            column: 0,
+            position,
+        })
+    }
+}

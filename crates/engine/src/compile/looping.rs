@@ -1,0 +1,240 @@
+//! Loops: `{% for item in items %}`, and the items of lists.
+
+use super::build::OpenBlock;
+use super::compiler::{Compiler, Result};
+use super::scope::Frame;
+use super::value::{Items, List, Literal, LoopRegisters, Operand};
+use crate::diagnostic::{Place, Reported};
+use crate::program::{Arithmetic, For, LoopFilter, Register, Type};
+use minijinja::machinery::ast::{self, Spanned};
+use std::rc::Rc;
+
+impl<'a> Compiler<'_, 'a> {
+    pub(super) fn for_statement(&mut self, node: &'a Spanned<ast::ForLoop<'a>>) -> Result<()> {
+        if node.recursive {
+            let _ = self.unsupported(self.at(node), "a recursive loop", "");
+        }
+        let items = self.expression(&node.iter).and_then(|items| {
+            let place = self.place_of(&node.iter);
+            self.iterable(items, place)
+        });
+        let items = match items {
+            Ok(items) => items,
+            Err(Reported) => {
+                // The body may have mistakes of its own.
+                self.scope.frames.push(Frame::default());
+                self.poison(&node.target);
+                self.statements(&node.body);
+                self.scope.frames.pop();
+                return Err(Reported);
+            }
+        };
+        let count = match &items {
+            Operand::Range { count, .. } => (**count).clone(),
+            Operand::List(list) => self.length_of(list),
+            _ => return Err(Reported),
+        };
+        if let Operand::Literal(Literal::Int(count)) = &count
+            && *count < 1
+        {
+            self.statements(&node.else_body);
+            return Ok(());
+        }
+        let runs_always = node.filter_expr.is_none() && matches!(&count, Operand::Literal(_));
+        let Some(count) = self.stage.register(&count, self.page) else {
+            return Err(Reported);
+        };
+        let position = self.stage.new_register(Type::Int);
+        let registers = LoopRegisters {
+            index: self.stage.new_register(Type::Int),
+            length: self.stage.new_register(Type::Int),
+        };
+        self.stage.fork(self.page);
+
+        let mut filter = None;
+        if let Some(expression) = &node.filter_expr {
+            // As in MiniJinja, `loop` is that of the loop around here.
+            self.stage.open();
+            self.scope.frames.push(Frame::default());
+            let keep = self
+                .bind_item(&node.target, &items, position)
+                .and_then(|()| self.condition(expression));
+            self.scope.frames.pop();
+            let keep = keep
+                .ok()
+                .and_then(|keep| self.stage.register(&keep, self.page));
+            let block = self.stage.close(self.fragments).ops;
+            filter = keep.map(|keep| LoopFilter { block, keep });
+        }
+
+        self.stage.open();
+        self.scope.frames.push(Frame {
+            looping: Some(registers),
+            ..Frame::default()
+        });
+        let mut result = self.bind_item(&node.target, &items, position);
+        self.statements(&node.body);
+        self.scope.frames.pop();
+        self.stage.join(self.page);
+        let body = self.stage.close(self.fragments);
+
+        let mut otherwise = OpenBlock::default();
+        if !node.else_body.is_empty() && !runs_always {
+            let before = self.scope.snapshot();
+            let (block, ()) = self.in_branch(|this| this.statements(&node.else_body));
+            otherwise = block;
+            // Where the loop has turns, names keep what they were: that is copied before it.
+            let after_else = self.scope.restore(before.clone());
+            let mut unchanged = OpenBlock::default();
+            self.merge(&before, &mut unchanged, &after_else, &mut otherwise);
+            for op in unchanged.ops {
+                self.stage.push(op);
+            }
+        } else if runs_always && !node.else_body.is_empty() {
+            let place = self.at(node);
+            self.report
+                .warning(place, "the `else` of this loop is never reached", "");
+        }
+        if body.ops.is_empty() && otherwise.ops.is_empty() && filter.is_none() {
+            return result;
+        }
+        if node.filter_expr.is_some() && filter.is_none() {
+            result = Err(Reported);
+        }
+        self.stage
+            .push_for(body, otherwise, self.fragments, |body, otherwise| For {
+                count,
+                filter,
+                position,
+                index: registers.index,
+                length: registers.length,
+                body,
+                otherwise,
+            });
+        result
+    }
+
+    /// What `for` goes through, or a mistake.
+    pub(super) fn iterable(&mut self, items: Operand, place: Place<'a>) -> Result<Operand> {
+        match items {
+            Operand::List(_) | Operand::Range { .. } => Ok(items),
+            Operand::Undefined => Ok(Operand::Range {
+                start: Box::new(Operand::int(0)),
+                step: 1,
+                count: Box::new(Operand::int(0)),
+            }),
+            Operand::Poison => Err(Reported),
+            other => {
+                let message = format!("`for` cannot go through {}", other.describe());
+                let hint =
+                    "lists are: list parameters, rows of calls, range(...) and lists of constants";
+                Err(self.error(place, message, hint))
+            }
+        }
+    }
+
+    pub(super) fn length_of(&mut self, list: &List) -> Operand {
+        match &list.items {
+            Items::Field(field) => Operand::register(self.stage.length(*field), Type::Int),
+            Items::Tables { length, .. } => Operand::int(*length as i64),
+        }
+    }
+
+    /// The item at a position.
+    pub(super) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
+        Ok(match items {
+            Operand::List(list) if list.columns.len() == 1 && list.columns[0].0.is_empty() => {
+                Operand::Column {
+                    list: list.clone(),
+                    column: 0,
+                    position,
+                }
+            }
+            Operand::List(list) => Operand::Row {
+                list: list.clone(),
+                position,
+            },
+            Operand::Range { start, step, .. } => {
+                let position = Operand::register(position, Type::Int);
+                let offset = if *step == 1 {
+                    position
+                } else {
+                    self.integer_arithmetic(Arithmetic::Multiply, &position, &Operand::int(*step))?
+                };
+                match &**start {
+                    Operand::Literal(Literal::Int(0)) => offset,
+                    start => self.integer_arithmetic(Arithmetic::Add, start, &offset)?,
+                }
+            }
+            _ => return Err(Reported),
+        })
+    }
+
+    /// Gives a loop's names their values.
+    pub(super) fn bind_item(
+        &mut self,
+        target: &'a ast::Expr<'a>,
+        items: &Operand,
+        position: Register,
+    ) -> Result<()> {
+        match target {
+            ast::Expr::Var(name) => {
+                let item = self.item(items, position)?;
+                self.scope.set(name.id, item);
+                Ok(())
+            }
+            ast::Expr::List(names) => {
+                let place = self.at(names);
+                let unnamed = |list: &Rc<List>| {
+                    list.columns
+                        .iter()
+                        .all(|(name, _)| name.parse::<usize>().is_ok())
+                };
+                let list = match items {
+                    Operand::List(list) if unnamed(list) => list.clone(),
+                    _ => {
+                        self.poison(target);
+                        let hint = "for row in rows, then row.column";
+                        return Err(self.error(
+                            place,
+                            "records have names, they are not unpacked",
+                            hint,
+                        ));
+                    }
+                };
+                if list.columns.len() != names.items.len() {
+                    self.poison(target);
+                    let message = format!(
+                        "the items have {} values, not {}",
+                        list.columns.len(),
+                        names.items.len()
+                    );
+                    return Err(self.error(place, message, ""));
+                }
+                for (column, name) in names.items.iter().enumerate() {
+                    let ast::Expr::Var(name) = name else {
+                        self.poison(target);
+                        return Err(self.unsupported(place, "unpacking within unpacking", ""));
+                    };
+                    let operand = Operand::Column {
+                        list: list.clone(),
+                        column: column as u16,
+                        position,
+                    };
+                    self.scope.set(name.id, operand);
+                }
+                Ok(())
+            }
+            _ => Err(Reported),
+        }
+    }
+
+    /// Gives names a value whose uses are not reported again.
+    pub(super) fn poison(&mut self, target: &'a ast::Expr<'a>) {
+        match target {
+            ast::Expr::Var(name) => self.scope.set(name.id, Operand::Poison),
+            ast::Expr::List(names) => names.items.iter().for_each(|name| self.poison(name)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is seen to beside reading and answering: time-outs, stalls, ends, and what others are to be
+//! told of it.
+//!
+//! [`Upkeep::settle`] is the one place that decides about pausing, closing and time-outs; it writes
+//! and sends nothing.
+
+use crate::answer::{AnswerSlot, HostId, Owed};
+use crate::connection::{Connection, Stall, Waiting};
+use crate::limits::{ClientLimits, SEND_RATE_MIN};
+use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
+use rhythm_protocol::http::request::RequestHead;
+use std::time::Duration;
+
+/// A connection without a request is closed this long after draining has begun.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) limits: ClientLimits,
+    pub(crate) timers: TimerWheel,
+    /// Connections that may go on: their stall is over.
+    pub(crate) unstalled: Vec<ConnectionId>,
+    /// Answers in pieces that have room again.
+    pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
+    /// Every answer is the last of its connection.
+    pub(crate) draining: bool,
+}
+
+impl Upkeep {
+    /// Nothing to see to yet.
+    pub(crate) fn new(limits: ClientLimits, now: Time) -> Upkeep {
+        Upkeep {
+            limits,
+            timers: TimerWheel::new(now),
+            unstalled: Vec::new(),
+            roomy: Vec::new(),
+            draining: false,
+        }
+    }
+
+    /// How long a connection may be silent before its first request.
+    pub(crate) fn first_limit(&self) -> Duration {
+        let limit = self.limits.header_timeout;
+        if self.draining {
+            limit.min(DRAIN_GRACE)
+        } else {
+            limit
+        }
+    }
+
+    /// Takes the next request of a connection.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        id: ConnectionId,
+        connection: &mut Connection,
+        head: &RequestHead,
+    ) -> Owed {
+        let mut shape = connection.shape(head, self.limits.requests_max);
+        shape.close |= self.draining;
+        let slot = AnswerSlot {
+            connection: id,
+            ordinal: connection.take_request(shape.close),
+        };
+        let peer = connection.peer;
+        Owed { slot, shape, peer }
+    }
+
+    /// After anything that happened to a connection: closes it when it is done, takes note of what
+    /// it waits for, and of a stall that is over and a stream that has room.
+    ///
+    /// `is_sent`: the outbox has nothing for it. Whether the connection is gone: it is to be
+    /// removed.
+    #[must_use]
+    pub(crate) fn settle(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        connection: &mut Connection,
+        is_sent: bool,
+        now: Time,
+    ) -> bool {
+        let (limits, draining) = (&self.limits, self.draining);
+        let all_sent = connection.outgoing.is_empty();
+        if connection.is_over(draining) && all_sent && is_sent {
+            port.close(id);
+            return true;
+        }
+        if !all_sent && connection.stall.is_none() && !connection.last_taken {
+            connection.stall = Some(Stall::Output);
+            port.pause(id);
+        }
+        let waiting = connection.waits_for();
+        let fresh = match waiting {
+            // These begin once a request: bytes that trickle in win no time.
+            Waiting::First | Waiting::Head | Waiting::Body => {
+                (connection.waiting, connection.since_requests) != (waiting, connection.requests)
+            }
+            // Progress was noted where it was made.
+            Waiting::Output => connection.waiting != waiting,
+            Waiting::Idle | Waiting::Answer => true,
+        };
+        if fresh {
+            connection.since = now;
+            connection.since_requests = connection.requests;
+        }
+        connection.waiting = waiting;
+        let mut limit = waiting.limit(limits);
+        if waiting == Waiting::First && draining {
+            limit = limit.min(DRAIN_GRACE);
+        }
+        self.timers.set(id.slot(), connection.since + limit);
+        if connection.stall_is_over(limits.pipelined_max) {
+            self.unstalled.push(id);
+        }
+        if !connection.pending.is_empty() && connection.outgoing.unsent() <= limits.unsent_max / 2 {
+            let next = connection.next_answer;
+            let pending = (connection.pending.iter_mut()).find(|pending| pending.ordinal == next);
+            if let Some(pending) = pending
+                && pending.waits
+                && let Some(host) = pending.host()
+            {
+                pending.waits = false;
+                let slot = AnswerSlot {
+                    connection: id,
+                    ordinal: next,
+                };
+                self.roomy.push((host, slot));
+            }
+        }
+        false
+    }
+}
+
+/// From when on a client is waited for that took, or sent, so many bytes. They win it the time they
+/// take at the least rate, so that a client that reads by the byte does not keep its slot.
+pub(crate) fn credited(since: Time, bytes: u64, now: Time) -> Time {
+    let won = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / SEND_RATE_MIN);
+    (since + won).min(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_reads_by_the_byte_wins_no_time() {
+        let second = Duration::from_secs(1);
+        let start = Time::from_nanos(5);
+        let mut since = start;
+        for seconds in 1..=30 {
+            since = credited(since, 1, start + second * seconds);
+        }
+        assert!(since < start + second / 100);
+        // At the least rate it is waited for from now on, and never from later.
+        let now = start + second;
+        assert_eq!(credited(start, SEND_RATE_MIN, now), now);
+        assert_eq!(credited(start, 1 << 30, now), now);
+    }
+}

@@ -1,0 +1,133 @@
+//! The requests of a connection whose answers are to come.
+
+use rhythm_engine::program::Call;
+use rhythm_net::Time;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Which request of a connection is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The oldest that is not answered.
+    Oldest,
+    /// The one that was encoded with this number.
+    Number(u64),
+}
+
+/// A request that was taken over and not yet told of.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// What its answer is told by.
+    pub(super) key: u64,
+    /// What asks.
+    pub(super) call: Rc<Call>,
+    /// Its arguments, as `arguments.rs` keeps them.
+    pub(super) arguments: Vec<u8>,
+    /// When it is given up.
+    pub(super) deadline: Time,
+    /// How often it was sent again.
+    pub(super) retries: u32,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) request: Taken,
+    /// Its place among all that left on the connection.
+    pub(super) number: u64,
+    /// Where its bytes end, counted from the first byte of the connection.
+    pub(super) end: u64,
+    /// When it was put in.
+    pub(super) since: Time,
+    /// It was told of without its answer, which may still come.
+    pub(super) is_given_up: bool,
+}
+
+/// The requests of a connection whose answers are to come, in the order they were sent.
+#[derive(Debug, Default)]
+pub struct Awaited {
+    sent: VecDeque<Sent>,
+    number_next: u64,
+}
+
+impl Awaited {
+    /// What a request asked; `None` if there is no such request.
+    pub fn call(&self, which: Which) -> Option<&Call> {
+        Some(&self.sent[self.find(which)?].request.call)
+    }
+
+    /// One request of this call, for tests of wires.
+    #[cfg(test)]
+    pub(super) fn one(call: &Call) -> Awaited {
+        let request = Taken {
+            key: 0,
+            call: Rc::new(call.clone()),
+            arguments: Vec::new(),
+            deadline: Time::NEVER,
+            retries: 0,
+        };
+        let mut awaited = Awaited::default();
+        awaited.push(request, 0, Time::ZERO);
+        awaited
+    }
+
+    /// How many there are, those given up included.
+    pub(super) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Those that somebody waits for.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(|sent| !sent.is_given_up)
+    }
+
+    /// The number of the next request.
+    pub(super) fn number_next(&self) -> u64 {
+        self.number_next
+    }
+
+    /// A request was put in at this time; its bytes end there.
+    pub(super) fn push(&mut self, request: Taken, end: u64, since: Time) {
+        self.sent.push_back(Sent {
+            request,
+            number: self.number_next,
+            end,
+            since,
+            is_given_up: false,
+        });
+        self.number_next += 1;
+    }
+
+    /// The request that an answer is for. `None` if there is none, or if of its bytes no more than
+    /// `sent_total` were sent, not all: then nobody can have answered it.
+    pub(super) fn take(&mut self, which: Which, sent_total: u64) -> Option<Sent> {
+        let at = self.find(which)?;
+        match self.sent[at].end <= sent_total {
+            true => self.sent.remove(at),
+            false => None,
+        }
+    }
+
+    /// The last request.
+    pub(super) fn take_last(&mut self) -> Option<Sent> {
+        self.sent.pop_back()
+    }
+
+    /// Gives up the requests that are past their deadline: calls `tell` with each.
+    pub(super) fn give_up(&mut self, now: Time, mut tell: impl FnMut(&Taken)) {
+        let late = |sent: &&mut Sent| !sent.is_given_up && sent.request.deadline <= now;
+        for sent in self.sent.iter_mut().filter(late) {
+            sent.is_given_up = true;
+            tell(&sent.request);
+        }
+    }
+
+    fn find(&self, which: Which) -> Option<usize> {
+        match which {
+            Which::Oldest => (!self.sent.is_empty()).then_some(0),
+            Which::Number(number) => {
+                (self.sent.binary_search_by_key(&number, |sent| sent.number)).ok()
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Connections of a pool on their way to be used: opened when requests wait, and greeted.
+
+use super::super::wire::{Greeting, Unreadable, Wire};
+use super::Pool;
+use super::circuit::Cause;
+use super::pipe::{Loss, Pipe};
+use rhythm_engine::cohort::LaneError;
+use rhythm_net::{Port, Time};
+use std::time::Duration;
+
+/// How long no other connection is opened after one could not be, while some stand.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+impl<W: Wire> Pool<W> {
+    /// Opens as many connections as the waiting requests need.
+    pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
+        if self.connect_pause.is_some_and(|until| now < until) {
+            return;
+        }
+        self.connect_pause = None;
+        loop {
+            let opening = self.pipes.iter().filter(|pipe| !pipe.is_open()).count();
+            let wanted = self.waiting.len().div_ceil(self.options.depth_max.max(1));
+            if opening >= wanted
+                || self.pipes.len() >= self.options.connections_max.max(1)
+                || self.connect_pause.is_some()
+            {
+                return;
+            }
+            let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
+            self.peer_next = self.peer_next.wrapping_add(1);
+            match peer.map(|peer| port.connect(peer)) {
+                Some(Ok(connection)) => {
+                    let until = now + self.options.connect_timeout;
+                    self.pipes.push(Pipe::new(connection, until));
+                }
+                Some(Err(_)) | None => self.connect_failed(now),
+            }
+        }
+    }
+
+    /// A connection could not be opened. While others stand, there is only to wait; else it is the
+    /// backend's failure.
+    pub(super) fn connect_failed(&mut self, now: Time) {
+        if self.pipes.iter().any(Pipe::is_open) {
+            self.connect_pause = Some(now + CONNECT_PAUSE);
+            return;
+        }
+        self.circuit.failed(Cause::Unreachable, now);
+        self.connect_failures += 1;
+        if self.circuit.is_open() {
+            self.fail_waiting(LaneError::BackendRefused);
+        } else if self.pipes.is_empty() && self.connect_failures >= self.peers.len().max(2) {
+            self.connect_failures = 0;
+            self.fail_waiting(LaneError::BackendFailed);
+        }
+    }
+
+    /// Goes on with opening a connection, and says how it ended if it did.
+    pub(super) fn greet(
+        &mut self,
+        at: usize,
+        input: &[u8],
+        port: &mut dyn Port,
+        now: Time,
+    ) -> Option<Loss> {
+        let pipe = &mut self.pipes[at];
+        let greeting = match pipe.greet(&mut self.wire, input) {
+            Ok(greeting) => greeting,
+            Err(Unreadable) => return Some(Loss::Unreadable),
+        };
+        if !pipe.flush(port) {
+            return Some(Loss::Broken);
+        }
+        let Greeting::Done { used } = greeting else {
+            return None;
+        };
+        self.connect_failures = 0;
+        pipe.open(now + self.options.idle_max);
+        match &input[used..] {
+            [] => None,
+            rest => self.read(at, rest, now),
+        }
+    }
+
+    /// A connection ended before it could be used.
+    pub(super) fn drop_opening(&mut self, port: &mut dyn Port, at: usize, now: Time) {
+        let pipe = self.pipes.swap_remove(at);
+        port.abort(pipe.id);
+        self.connect_failed(now);
+    }
+}

@@ -1,0 +1,112 @@
+//! What becomes of requests when a connection is lost or an answer does not come in time.
+
+use super::super::awaited::{Sent, Which};
+use super::super::wire::Wire;
+use super::Pool;
+use super::circuit::Cause;
+use super::pipe::Loss;
+use rhythm_engine::cohort::LaneError;
+use rhythm_net::{Port, Time};
+
+impl<W: Wire> Pool<W> {
+    /// Ends a pipe and decides over the requests in it.
+    pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
+        let mut pipe = self.pipes.swap_remove(at);
+        let cause = match loss {
+            Loss::Broken => Some(Cause::Lost),
+            Loss::Late => Some(Cause::Late),
+            Loss::Unreadable => Some(Cause::Unreadable),
+            Loss::Announced { .. } => None,
+        };
+        match cause {
+            None => port.close(pipe.id),
+            Some(cause) => {
+                port.abort(pipe.id);
+                if pipe.is_wanted() {
+                    self.circuit.failed(cause, now);
+                }
+            }
+        }
+        if loss == Loss::Unreadable
+            && W::IN_ORDER
+            && let Some(sent) = pipe.take_answered(Which::Oldest)
+        {
+            self.done.tell(sent.request, Err(LaneError::BadAnswer));
+        }
+        // From the back, so that the first is the first again.
+        while let Some((sent, is_delivered)) = pipe.take_back() {
+            let Sent {
+                mut request,
+                number,
+                is_given_up,
+                ..
+            } = sent;
+            let is_announced = matches!(loss, Loss::Announced { number: last } if number > last);
+            // Not counted where announced: that comes with an answer, so there is progress.
+            let is_safe = !is_delivered || request.call.idempotent;
+            let again = is_announced || is_safe && request.retries < self.options.retries_max;
+            request.retries += u32::from(!is_announced);
+            if is_given_up {
+                self.done.spare.keep(request.arguments);
+            } else if request.deadline <= now {
+                self.done.tell(request, Err(LaneError::BackendTimeout));
+            } else if again {
+                self.done.counts.retries += 1;
+                self.waiting.push_front(request);
+            } else {
+                self.done.tell(request, Err(LaneError::BackendFailed));
+            }
+        }
+    }
+
+    /// Ends a connection, whether it is in use already or not.
+    pub(super) fn lose_or_drop(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
+        match self.pipes[at].is_open() {
+            true => self.lose(port, at, loss, now),
+            false => self.drop_opening(port, at, now),
+        }
+    }
+
+    /// Gives up what is late: waiting requests, requests in pipes, and pipes that are stuck.
+    pub(super) fn expire(&mut self, port: &mut dyn Port, now: Time) {
+        let mut is_any_late = false;
+        for _ in 0..self.waiting.len() {
+            match self.waiting.pop_front() {
+                Some(request) if request.deadline <= now => {
+                    self.done.tell(request, Err(LaneError::BackendTimeout));
+                    is_any_late = true;
+                }
+                Some(request) => self.waiting.push_back(request),
+                None => break,
+            }
+        }
+        let depth = self.options.depth_max;
+        while let Some(at) = self.pipes.iter().position(|pipe| pipe.is_late(now)) {
+            if self.pipes[at].is_stuck(depth, now) {
+                self.lose(port, at, Loss::Late, now);
+                continue;
+            }
+            let done = &mut self.done;
+            self.pipes[at].awaited.give_up(now, |request| {
+                done.tell_key(request.key, Err(LaneError::BackendTimeout));
+            });
+            is_any_late = true;
+        }
+        if is_any_late {
+            self.circuit.failed(Cause::Late, now);
+        }
+        let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());
+        let under_way = (self.waiting.iter()).chain(sent.map(|sent| &sent.request));
+        self.deadline_next = under_way
+            .map(|request| request.deadline)
+            .min()
+            .unwrap_or(Time::NEVER);
+    }
+
+    /// Fails what waits.
+    pub(super) fn fail_waiting(&mut self, error: LaneError) {
+        for request in self.waiting.drain(..) {
+            self.done.tell(request, Err(error));
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! A pool: a backend on another machine, reached over a few connections that are kept open.
+//!
+//! ```text
+//!    submit --> waiting --> pipes (opening, open) --> answers --> poll
+//!                  ^            |                        ^
+//!                  |  sent again|  connection lost       |
+//!                  +------------+------------------------+
+//!                                  not safe to repeat, too late, or sent too often
+//! ```
+//!
+//! What is said over a connection is the [`Wire`]'s business. Waiting requests fill the open pipes,
+//! the emptiest first, each up to a depth; they are encoded for the pipe they go into, and all that
+//! one pipe gets leaves in one send. Connections are opened when requests wait that no pipe has
+//! room for, and closed after a time without any. A request moves along the arrows as a value with
+//! one owner, which is why each is told of exactly once.
+//!
+//! What happens when things go wrong:
+//!
+//! - *No answer in time*: `BackendTimeout`. Where answers come in order, the one that is late holds
+//!   up those behind it, and its connection is dropped. Else it is given up alone, as long as other
+//!   answers come.
+//! - *The connection is lost*: the requests in it are sent again, up to `retries_max` times, where
+//!   that is safe: where they are idempotent, or were not sent to their last byte, so that the
+//!   other side cannot have begun with them (RFC 9110, section 9.2.2). The others fail with
+//!   `BackendFailed`.
+//! - *The other side said that it ends the connection* (HTTP's `Connection: close`): it carries out
+//!   nothing that came after the request it answered so (RFC 9112, section 9.6); those are sent
+//!   again, and others as if the connection were lost.
+//! - *No connection can be opened*: every address is tried, and at least two attempts made; then
+//!   all that wait fail.
+//! - *The backend refuses a request* (HTTP's status other than 2xx): `BackendFailed`, and not
+//!   repeated: the other side has decided.
+//! - *An answer that is malformed or too long*: `BadAnswer` where answers come in order, so that it
+//!   is known whose it is; the connection is dropped.
+//!
+//! Lost connections, time-outs, malformed answers and those that say the backend is not in order
+//! (HTTP's statuses from 500 on) count as failures with the circuit breaker, each once however many
+//! requests it meets. While the circuit is open, requests are refused, and so are those beyond the
+//! bound of requests under way.
+
+mod circuit;
+mod connecting;
+mod failing;
+mod options;
+mod pipe;
+mod spare;
+#[cfg(test)]
+mod tests;
+
+pub use circuit::CircuitOptions;
+pub use options::PoolOptions;
+
+use super::answers::Answers;
+use super::arguments::keep;
+use super::awaited::{Sent, Taken};
+use super::wire::{Unreadable, Verdict, Wire};
+use super::{Backend, BackendCounts, Batch, Tell};
+use crate::owner::ConnectionOwner;
+use circuit::{Cause, Circuit};
+use pipe::{Loss, Pipe};
+use rhythm_engine::cohort::LaneError;
+use rhythm_engine::program::Call;
+use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
+use spare::Spare;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// So many calls are remembered though no request of them is under way.
+const CALLS_KEPT: usize = 64;
+
+/// A backend that is reached over connections. See the module's text.
+#[derive(Debug)]
+pub struct Pool<W: Wire> {
+    wire: W,
+    options: PoolOptions,
+    peers: Vec<Peer>,
+    /// The one to connect to next.
+    peer_next: usize,
+    /// Those that asked of late, each shared by its requests.
+    calls: Vec<Rc<Call>>,
+    waiting: VecDeque<Taken>,
+    pipes: Vec<Pipe<W>>,
+    circuit: Circuit,
+    /// Connections that could not be opened, in a row.
+    connect_failures: usize,
+    /// Until when no other connection is opened.
+    connect_pause: Option<Time>,
+    /// No request's deadline is earlier.
+    deadline_next: Time,
+    done: Done,
+}
+
+/// Where requests end up.
+#[derive(Debug, Default)]
+struct Done {
+    answers: Answers,
+    counts: BackendCounts,
+    /// Requests taken over and not yet told of.
+    under_way: usize,
+    /// Memory for requests.
+    spare: Spare,
+}
+
+impl Done {
+    /// The beginning of a request.
+    fn take_over(&mut self) {
+        self.counts.requests += 1;
+        self.under_way += 1;
+    }
+
+    /// The end of a request.
+    fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
+        self.tell_key(request.key, answer);
+        self.spare.keep(request.arguments);
+    }
+
+    /// The one place where a request is told of.
+    fn tell_key(&mut self, key: u64, answer: Result<i64, LaneError>) {
+        self.under_way -= 1;
+        self.counts.failures += u64::from(answer.is_err());
+        self.answers.push(key, answer);
+    }
+
+    /// The end of a request that was answered, well or not.
+    fn tell_verdict(&mut self, sent: Sent, verdict: &Verdict) {
+        if sent.is_given_up {
+            self.answers.discard();
+            self.spare.keep(sent.request.arguments);
+        } else {
+            self.tell(sent.request, verdict.outcome);
+        }
+    }
+}
+
+impl Circuit {
+    /// The backend has answered so.
+    fn judge(&mut self, verdict: &Verdict, now: Time) {
+        match verdict.is_healthy {
+            true => self.succeeded(),
+            false => self.failed(Cause::Unwell, now),
+        }
+    }
+}
+
+impl<W: Wire> Pool<W> {
+    /// A backend of this name at these peers, which are used in turn. Without one every request
+    /// fails.
+    pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> Pool<W> {
+        Pool {
+            wire,
+            options,
+            peers,
+            peer_next: 0,
+            calls: Vec::new(),
+            waiting: VecDeque::new(),
+            pipes: Vec::new(),
+            circuit: Circuit::new(name, options.circuit),
+            connect_failures: 0,
+            connect_pause: None,
+            deadline_next: Time::NEVER,
+            done: Done::default(),
+        }
+    }
+
+    fn find(&self, connection: ConnectionId) -> Option<usize> {
+        self.pipes.iter().position(|pipe| pipe.id == connection)
+    }
+
+    /// The call that asks, to be shared by its requests.
+    fn share(&mut self, call: &Call) -> Rc<Call> {
+        if let Some(known) = self.calls.iter().find(|known| ***known == *call) {
+            return known.clone();
+        }
+        if self.calls.len() >= CALLS_KEPT {
+            // Those of pages that a reload has replaced, among others.
+            self.calls.retain(|known| Rc::strong_count(known) > 1);
+        }
+        let call = Rc::new(call.clone());
+        self.calls.push(call.clone());
+        call
+    }
+
+    /// Does all that can be done now: fills pipes with what waits and opens others.
+    fn pump(&mut self, port: &mut dyn Port, now: Time) {
+        let depth = self.options.depth_max.max(1);
+        loop {
+            if self.circuit.is_open() {
+                self.fail_waiting(LaneError::BackendRefused);
+            }
+            if self.waiting.is_empty() {
+                return;
+            }
+            let emptiest = (self.pipes.iter().enumerate())
+                .filter(|(_, pipe)| pipe.room(depth) > 0)
+                .min_by_key(|(_, pipe)| pipe.awaited.len());
+            let Some((at, _)) = emptiest else {
+                break;
+            };
+            let pipe = &mut self.pipes[at];
+            while pipe.room(depth) > 0
+                && let Some(request) = self.waiting.pop_front()
+            {
+                pipe.put(&mut self.wire, request, now);
+            }
+            if !pipe.flush(port) {
+                self.lose(port, at, Loss::Broken, now);
+            }
+        }
+        self.connect(port, now);
+    }
+
+    /// Takes the answers out of what came in, and says how the pipe ended if it did.
+    fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
+        let Pool {
+            wire,
+            pipes,
+            circuit,
+            done,
+            options,
+            ..
+        } = self;
+        let pipe = &mut pipes[at];
+        loop {
+            let Pipe {
+                connection,
+                awaited,
+                ..
+            } = pipe;
+            let decoded = wire.decode(connection, input, awaited, &mut done.answers);
+            let (used, verdict) = match decoded {
+                Ok((used, Some(verdict))) => (used, verdict),
+                Ok((_, None)) => return None,
+                Err(Unreadable) => {
+                    done.answers.discard();
+                    return Some(Loss::Unreadable);
+                }
+            };
+            let Some(sent) = pipe.take_answered(verdict.request) else {
+                // Nobody asked.
+                done.answers.discard();
+                return Some(Loss::Broken);
+            };
+            let number = sent.number;
+            circuit.judge(&verdict, now);
+            done.tell_verdict(sent, &verdict);
+            if !verdict.goes_on {
+                return Some(Loss::Announced { number });
+            }
+            pipe.answered(now, now + options.idle_max);
+            input = &input[used..];
+        }
+    }
+}
+
+impl<W: Wire> ConnectionOwner for Pool<W> {
+    fn owns(&self, connection: ConnectionId) -> bool {
+        self.find(connection).is_some()
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        if let Some(at) = self.find(connection) {
+            if let Some(loss) = self.greet(at, b"", port, now) {
+                self.lose_or_drop(port, at, loss, now);
+            }
+            self.pump(port, now);
+        }
+    }
+
+    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
+        if let Some(at) = self.find(connection) {
+            if !self.pipes[at].is_open() {
+                if let Some(loss) = self.greet(at, bytes, port, now) {
+                    self.lose_or_drop(port, at, loss, now);
+                }
+            } else if let Some(loss) = self.read(at, bytes, now) {
+                self.lose(port, at, loss, now);
+            }
+            self.pump(port, now);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+        let Some(at) = self.find(connection) else {
+            return;
+        };
+        let pipe = &mut self.pipes[at];
+        if !pipe.is_open() {
+            self.drop_opening(port, at, now);
+        } else {
+            // What ends with the connection is complete now.
+            let mut loss = Loss::Broken;
+            let answers = &mut self.done.answers;
+            if how == Ended::PeerFinished
+                && let Some(verdict) =
+                    (self.wire).finish(&mut pipe.connection, &pipe.awaited, answers)
+            {
+                match pipe.take_answered(verdict.request) {
+                    None => answers.discard(),
+                    Some(sent) => {
+                        let number = sent.number;
+                        self.circuit.judge(&verdict, now);
+                        self.done.tell_verdict(sent, &verdict);
+                        loss = Loss::Announced { number };
+                    }
+                }
+            }
+            self.lose(port, at, loss, now);
+        }
+        self.pump(port, now);
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+        if let Some(at) = self.find(connection) {
+            if !self.pipes[at].writable(port) {
+                self.lose_or_drop(port, at, Loss::Broken, now);
+            }
+            self.pump(port, now);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let deadline = (self.done.under_way > 0).then_some(self.deadline_next);
+        let pause = self.connect_pause.filter(|_| !self.waiting.is_empty());
+        (self.pipes.iter().map(Pipe::wake_at))
+            .chain(deadline)
+            .chain(pause)
+            .filter(|at| *at != Time::NEVER)
+            .min()
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if self.deadline_next <= now {
+            self.expire(port, now);
+        }
+        while let Some(at) = self.pipes.iter().position(|pipe| pipe.wake_at() <= now) {
+            let pipe = self.pipes.swap_remove(at);
+            if pipe.is_open() {
+                port.close(pipe.id);
+            } else {
+                port.abort(pipe.id);
+                self.connect_failed(now);
+            }
+        }
+        self.pump(port, now);
+    }
+}
+
+impl<W: Wire> Backend for Pool<W> {
+    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        let deadline = batch.deadline.min(now + self.options.timeout);
+        let call = self.share(batch.call);
+        let pieces = call.form.pieces.iter();
+        let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
+        for (request, key) in batch.keys.iter().enumerate() {
+            let mut arguments = self.done.spare.take();
+            keep(batch.requests.arguments(request), &mut arguments);
+            let refusal = if literal_bytes + arguments.len() > self.options.request_max {
+                Some(LaneError::TooLarge)
+            } else if deadline <= now {
+                Some(LaneError::BackendTimeout)
+            } else if self.done.under_way >= self.options.requests_max || !self.circuit.admit(now) {
+                Some(LaneError::BackendRefused)
+            } else {
+                None
+            };
+            let request = Taken {
+                key: *key,
+                call: call.clone(),
+                arguments,
+                deadline,
+                retries: 0,
+            };
+            self.done.take_over();
+            match refusal {
+                Some(error) => self.done.tell(request, Err(error)),
+                None => {
+                    self.deadline_next = self.deadline_next.min(deadline);
+                    self.waiting.push_back(request);
+                }
+            }
+        }
+        self.pump(port, now);
+    }
+
+    fn poll(&mut self, tell: &mut Tell<'_>) {
+        self.done.answers.tell(tell);
+    }
+
+    fn close(&mut self, port: &mut dyn Port) {
+        for pipe in self.pipes.drain(..) {
+            port.abort(pipe.id);
+        }
+    }
+
+    fn counts(&self) -> BackendCounts {
+        BackendCounts {
+            circuit_open: self.circuit.refuses(),
+            ..self.done.counts
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How a pool is used.
+
+use super::circuit::CircuitOptions;
+use rhythm_engine::settings::BackendConfig;
+use std::time::Duration;
+
+/// How a pool is used. The limits are a worker's, not the process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Most connections at a time; 0 is taken as 1.
+    pub connections_max: usize,
+    /// Most requests under way on a connection; 0 is taken as 1, which is not to pipeline.
+    pub depth_max: usize,
+    /// Most requests taken over and not yet answered; beyond, they are refused.
+    pub requests_max: usize,
+    /// Most bytes of what a request says: the literal parts of its call, and its arguments before
+    /// they are encoded.
+    pub request_max: usize,
+    /// How often a request is sent again after a lost connection, where that is safe.
+    pub retries_max: u32,
+    /// How long a request may take, its waiting and repetition included.
+    pub timeout: Duration,
+    /// How long opening a connection may take.
+    pub connect_timeout: Duration,
+    /// How long a connection is kept without requests. Less than the other side keeps it, so that
+    /// no request meets a connection that is just being closed.
+    pub idle_max: Duration,
+    /// When a failing backend is left alone.
+    pub circuit: CircuitOptions,
+}
+
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions {
+            connections_max: 4,
+            depth_max: 128,
+            requests_max: 1 << 16,
+            request_max: 16 * 1024,
+            retries_max: 1,
+            timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(1),
+            idle_max: Duration::from_secs(4),
+            circuit: CircuitOptions::default(),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// What a backend's table in service.toml says, and for the rest the defaults.
+    pub fn of(config: &BackendConfig) -> PoolOptions {
+        PoolOptions {
+            connections_max: config.pool.connections_max as usize,
+            retries_max: config.pool.retries,
+            timeout: config.pool.timeout,
+            ..PoolOptions::default()
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! One connection to a remote backend: requests go in at one end, and come out at the other with
+//! their answers.
+//!
+//! All requests put in between two flushes leave in one send, so that a cohort's batch costs a
+//! system call and not one a request. A pipe is the owner of the requests in it: when it ends,
+//! whoever takes it apart has them all back.
+
+use super::super::arguments::kept;
+use super::super::awaited::{Awaited, Sent, Taken, Which};
+use super::super::wire::{Greeting, Unreadable, Wire};
+use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
+
+/// Where a pipe stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// The connection is being opened, greetings included, until then.
+    Opening { until: Time },
+    /// The connection stands. Idle, it is kept until then.
+    Open { idle_until: Time },
+}
+
+/// Why a pipe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// It broke.
+    Broken,
+    /// It was given up, because of requests that are late.
+    Late,
+    /// What came over it made no sense.
+    Unreadable,
+    /// The other side said with its answer to the request of this number that it would not go on.
+    Announced { number: u64 },
+}
+
+/// A connection with the requests in it.
+#[derive(Debug)]
+pub(super) struct Pipe<W: Wire> {
+    pub(super) id: ConnectionId,
+    standing: Standing,
+    /// What the wire keeps of it.
+    pub(super) connection: W::Connection,
+    pub(super) awaited: Awaited,
+    /// Bytes that the socket has not taken.
+    unsent: Outgoing,
+    /// When the last answer came that did not end it. Before the first, it is not known that the
+    /// other side keeps connections, so that only one request is risked.
+    answered: Option<Time>,
+}
+
+/// The largest buffer for unsent bytes that a pipe keeps.
+const UNSENT_KEPT: usize = 64 << 10;
+
+impl<W: Wire> Pipe<W> {
+    pub(super) fn new(id: ConnectionId, until: Time) -> Pipe<W> {
+        Pipe {
+            id,
+            standing: Standing::Opening { until },
+            connection: W::Connection::default(),
+            awaited: Awaited::default(),
+            unsent: Outgoing::keeping(UNSENT_KEPT),
+            answered: None,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.standing, Standing::Open { .. })
+    }
+
+    /// The connection can be used.
+    pub(super) fn open(&mut self, idle_until: Time) {
+        self.standing = Standing::Open { idle_until };
+    }
+
+    /// An answer came that did not end it.
+    pub(super) fn answered(&mut self, now: Time, idle_until: Time) {
+        self.answered = Some(now);
+        self.open(idle_until);
+    }
+
+    /// How many more requests it takes, if it may hold `depth`.
+    pub(super) fn room(&self, depth: usize) -> usize {
+        let depth = if self.answered.is_some() { depth } else { 1 };
+        match self.standing {
+            Standing::Opening { .. } => 0,
+            Standing::Open { .. } => depth.saturating_sub(self.awaited.len()),
+        }
+    }
+
+    /// Whether somebody waits for an answer from it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.awaited.wanted().next().is_some()
+    }
+
+    /// Whether a request in it is past its deadline.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        (self.awaited.wanted()).any(|sent| sent.request.deadline <= now)
+    }
+
+    /// Whether it is to be ended because of requests that are late: where answers come in order,
+    /// they hold up the others; else where nothing was answered since one of them was sent, or so
+    /// many stay unanswered that they take half of the places in it.
+    pub(super) fn is_stuck(&self, depth: usize, now: Time) -> bool {
+        let is_unheard = |sent: &Sent| self.answered.is_none_or(|answered| answered <= sent.since);
+        let mut late = (self.awaited.wanted()).filter(|sent| sent.request.deadline <= now);
+        let given_up = self.awaited.len() - self.awaited.wanted().count();
+        W::IN_ORDER || late.any(is_unheard) || given_up > depth / 2
+    }
+
+    /// When it wants to be looked at, if nothing happens before.
+    pub(super) fn wake_at(&self) -> Time {
+        match self.standing {
+            Standing::Opening { until } => until,
+            Standing::Open { idle_until } if !self.is_wanted() => idle_until,
+            Standing::Open { .. } => Time::NEVER,
+        }
+    }
+
+    /// Goes on with opening the connection, to leave with the next flush.
+    pub(super) fn greet(&mut self, wire: &mut W, input: &[u8]) -> Result<Greeting, Unreadable> {
+        let connection = &mut self.connection;
+        self.unsent.write(|out| wire.greet(connection, input, out))
+    }
+
+    /// Puts a request in, to leave with the next flush.
+    pub(super) fn put(&mut self, wire: &mut W, request: Taken, now: Time) {
+        let (connection, number) = (&mut self.connection, self.awaited.number_next());
+        let arguments = kept(&request.arguments);
+        self.unsent
+            .write(|out| wire.encode(connection, number, &request.call, arguments, out));
+        let end = self.unsent.sent_total() + self.unsent.unsent() as u64;
+        self.awaited.push(request, end, now);
+    }
+
+    /// Sends what the socket takes. False: the connection is gone.
+    #[must_use]
+    pub(super) fn flush(&mut self, port: &mut dyn Port) -> bool {
+        self.unsent.flush(port, self.id) != Flushed::Gone
+    }
+
+    /// The socket takes bytes again: as [`Pipe::flush`].
+    #[must_use]
+    pub(super) fn writable(&mut self, port: &mut dyn Port) -> bool {
+        self.unsent.writable(port, self.id) != Flushed::Gone
+    }
+
+    /// The request that an answer is for. `None` where there is none, or where it was not sent to
+    /// its last byte: nobody can have answered it.
+    pub(super) fn take_answered(&mut self, which: Which) -> Option<Sent> {
+        self.awaited.take(which, self.unsent.sent_total())
+    }
+
+    /// Takes the last request back, and says whether the other side may have all of it: without its
+    /// last byte it cannot have begun with it.
+    pub(super) fn take_back(&mut self) -> Option<(Sent, bool)> {
+        let last = self.awaited.take_last()?;
+        let is_delivered = last.end <= self.unsent.sent_total();
+        Some((last, is_delivered))
+    }
+}

@@ -1,0 +1,159 @@
+//! Static files: held in memory, with all that is known of them ahead.
+//!
+//! A request never names a file of the disk: it names an entry of this table, so there is nothing
+//! outside it to be reached by dots and slashes.
+
+use rhythm_protocol::http::date;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A file as its owner gives it.
+#[derive(Clone, Debug)]
+pub struct StaticFile {
+    /// Its path below the folder of static files, with `/` between its parts and none in front.
+    pub path: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    /// When it last changed, if that is known.
+    pub modified: Option<SystemTime>,
+}
+
+/// A file, and what is known of it ahead.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    path: String,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) content_type: String,
+    pub(crate) etag: String,
+    /// Seconds since 1970.
+    pub(crate) modified: Option<u64>,
+    pub(crate) modified_text: Option<[u8; 29]>,
+}
+
+/// The static files of a site.
+#[derive(Debug, Default)]
+pub struct Statics {
+    mount: String,
+    entries: Vec<Entry>,
+    by_path: HashMap<String, u32>,
+}
+
+impl Statics {
+    /// A table of these files, served under `mount`, such as `/static/`.
+    pub fn new(mount: &str, files: impl IntoIterator<Item = StaticFile>) -> Statics {
+        let mut statics = Statics {
+            mount: mount.to_owned(),
+            ..Statics::default()
+        };
+        if !statics.mount.ends_with('/') {
+            statics.mount.push('/');
+        }
+        for file in files {
+            let index = statics.entries.len() as u32;
+            statics.by_path.insert(file.path.clone(), index);
+            statics.entries.push(Entry::new(file));
+        }
+        statics
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The bytes of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.bytes.len()).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Each file's index and the path under which it is served.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (u32, String)> {
+        (0..)
+            .zip(&self.entries)
+            .map(|(index, entry)| (index, format!("{}{}", self.mount, entry.path)))
+    }
+
+    /// A file by its path below the folder, as pages name it.
+    pub(crate) fn find(&self, path: &[u8]) -> Option<u32> {
+        let path = std::str::from_utf8(path).ok()?;
+        self.by_path
+            .get(path.strip_prefix('/').unwrap_or(path))
+            .copied()
+    }
+
+    /// A file by its index.
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        &self.entries[index as usize]
+    }
+
+    /// The path under which the files are served; begins and ends with `/`.
+    pub(crate) fn mount(&self) -> &str {
+        &self.mount
+    }
+}
+
+impl Entry {
+    fn new(file: StaticFile) -> Entry {
+        let mut hasher = DefaultHasher::new();
+        file.bytes.hash(&mut hasher);
+        let modified = file
+            .modified
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let modified = modified.map(|since| since.as_secs());
+        let kind = mime_guess::from_path(&file.path).first_or_octet_stream();
+        let is_text = kind.type_() == "text"
+            || matches!(kind.subtype().as_str(), "javascript" | "json" | "xml");
+        let content_type = match kind.get_param("charset") {
+            None if is_text => format!("{kind}; charset=utf-8"),
+            _ => kind.to_string(),
+        };
+        Entry {
+            content_type,
+            etag: format!("\"{:016x}\"", hasher.finish()),
+            modified,
+            modified_text: modified.map(date::format),
+            bytes: file.bytes.into(),
+            path: file.path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_types_and_paths() {
+        let file = |path: &str| StaticFile {
+            path: path.into(),
+            bytes: b"x".to_vec(),
+            modified: None,
+        };
+        let statics = Statics::new("/s", [file("a/b.css"), file("c.png"), file("d")]);
+        let types: Vec<&str> = statics
+            .entries
+            .iter()
+            .map(|entry| entry.content_type.as_str())
+            .collect();
+        assert_eq!(
+            types,
+            [
+                "text/css; charset=utf-8",
+                "image/png",
+                "application/octet-stream"
+            ]
+        );
+        let paths: Vec<String> = statics.paths().map(|(_, path)| path).collect();
+        assert_eq!(paths, ["/s/a/b.css", "/s/c.png", "/s/d"]);
+        assert_eq!(statics.find(b"a/b.css"), Some(0));
+        assert_eq!(statics.find(b"/c.png"), Some(1));
+        assert_eq!(statics.find(b"../c.png"), None);
+    }
+}
