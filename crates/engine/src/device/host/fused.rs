@@ -69,9 +69,9 @@ impl<'a> Values<'a> {
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Step<'a> {
-    /// Appends the first `length` bytes of a constant.
+    /// Appends the first `length` bytes of the constants, from a move on.
     Constant {
-        constant: u32,
+        first_move: u32,
         length: u32,
     },
     /// Notes a fragment of so many bytes.
@@ -116,16 +116,19 @@ pub(super) enum Step<'a> {
         spans: &'a [Span],
         values: Values<'a>,
     },
-    /// Sets whether a test holds.
-    Test {
+    /// Compares integers or truth values.
+    Compare {
+        comparison: Comparison,
         to: Register,
-        test: Test,
+        left: Register,
+        right: Register,
     },
-    /// Likewise, and jumps where it does not.
-    TestBranch {
+    /// Sets whether two texts are equal, or whether they are not.
+    Equal {
         to: Register,
-        test: Test,
-        otherwise: u32,
+        left: Register,
+        right: Register,
+        wanted: bool,
     },
     /// Computes a cell from others.
     Compute {
@@ -162,23 +165,6 @@ pub(super) enum Step<'a> {
     Finish,
 }
 
-/// What is compared most often.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Test {
-    /// Two integers or truth values.
-    Compare {
-        comparison: Comparison,
-        left: Register,
-        right: Register,
-    },
-    /// Whether two texts are equal (`wanted`), or whether they are not.
-    Equal {
-        left: Register,
-        right: Register,
-        wanted: bool,
-    },
-}
-
 /// Where cells are from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Row<'a> {
@@ -198,8 +184,8 @@ pub(super) enum Row<'a> {
 pub(super) struct Steps<'a> {
     list: Vec<Step<'a>>,
     cells: Vec<Appended<'a>>,
-    /// Constants, padded.
-    constants: Vec<[u8; MOVE]>,
+    /// Constants, padded to whole moves.
+    moves: Vec<[u8; MOVE]>,
 }
 
 impl Steps<'_> {
@@ -207,13 +193,13 @@ impl Steps<'_> {
     pub(super) fn reuse<'b>(mut self) -> Steps<'b> {
         self.list.clear();
         self.cells.clear();
-        self.constants.clear();
+        self.moves.clear();
         // No element is left to be turned into another; what remains is the memory.
         let (list, cells) = (self.list.into_iter(), self.cells.into_iter());
         Steps {
             list: list.map(|_| unreachable!("it is empty")).collect(),
             cells: cells.map(|_| unreachable!("it is empty")).collect(),
-            constants: self.constants,
+            moves: self.moves,
         }
     }
 }
@@ -246,8 +232,8 @@ impl<'a> Fuse<'a> {
     fn text(&mut self, from: Register, escaped: bool) -> bool {
         let list = &mut self.steps.list;
         let (before, constant) = match list[self.target..] {
-            [.., Step::Constant { constant, length }] => {
-                let constant = self.steps.constants[constant as usize];
+            [.., Step::Constant { first_move, length }] if length as usize <= MOVE => {
+                let constant = self.steps.moves[first_move as usize];
                 (list.len() - 1, Some((constant, length)))
             }
             _ => (list.len(), None),
@@ -326,20 +312,21 @@ impl<'a> Fuse<'a> {
             Op::Compare(comparison, operands) => {
                 let (to, left, right) = (operands.to, operands.left, operands.right);
                 let wanted = *comparison == Comparison::Equal;
-                let test = match self.stage.registers[usize::from(left)] {
-                    Type::Int | Type::Bool => Test::Compare {
+                match self.stage.registers[usize::from(left)] {
+                    Type::Int | Type::Bool => Step::Compare {
                         comparison: *comparison,
+                        to,
                         left,
                         right,
                     },
-                    Type::Text if wanted || *comparison == Comparison::NotEqual => Test::Equal {
+                    Type::Text if wanted || *comparison == Comparison::NotEqual => Step::Equal {
+                        to,
                         left,
                         right,
                         wanted,
                     },
-                    _ => return self.push(Step::Compute { op, to }),
-                };
-                Step::Test { to, test }
+                    _ => Step::Compute { op, to },
+                }
             }
             Op::Fragment(fragment) => return self.fragment(*fragment),
             Op::Put(put) => {
@@ -353,14 +340,6 @@ impl<'a> Fuse<'a> {
                 }
             }
             Op::If(op) => {
-                let condition = op.condition;
-                let test = match self.steps.list[self.target..] {
-                    [.., Step::Test { to, test }] if to == condition => {
-                        self.steps.list.pop();
-                        Some(test)
-                    }
-                    _ => None,
-                };
                 let branch = self.at();
                 self.push(Step::Jump { to: 0 });
                 if !op.then.iter().all(|op| self.op(op)) {
@@ -375,16 +354,9 @@ impl<'a> Fuse<'a> {
                     self.steps.list[otherwise as usize] = Step::Jump { to: self.at() };
                     otherwise += 1;
                 }
-                self.steps.list[branch as usize] = match test {
-                    Some(test) => Step::TestBranch {
-                        to: condition,
-                        test,
-                        otherwise,
-                    },
-                    None => Step::Branch {
-                        condition,
-                        otherwise,
-                    },
+                self.steps.list[branch as usize] = Step::Branch {
+                    condition: op.condition,
+                    otherwise,
                 };
                 return true;
             }
@@ -429,26 +401,17 @@ impl<'a> Fuse<'a> {
         if length > FOLD_BYTES_MAX {
             return self.push(Step::Fragment { fragment, length });
         }
-        // A test need not wait for what is appended; then the branch that it is for follows it.
-        let list = &mut self.steps.list;
-        let test = match list[self.target..] {
-            [.., test @ Step::Test { .. }] => {
-                list.pop();
-                Some(test)
-            }
-            _ => None,
-        };
+        let moves = &mut self.steps.moves;
+        let first_move = moves.len() as u32;
         for part in text.chunks(MOVE) {
-            let mut constant = [0; MOVE];
-            constant[..part.len()].copy_from_slice(part);
-            self.steps.constants.push(constant);
-            list.push(Step::Constant {
-                constant: (self.steps.constants.len() - 1) as u32,
-                length: part.len() as u32,
-            });
+            let mut padded = [0; MOVE];
+            padded[..part.len()].copy_from_slice(part);
+            moves.push(padded);
         }
-        list.extend(test);
-        true
+        self.push(Step::Constant {
+            first_move,
+            length: length as u32,
+        })
     }
 }
 
@@ -466,12 +429,13 @@ impl<'a> Run<'a> {
         };
         let mut count = 0;
         for op in block {
-            // A block that cannot run as one may have taken the test before it for its branch.
-            let before = fuse.steps.list.len().saturating_sub(1);
-            let last = fuse.steps.list.last().copied();
+            // What one operation has begun is not put together with others, should it be undone.
+            let steps = fuse.steps.list.len();
+            if matches!(op, Op::If(_) | Op::For(_)) {
+                fuse.at();
+            }
             if !fuse.op(op) {
-                fuse.steps.list.truncate(before);
-                fuse.steps.list.extend(last);
+                fuse.steps.list.truncate(steps);
                 break;
             }
             count += 1;
@@ -545,9 +509,12 @@ impl Walk<'_, '_> {
         while let Some(step) = self.steps.list.get(next) {
             next += 1;
             match *step {
-                Step::Constant { constant, length } => {
-                    let constant = &self.steps.constants[constant as usize];
-                    if !out.constant(constant, length as usize) {
+                Step::Constant { first_move, length } => {
+                    let length = length as usize;
+                    let Some(parts) = self.steps.moves.get(first_move as usize..) else {
+                        unreachable!("constants are beside their steps");
+                    };
+                    if !out.constant(parts, length) {
                         return Fate::Overflowed;
                     }
                 }
@@ -607,20 +574,27 @@ impl Walk<'_, '_> {
                         return Fate::Overflowed;
                     }
                 }
-                Step::Test { to, test } => {
-                    let holds = self.holds(test, lane);
-                    self.registers.set(to, lane, holds);
-                }
-                Step::TestBranch {
+                Step::Equal {
                     to,
-                    test,
-                    otherwise,
+                    left,
+                    right,
+                    wanted,
                 } => {
-                    let holds = self.holds(test, lane);
+                    let left = self.registers.view(left, lane);
+                    let right = self.registers.view(right, lane);
+                    let equal = is_equal(texts, left, right);
+                    self.registers.set(to, lane, equal == wanted);
+                }
+                Step::Compare {
+                    comparison,
+                    to,
+                    left,
+                    right,
+                } => {
+                    let left = self.registers.int(left, lane);
+                    let right = self.registers.int(right, lane);
+                    let holds = functions::holds(comparison, left.cmp(&right));
                     self.registers.set(to, lane, holds);
-                    if !holds {
-                        next = otherwise as usize;
-                    }
                 }
                 Step::Branch {
                     condition,
@@ -700,29 +674,6 @@ impl Walk<'_, '_> {
             }
         }
         Fate::Running
-    }
-
-    #[inline(always)]
-    fn holds(&self, test: Test, lane: u8) -> bool {
-        match test {
-            Test::Compare {
-                comparison,
-                left,
-                right,
-            } => {
-                let left = self.registers.int(left, lane);
-                functions::holds(comparison, left.cmp(&self.registers.int(right, lane)))
-            }
-            Test::Equal {
-                left,
-                right,
-                wanted,
-            } => {
-                let left = self.registers.view(left, lane);
-                let right = self.registers.view(right, lane);
-                is_equal(self.arena.bytes(), left, right) == wanted
-            }
-        }
     }
 }
 

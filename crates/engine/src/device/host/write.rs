@@ -84,15 +84,27 @@ impl<'a> Out<'a> {
         self.rest = &mut rest[length..];
     }
 
-    /// Appends the first `length` bytes of a constant.
+    /// Appends the first `length` bytes of whole moves.
     #[inline(always)]
-    pub(super) fn constant(&mut self, constant: &[u8; MOVE], length: usize) -> bool {
+    pub(super) fn constant(&mut self, parts: &[[u8; MOVE]], length: usize) -> bool {
         if !self.has_room(length) {
             return false;
         }
-        let rest = std::mem::take(&mut self.rest);
-        move_constant(rest, constant, length);
-        self.rest = &mut rest[length..];
+        let mut left = length;
+        for part in parts {
+            match part.first_chunk::<HALF>() {
+                Some(half) if left <= HALF => {
+                    self.move_bytes(half, left);
+                    break;
+                }
+                _ if left <= MOVE => {
+                    self.move_bytes(part, left);
+                    break;
+                }
+                _ => self.move_bytes(part, MOVE),
+            }
+            left -= MOVE;
+        }
         true
     }
 
@@ -127,14 +139,21 @@ impl<'a> Out<'a> {
                 if cell.escaped && has_special(s, from, length) {
                     break (cell, view);
                 }
-                move_constant(rest, &cell.constant, before);
+                let ([first, second], _) = cell.constant.as_chunks::<HALF>() else {
+                    unreachable!("a move has two halves");
+                };
+                move_to(rest, first);
+                if before > HALF {
+                    move_to(&mut rest[HALF..], second);
+                }
                 rest = &mut rest[before..];
                 move_to(rest, from);
                 rest = &mut rest[length..];
             };
             self.rest = rest;
             let (cell, view) = other;
-            if !self.constant(&cell.constant, cell.length as usize)
+            let constant = std::slice::from_ref(&cell.constant);
+            if !self.constant(constant, cell.length as usize)
                 || !self.any_text(s, texts, view, cell.escaped)
             {
                 return false;
@@ -265,17 +284,5 @@ fn has_special<S: Simd>(s: S, bytes: &[u8; HALF], length: usize) -> bool {
 fn move_to<const N: usize>(to: &mut [u8], from: &[u8; N]) {
     if let Some(to) = to.first_chunk_mut() {
         *to = *from;
-    }
-}
-
-/// Moves as much of a constant as has the first `length` bytes.
-#[inline(always)]
-fn move_constant(to: &mut [u8], constant: &[u8; MOVE], length: usize) {
-    if length <= HALF {
-        if let Some(half) = constant.first_chunk::<HALF>() {
-            move_to(to, half);
-        }
-    } else {
-        move_to(to, constant);
     }
 }
