@@ -42,6 +42,21 @@ pub fn decode_form(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), UriError> {
     decode_with(encoded, out, true)
 }
 
+/// `encoded` decoded as [`decode_form`] does, by itself where nothing in it is encoded and else in
+/// `memory`.
+///
+/// # Errors
+/// For bad escapes and NULs.
+#[inline]
+pub fn form_value<'a>(encoded: &'a [u8], memory: &'a mut Vec<u8>) -> Result<&'a [u8], UriError> {
+    if scan::encoded(encoded).is_none() {
+        return Ok(encoded);
+    }
+    memory.clear();
+    decode_form(encoded, memory)?;
+    Ok(memory)
+}
+
 /// Appends `encoded` to `out` with percent-escapes decoded, whatever they stand for: NUL, too. For
 /// values that were encoded to be carried and mean no text by themselves.
 ///
@@ -69,13 +84,11 @@ fn decode_with(encoded: &[u8], out: &mut Vec<u8>, plus_is_space: bool) -> Result
     let mut rest = encoded;
     out.reserve(rest.len());
     loop {
-        let plain = scan::percent_or_plus(rest).unwrap_or(rest.len());
-        if memchr(0, &rest[..plain]).is_some() {
-            return Err(UriError::Nul);
-        }
+        let plain = scan::encoded(rest).unwrap_or(rest.len());
         out.extend_from_slice(&rest[..plain]);
         match rest.get(plain..) {
             None | Some([]) => return Ok(()),
+            Some([0, ..]) => return Err(UriError::Nul),
             Some([b'+', after @ ..]) => {
                 out.push(if plus_is_space { b' ' } else { b'+' });
                 rest = after;

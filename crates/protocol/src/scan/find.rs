@@ -24,20 +24,33 @@ pub fn html_special(bytes: &[u8]) -> Option<usize> {
     Level::active().run(Find(bytes))
 }
 
-/// Where the first `%` or `+` is: what decoding a form has to change.
+/// Where the first `%`, `+` or NUL is: what decoding a form has to change or to refuse.
 #[inline]
 #[must_use]
-pub fn percent_or_plus(bytes: &[u8]) -> Option<usize> {
+pub fn encoded(bytes: &[u8]) -> Option<usize> {
     struct Find<'a>(&'a [u8]);
     impl Task for Find<'_> {
         type Output = Option<usize>;
         #[inline(always)]
         fn run<S: Simd>(self, s: S) -> Option<usize> {
-            first(s, self.0, |block| s.eq(block, b'%') | s.eq(block, b'+'))
+            let mut at = 0;
+            while at < self.0.len() {
+                let block = s.load(&self.0[at..]);
+                let found = s.eq(block, b'%') | s.eq(block, b'+') | s.eq(block, 0);
+                if found != 0 {
+                    // What stands behind the end of the bytes reads as NUL.
+                    let first = at + found.trailing_zeros() as usize;
+                    return (first < self.0.len()).then_some(first);
+                }
+                at += 64;
+            }
+            None
         }
     }
     if bytes.len() < 8 {
-        return bytes.iter().position(|byte| matches!(byte, b'%' | b'+'));
+        return bytes
+            .iter()
+            .position(|byte| matches!(byte, b'%' | b'+' | 0));
     }
     Level::active().run(Find(bytes))
 }

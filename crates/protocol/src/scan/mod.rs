@@ -23,7 +23,7 @@ mod stream;
 mod x86;
 
 pub(crate) use find::block_at;
-pub use find::{Separators, html_special, percent_or_plus, separators};
+pub use find::{Separators, encoded, html_special, separators};
 pub use level::{Level, LevelError};
 pub(crate) use set::ALPHANUMERIC;
 pub use set::{ByteSet, DistinctSet};

@@ -98,8 +98,8 @@ fn check(bytes: &[u8]) {
         bytes.iter().position(|b| b"<>&\"'/".contains(b))
     );
     assert_eq!(
-        percent_or_plus(bytes),
-        bytes.iter().position(|b| b"%+".contains(b))
+        encoded(bytes),
+        bytes.iter().position(|b| b"%+\0".contains(b))
     );
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct ParamReader {
     /// For each scalar, one more than the carrier of the value stored, in the order of its
     /// carriers; 0: none yet.
     found: Vec<u8>,
-    /// The pair at hand, decoded.
+    /// The pair at hand, decoded, where it is encoded.
     name: Vec<u8>,
     value: Vec<u8>,
     /// Items of lists, and their decoded values one after the other.
@@ -116,28 +116,19 @@ impl ParamReader {
         lane: usize,
     ) -> Result<(), BadParameter> {
         let undecodable = |_| BadParameter::new("", "cannot be decoded");
-        self.name.clear();
-        uri::decode_form(raw_name, &mut self.name).map_err(undecodable)?;
+        let name = uri::form_value(raw_name, &mut self.name).map_err(undecodable)?;
         for (index, param) in page.params.iter().enumerate() {
-            if param.wire_name.as_bytes() != self.name {
+            if param.wire_name.as_bytes() != name {
                 continue;
             }
             let Some(rank) = rank(param, carrier) else {
                 continue;
             };
-            self.value.clear();
-            (uri::decode_form(raw_value, &mut self.value))
+            let value = uri::form_value(raw_value, &mut self.value)
                 .map_err(|_| BadParameter::new(&param.wire_name, "cannot be decoded"))?;
-            return found(
-                &mut self.found[index],
-                rank,
-                param,
-                &self.value,
-                cohort,
-                lane,
-            );
+            return found(&mut self.found[index], rank, param, value, cohort, lane);
         }
-        let Some((base, item)) = item_name(&self.name) else {
+        let Some((base, item)) = item_name(name) else {
             return Ok(());
         };
         for (list_index, list) in page.list_params.iter().enumerate() {
