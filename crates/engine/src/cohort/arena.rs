@@ -17,10 +17,10 @@ pub struct View {
 /// lane its parameters (its request's size, times how often a byte of it is stored, and what
 /// stands for those that it does not have), what its stages make (at most
 /// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage) and the
-/// answers of backends: their texts, and [`CELL_BYTES`](super::column::CELL_BYTES) for each cell
-/// of a list, whatever it holds. The cells lie in columns, but count here, so that one bound holds
-/// for everything that an answer makes a cohort keep. A bound below n times the most of all these
-/// trusts that few lanes take the most.
+/// answers of backends: their texts, and 8 bytes for each cell of a list, whatever it holds. The
+/// cells lie in columns, but count here, so that one bound holds for everything that an answer
+/// makes a cohort keep. A bound below n times the most of all these trusts that few lanes take the
+/// most.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
