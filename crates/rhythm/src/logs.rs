@@ -46,7 +46,8 @@ fn read(said: &str) -> Option<EnvFilter> {
             return None;
         }
     }
-    EnvFilter::try_new(said).ok()
+    // Its own reader takes no spaces.
+    EnvFilter::try_new(said.replace(char::is_whitespace, "")).ok()
 }
 
 #[cfg(test)]
