@@ -1,30 +1,45 @@
 //! The protocol: a query in, the body of an answer out.
 //!
-//! A query is `1&command&argument&...`, arguments percent-encoded as in forms. A body is `<pre>`, a
-//! line with the status (0 good, 1 bad), a line for each row with its columns joined by `&`, and
-//! `</pre>`. Whatever a query is, it gets an answer: a bad one has status 1 and one row that says
-//! why.
+//! A query is `1&command&argument&...` ([`crate::query`]). A body is `<pre>`, a line with the
+//! status (0 good, 1 bad), a line for each row with its columns joined by `&`, and `</pre>`.
+//! Whatever a query is, it gets an answer: a bad one has status 1 and one row that says why.
 
 use crate::bank::{Bank, Bill, ConfirmationHash, digits};
-use crate::date::Date;
 use crate::line::Line;
-use crate::money::Cents;
+use crate::query::{Query, Refusal};
 
-/// Most arguments a command takes.
-const MAX_ARGUMENTS: usize = 8;
+/// Where the cells of rows go, one after the other.
+pub(crate) trait Cells {
+    /// A cell: what `write` appends.
+    fn cell(&mut self, write: impl FnOnce(&mut Vec<u8>));
 
-/// A query's arguments after the command, still encoded.
-type Arguments<'a> = [&'a [u8]; MAX_ARGUMENTS];
+    /// Ends the row.
+    fn end_row(&mut self);
+}
 
-/// Why a query gets status 1.
-type Refusal = &'static str;
+/// The rows of a body.
+struct Body<'a>(&'a mut Vec<u8>);
+
+impl Cells for Body<'_> {
+    fn cell(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.0);
+        self.0.push(b'&');
+    }
+
+    fn end_row(&mut self) {
+        if let Some(last) = self.0.last_mut() {
+            *last = b'\n';
+        }
+    }
+}
 
 impl Bank {
     /// Appends the body of the answer to `query`, what stands after the `?` of a request.
     pub fn answer(&self, query: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"<pre>\n0\n");
-        if let Err(why) = self.rows(query, out) {
+        let written = Query::parse(query).and_then(|query| self.write_rows(&query, out));
+        if let Err(why) = written {
             out.truncate(start);
             out.extend_from_slice(b"<pre>\n1\n");
             out.extend_from_slice(why.as_bytes());
@@ -33,10 +48,30 @@ impl Bank {
         out.extend_from_slice(b"</pre>\n");
     }
 
-    fn rows(&self, query: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
-        let (command, arguments, count) = split(query)?;
-        let expected = match command {
-            0 => return Ok(()),
+    fn write_rows(&self, query: &Query<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let Some(user) = self.user(query)? else {
+            return Ok(());
+        };
+        match query.command() {
+            2 => self.write_balances(user, out),
+            3 => self.write_summary(user, out),
+            5 => write_bills(self.bills(user), out),
+            8 => {
+                let [start, end] = [query.arguments()[1].date()?, query.arguments()[2].date()?];
+                write_bills(self.payments(user, start, end), out);
+            }
+            _ => return self.write_cells(user, query, &mut Body(out)),
+        }
+        Ok(())
+    }
+
+    /// The user that a sound query asks for; none where its command asks for nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the command, the number of arguments, or the user.
+    pub(crate) fn user(&self, query: &Query<'_>) -> Result<Option<u32>, Refusal> {
+        let expected = match query.command() {
+            0 => return Ok(None),
             1 | 2 | 3 | 5 | 9 => 1,
             4 => 2,
             8 => 3,
@@ -46,38 +81,41 @@ impl Bank {
             6 => 8,
             _ => return Err("unknown command"),
         };
-        if count != expected {
+        if query.count() != expected {
             return Err("wrong number of arguments");
         }
-        let user = number(arguments[0])
+        (query.arguments()[0].number())
             .filter(|user| self.has(*user))
             .and_then(|user| u32::try_from(user).ok())
-            .ok_or("no such user")?;
-        match command {
+            .map(Some)
+            .ok_or("no such user")
+    }
+
+    /// Writes the rows of the commands whose answers have but one or two.
+    pub(crate) fn write_cells(
+        &self,
+        user: u32,
+        query: &Query<'_>,
+        out: &mut impl Cells,
+    ) -> Result<(), Refusal> {
+        match query.command() {
             1 => self.write_password(user, out),
-            2 => self.write_balances(user, out),
-            3 => self.write_summary(user, out),
-            4 => return self.write_check(user, &arguments, out),
-            5 => write_bills(self.bills(user), out),
-            6 | 7 | 10 | 11 => {
-                return self.write_confirmation(command, user, &arguments[..count], out);
-            }
-            8 => {
-                let [start, end] = [date(arguments[1])?, date(arguments[2])?];
-                write_bills(self.payments(user, start, end), out);
-            }
+            4 => return self.write_check(user, query, out),
             9 => self.write_profile(user, out),
-            _ => return self.write_transfer(user, &arguments, out),
+            6 | 7 | 10 | 11 => return self.write_confirmation(user, query, out),
+            _ => return self.write_transfer(user, query, out),
         }
         Ok(())
     }
 
-    fn write_password(&self, user: u32, out: &mut Vec<u8>) {
-        for byte in self.password_md5(user) {
-            let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
-            out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    fn write_password(&self, user: u32, out: &mut impl Cells) {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
+        let mut text = [0; 32];
+        for (byte, pair) in self.password_md5(user).iter().zip(text.chunks_exact_mut(2)) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
-        out.push(b'\n');
+        out.cell(|out| out.extend_from_slice(&text));
+        out.end_row();
     }
 
     fn write_balances(&self, user: u32, out: &mut Vec<u8>) {
@@ -105,96 +143,83 @@ impl Bank {
     fn write_check(
         &self,
         user: u32,
-        arguments: &Arguments<'_>,
-        out: &mut Vec<u8>,
+        query: &Query<'_>,
+        out: &mut impl Cells,
     ) -> Result<(), Refusal> {
-        let check = number(arguments[1])
+        let check = (query.arguments()[1].number())
             .and_then(|number| self.check(user, number))
             .ok_or("no such check")?;
-        check.write_detail(out);
-        out.push(b'&');
-        check.write_front(out);
-        out.push(b'&');
-        check.write_back(out);
-        out.push(b'\n');
+        out.cell(|out| check.write_detail(out));
+        out.cell(|out| check.write_front(out));
+        out.cell(|out| check.write_back(out));
+        out.end_row();
         Ok(())
     }
 
-    fn write_profile(&self, user: u32, out: &mut Vec<u8>) {
+    fn write_profile(&self, user: u32, out: &mut impl Cells) {
         let profile = self.profile(user);
-        profile.write_street(out);
-        out.push(b'&');
-        out.extend_from_slice(profile.city.as_bytes());
-        out.push(b'&');
-        out.extend_from_slice(profile.state.as_bytes());
-        out.push(b'&');
-        out.extend_from_slice(&profile.zip_text());
-        out.push(b'&');
-        profile.write_email(out);
-        out.push(b'&');
-        profile.write_phone(out);
-        out.push(b'\n');
+        out.cell(|out| profile.write_street(out));
+        out.cell(|out| out.extend_from_slice(profile.city.as_bytes()));
+        out.cell(|out| out.extend_from_slice(profile.state.as_bytes()));
+        out.cell(|out| out.extend_from_slice(&profile.zip_text()));
+        out.cell(|out| profile.write_email(out));
+        out.cell(|out| profile.write_phone(out));
+        out.end_row();
     }
 
     fn write_confirmation(
         &self,
-        command: u32,
         user: u32,
-        arguments: &[&[u8]],
-        out: &mut Vec<u8>,
+        query: &Query<'_>,
+        out: &mut impl Cells,
     ) -> Result<(), Refusal> {
-        let mut hash = ConfirmationHash::new(command, user);
+        let arguments = query.arguments();
+        let mut hash = ConfirmationHash::new(query.command(), user);
         for argument in &arguments[1..] {
-            if argument.is_empty() {
-                return Err("empty argument");
-            }
-            for byte in decoded(argument) {
-                hash.byte(byte.ok_or("malformed argument")?);
-            }
+            argument.each_byte(|byte| hash.byte(byte))?;
             hash.end_argument();
         }
-        match command {
-            6 => drop(number(arguments[1]).ok_or("no such payee")?),
+        match query.command() {
+            6 => drop(arguments[1].number().ok_or("no such payee")?),
             7 => {
-                number(arguments[1]).ok_or("no such payee")?;
-                date(arguments[2])?;
-                amount(arguments[3])?;
+                arguments[1].number().ok_or("no such payee")?;
+                arguments[2].date()?;
+                arguments[3].amount()?;
             }
             11 => {
-                let account = number(arguments[1]).ok_or("no such account")?;
+                let account = arguments[1].number().ok_or("no such account")?;
                 if !self.accounts(user).any(|own| own.number == account) {
                     return Err("no such account");
                 }
-                date(arguments[2])?;
-                number(arguments[3])
+                arguments[2].date()?;
+                (arguments[3].number())
                     .filter(|checks| (1..=9999).contains(checks))
                     .ok_or("bad number of checks")?;
             }
             _ => {}
         }
-        out.extend_from_slice(&hash.finish().text());
-        out.push(b'\n');
+        out.cell(|out| out.extend_from_slice(&hash.finish().text()));
+        out.end_row();
         Ok(())
     }
 
     fn write_transfer(
         &self,
         user: u32,
-        arguments: &Arguments<'_>,
-        out: &mut Vec<u8>,
+        query: &Query<'_>,
+        out: &mut impl Cells,
     ) -> Result<(), Refusal> {
-        let [from, to] =
-            [number(arguments[1]), number(arguments[2])].map(|n| n.ok_or("no such account"));
-        let amount = amount(arguments[3])?;
-        date(arguments[4])?;
+        let arguments = query.arguments();
+        let account = |at: usize| arguments[at].number().ok_or("no such account");
+        let amount = arguments[3].amount()?;
+        arguments[4].date()?;
         let rows = self
-            .transfer(user, from?, to?, amount)
+            .transfer(user, account(1)?, account(2)?, amount)
             .ok_or("transfer refused")?;
         for (number, balance) in rows {
-            out.extend_from_slice(&digits::<10>(number));
-            out.push(b'&');
-            balance.write(out);
-            out.push(b'\n');
+            out.cell(|out| out.extend_from_slice(&digits::<10>(number)));
+            out.cell(|out| balance.write(out));
+            out.end_row();
         }
         Ok(())
     }
@@ -212,72 +237,11 @@ fn write_bills(bills: impl Iterator<Item = Bill>, out: &mut Vec<u8>) {
     }
 }
 
-/// The command, the arguments and how many there are (one more than fit if there are too many).
-fn split(query: &[u8]) -> Result<(u32, Arguments<'_>, usize), Refusal> {
-    let mut parts = query.split(|byte| *byte == b'&');
-    if parts.next() != Some(b"1") {
-        return Err("unknown workload");
-    }
-    let command = (parts.next().and_then(number))
-        .and_then(|command| u32::try_from(command).ok())
-        .ok_or("unknown command")?;
-    let mut arguments: Arguments<'_> = [b""; MAX_ARGUMENTS];
-    let mut count = 0;
-    for part in parts {
-        if let Some(argument) = arguments.get_mut(count) {
-            *argument = part;
-        }
-        count = (count + 1).min(MAX_ARGUMENTS + 1);
-    }
-    Ok((command, arguments, count))
-}
-
-/// The bytes an argument stands for; `None` among them where a `%` is not followed by two
-/// hexadecimal digits.
-fn decoded(argument: &[u8]) -> impl Iterator<Item = Option<u8>> {
-    let mut rest = argument;
-    core::iter::from_fn(move || {
-        let (first, after) = rest.split_first()?;
-        rest = after;
-        Some(match first {
-            b'+' => Some(b' '),
-            b'%' => {
-                let digit = |at: usize| after.get(at).and_then(|byte| (*byte as char).to_digit(16));
-                let byte = digit(0)
-                    .zip(digit(1))
-                    .map(|(high, low)| (high * 16 + low) as u8);
-                rest = after.get(2..).unwrap_or_default();
-                byte
-            }
-            byte => Some(*byte),
-        })
-    })
-}
-
-/// The number an argument of 1 to 18 digits stands for.
-#[inline]
-fn number(argument: &[u8]) -> Option<u64> {
-    if argument.is_empty() || argument.len() > 18 {
-        return None;
-    }
-    argument.iter().try_fold(0, |sum, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| sum * 10 + u64::from(digit))
-    })
-}
-
-fn date(argument: &[u8]) -> Result<Date, Refusal> {
-    Date::parse(argument).ok_or("bad date")
-}
-
-fn amount(argument: &[u8]) -> Result<Cents, Refusal> {
-    Cents::parse(argument).ok_or("bad amount")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bank::{MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS, TODAY};
+    use crate::money::Cents;
 
     const BANK: Bank = Bank::new(100_000);
 

@@ -26,7 +26,10 @@ pub const MAX_BILLS: u32 = 10;
 pub const MAX_PAYMENTS: u32 = 24;
 
 /// Days between a payment and the next.
-const PAYMENT_DAYS: u32 = 4;
+pub(crate) const PAYMENT_DAYS: u32 = 4;
+
+/// Days from today within which bills are due.
+pub(crate) const DUE_DAYS_MAX: u32 = 28;
 
 /// How many pictures there are of each side of checks.
 pub(crate) const CHECK_IMAGES: u32 = 10;
@@ -150,25 +153,19 @@ impl Bank {
     /// A user's accounts, 1 to [`MAX_ACCOUNTS`] of them.
     #[inline]
     pub fn accounts(&self, user: u32) -> impl ExactSizeIterator<Item = Account> + Clone + use<> {
-        let mut stream = Stream::new(Purpose::Accounts, user, 0);
-        (0..Bank::counts(user).0).map(move |index| {
-            let (balance, kind) = stream.below(9_900_000, 4);
-            let (avg_deposit, deposits) = stream.below(250_000, 20);
-            let (avg_withdrawal, withdrawals) = stream.below(80_000, 40);
-            let (avg_deposit, avg_withdrawal) = (1_000 + avg_deposit, 500 + avg_withdrawal);
-            Account {
-                number: account_number(user, index),
-                kind: if index < 2 {
-                    index as u8 + 1
-                } else {
-                    kind as u8 + 1
-                },
-                balance: cents(100_000 + balance),
-                deposits: cents(avg_deposit * (1 + deposits)),
-                avg_deposit: cents(avg_deposit),
-                withdrawals: cents(avg_withdrawal * (1 + withdrawals)),
-                avg_withdrawal: cents(avg_withdrawal),
-            }
+        Bank::account_seeds(user).map(AccountSeed::account)
+    }
+
+    /// What [`Bank::accounts`] are made of.
+    #[inline]
+    pub(crate) fn account_seeds(
+        user: u32,
+    ) -> impl ExactSizeIterator<Item = AccountSeed> + Clone + use<> {
+        let stream = Stream::new(Purpose::Accounts, user, 0);
+        (0..Bank::counts(user).0).map(move |index| AccountSeed {
+            stream: stream.skip(3 * index),
+            user,
+            index,
         })
     }
 
@@ -316,11 +313,47 @@ impl Bank {
     }
 }
 
+/// What an account is made of: each for itself, so that several can be made at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccountSeed {
+    stream: Stream,
+    user: u32,
+    index: u32,
+}
+
+impl AccountSeed {
+    #[inline(always)]
+    pub(crate) const fn account(self) -> Account {
+        let AccountSeed {
+            mut stream,
+            user,
+            index,
+        } = self;
+        let (balance, kind) = stream.below(9_900_000, 4);
+        let (avg_deposit, deposits) = stream.below(250_000, 20);
+        let (avg_withdrawal, withdrawals) = stream.below(80_000, 40);
+        let (avg_deposit, avg_withdrawal) = (1_000 + avg_deposit, 500 + avg_withdrawal);
+        let kind = if index < 2 { index } else { kind };
+        Account {
+            number: account_number(user, index),
+            kind: kind as u8 + 1,
+            balance: cents(100_000 + balance),
+            deposits: cents(avg_deposit * (1 + deposits)),
+            avg_deposit: cents(avg_deposit),
+            withdrawals: cents(avg_withdrawal * (1 + withdrawals)),
+            avg_withdrawal: cents(avg_withdrawal),
+        }
+    }
+}
+
+/// The least number of an account.
+pub(crate) const ACCOUNT_MIN: u64 = 1_000_000_000;
+
 /// The number of a user's account. Distinct for distinct users below 2^29, since `mix32` is a
 /// bijection.
 #[inline(always)]
 const fn account_number(user: u32, index: u32) -> u64 {
-    1_000_000_000 + mix32((user << 3) | index) as u64
+    ACCOUNT_MIN + mix32((user << 3) | index) as u64
 }
 
 /// Amounts are made as 32 bits.
@@ -342,7 +375,7 @@ impl Iterator for Bills {
             let (late, _) = self.stream.below(PAYMENT_DAYS, 1);
             TODAY.days() - 1 - self.next * PAYMENT_DAYS - late
         } else {
-            let (days, _) = self.stream.below(28, 1);
+            let (days, _) = self.stream.below(DUE_DAYS_MAX, 1);
             TODAY.days() + 1 + days
         };
         self.next += 1;

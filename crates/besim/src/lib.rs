@@ -16,7 +16,8 @@
 //!
 //! The function is integers and tables only, so that a GPU can compute it as well: [`mix`] makes
 //! numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
-//! [`bank`] puts them together, and [`answer`] is the protocol; [`serve`] speaks it over HTTP.
+//! [`bank`] puts them together. [`query`] is what is asked, [`answer`] the answer to one query as
+//! text, [`table`] the answers to many in columns; [`serve`] speaks the text form over HTTP.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -26,7 +27,9 @@ mod line;
 pub mod mix;
 pub mod money;
 pub mod names;
+pub mod query;
 pub mod serve;
+pub mod table;
 
 pub use bank::{
     Account, Bank, Bill, Bills, Check, Confirmation, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS,
@@ -34,3 +37,5 @@ pub use bank::{
 };
 pub use date::Date;
 pub use money::Cents;
+pub use query::{ARGUMENTS_MAX, Argument, Query};
+pub use table::Table;

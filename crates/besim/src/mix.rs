@@ -57,6 +57,13 @@ impl Stream {
         Stream(mix64((user as u64) << 32 | item as u64).wrapping_add(purpose as u64))
     }
 
+    /// The same from 64 bits further on for each of `count`.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn skip(self, count: u32) -> Stream {
+        Stream(self.0.wrapping_add(STEP.wrapping_mul(count as u64)))
+    }
+
     /// The next 64 bits.
     #[inline(always)]
     pub const fn bits(&mut self) -> u64 {

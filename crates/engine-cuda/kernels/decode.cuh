@@ -208,8 +208,9 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
     }
     int_column(args.columns, args.status_slot)[lane] = status;
     if (is_row) {
-        // Without a row its fields are empty: what is in the columns may be an earlier cohort's.
-        for (u32 column = 0; decoder.rows == 0 && column < args.decoded_count; ++column)
+        // Where an answer refused its fields are empty, whatever the others brought; what is in the
+        // columns may be an earlier cohort's, too.
+        for (u32 column = 0; status != 0 && column < args.decoded_count; ++column)
             value_column(args.columns, args.decoded[column].slot)[lane] = 0;
         return;
     }

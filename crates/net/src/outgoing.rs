@@ -201,7 +201,7 @@ impl Outgoing {
     }
 
     /// Appends a part of shared bytes, without a copy; to be sent by the next [`Outgoing::flush`].
-    pub fn push_shared(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
+    fn push_shared(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
         assert!(range.end <= bytes.len(), "the range is within the bytes");
         if !range.is_empty() {
             self.unsent += range.len();

@@ -1,6 +1,9 @@
 //! The launches of a stage: answers decoded, the program run, its requests answered.
 #![allow(unsafe_code)]
 
+#[cfg(all(test, feature = "emulation"))]
+mod tests;
+
 use super::regions::{Columns, LaneRegions, shared_registers, spilled_words};
 use crate::abi::WARP;
 use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, SpilledStageArgs, StageArgs};

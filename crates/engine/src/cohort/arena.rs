@@ -17,11 +17,15 @@ pub struct View {
 /// lane its parameters (its request's size, times how often a byte of it is stored, and what
 /// stands for those that it does not have), what its stages make (at most
 /// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage) and the
-/// answers of backends. A bound below n times the most of all these trusts that few lanes take the
-/// most.
+/// answers of backends: their texts, and [`CELL_BYTES`](super::column::CELL_BYTES) for each cell
+/// of a list, whatever it holds. The cells lie in columns, but count here, so that one bound holds
+/// for everything that an answer makes a cohort keep. A bound below n times the most of all these
+/// trusts that few lanes take the most.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
+    /// Bytes that count against the bound, but lie elsewhere.
+    elsewhere: usize,
     bytes_max: usize,
 }
 
@@ -40,6 +44,7 @@ impl Arena {
     pub fn new(bytes_max: usize) -> Arena {
         Arena {
             bytes: Vec::new(),
+            elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
         }
     }
@@ -48,11 +53,26 @@ impl Arena {
     pub fn reset(&mut self, texts: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(texts);
+        self.elsewhere = 0;
     }
 
-    /// Whether `more` bytes can be appended.
+    /// Whether `more` bytes can be appended or charged.
+    #[inline]
     pub fn has_room(&self, more: usize) -> bool {
-        more <= self.bytes_max.saturating_sub(self.bytes.len())
+        more <= (self.bytes_max).saturating_sub(self.bytes.len() + self.elsewhere)
+    }
+
+    /// Counts bytes that lie elsewhere, for which there is room.
+    #[inline]
+    pub(super) fn charge(&mut self, bytes: usize) {
+        debug_assert!(self.has_room(bytes));
+        self.elsewhere += bytes;
+    }
+
+    /// Takes back what was charged.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.elsewhere, "what was charged is given back");
+        self.elsewhere -= bytes;
     }
 
     /// Appends a text and gives its view.
@@ -70,7 +90,7 @@ impl Arena {
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
         let offset = self.bytes.len();
         write(&mut self.bytes);
-        debug_assert!(self.bytes.len() <= self.bytes_max);
+        debug_assert!(self.bytes.len() + self.elsewhere <= self.bytes_max);
         View {
             offset: offset as u32,
             length: (self.bytes.len() - offset) as u32,

@@ -3,6 +3,11 @@
 use super::arena::{Arena, View};
 use crate::program::{FieldType, Type};
 
+/// Bytes of a cell of a list, whatever it holds: a view or an integer.
+pub(super) const CELL_BYTES: usize = size_of::<View>();
+
+const _: () = assert!(CELL_BYTES == size_of::<i64>());
+
 /// A lane's share of a list column: items `start .. start + length`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -32,6 +37,47 @@ pub enum Column {
     Int(Vec<i64>),
     /// Lists.
     List(ListColumn),
+}
+
+impl ListColumn {
+    /// Bytes that so many of its items take of the arena's bound besides their texts.
+    pub(super) fn cell_bytes(&self, items: usize) -> usize {
+        items * self.columns.len() * CELL_BYTES
+    }
+
+    /// Bytes that these items take of the arena's bound: their cells and their texts.
+    pub(super) fn charge(&self, Span { start, length }: Span) -> usize {
+        let items = start as usize..(start + length) as usize;
+        let texts = |column: &Column| match column {
+            Column::Text(views) => (views[items.clone()].iter())
+                .map(|view| view.length as usize)
+                .sum(),
+            _ => 0,
+        };
+        let texts: usize = self.columns.iter().map(texts).sum();
+        self.cell_bytes(items.len()) + texts
+    }
+
+    /// Appends these items of another list, for whose charge there is room, their texts from one
+    /// arena to the other, and gives where they are now.
+    pub(super) fn copy_items(
+        &mut self,
+        from: &ListColumn,
+        span: Span,
+        from_arena: &Arena,
+        arena: &mut Arena,
+    ) -> Span {
+        let start = self.columns.first().map_or(0, Column::len) as u32;
+        arena.charge(self.cell_bytes(span.length as usize));
+        for (to, from) in self.columns.iter_mut().zip(&from.columns) {
+            for item in span.start..span.start + span.length {
+                let at = to.len();
+                to.push_empty();
+                to.copy_lane(at, from, item as usize, from_arena, arena);
+            }
+        }
+        Span { start, ..span }
+    }
 }
 
 impl Column {
@@ -140,6 +186,14 @@ impl Column {
         }
     }
 
+    /// Makes a lane's text empty, or its integer 0.
+    pub(super) fn clear_lane(&mut self, lane: usize) {
+        match self {
+            Column::Int(values) => values[lane] = 0,
+            column => column.set_text(lane, View::default()),
+        }
+    }
+
     /// Sets a lane's integer.
     #[inline]
     pub fn set_int(&mut self, lane: usize, value: i64) {
@@ -149,22 +203,12 @@ impl Column {
         }
     }
 
-    /// Bytes of a lane's texts.
-    pub(crate) fn text_bytes(&self, lane: usize) -> usize {
+    /// Bytes that a lane's value takes of the arena's bound: its texts, and a list's cells.
+    pub(crate) fn charge(&self, lane: usize) -> usize {
         match self {
             Column::Text(views) => views[lane].length as usize,
             Column::Int(_) => 0,
-            Column::List(list) => {
-                let Span { start, length } = list.spans[lane];
-                let items = start as usize..(start + length) as usize;
-                let of_column = |column: &Column| match column {
-                    Column::Text(views) => (views[items.clone()].iter())
-                        .map(|view| view.length as usize)
-                        .sum(),
-                    _ => 0,
-                };
-                list.columns.iter().map(of_column).sum::<usize>()
-            }
+            Column::List(list) => list.charge(list.spans[lane]),
         }
     }
 
@@ -185,26 +229,10 @@ impl Column {
             (Column::Int(to), Column::Int(from)) => to[lane] = from[from_lane],
             (Column::List(to), Column::List(from)) => {
                 let span = from.spans[from_lane];
-                let start = to.columns.first().map_or(0, Column::len);
-                for (to, from) in to.columns.iter_mut().zip(&from.columns) {
-                    for item in span.start..span.start + span.length {
-                        to.copy_item(from, item as usize, from_arena, arena);
-                    }
-                }
-                to.spans[lane] = Span {
-                    start: start as u32,
-                    length: span.length,
-                };
+                to.spans[lane] = to.copy_items(from, span, from_arena, arena);
             }
             _ => unreachable!("lanes move between cohorts of one page only"),
         }
-    }
-
-    /// Appends item `item` of another list's column, its text from one arena to the other.
-    pub(super) fn copy_item(&mut self, from: &Column, item: usize, texts: &Arena, to: &mut Arena) {
-        let at = self.len();
-        self.push_empty();
-        self.copy_lane(at, from, item, texts, to);
     }
 
     /// Appends items of this column once more.

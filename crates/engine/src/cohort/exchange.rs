@@ -59,11 +59,13 @@ impl Cohort {
         let Cohort {
             fields,
             lanes,
+            arena,
             requests,
             answers,
             ..
         } = self;
         let asked = requests.lanes();
+        let wants_one = matches!(call.result, CallResult::Row(_));
         let mut at = 0;
         for (lane, state) in lanes.iter_mut().enumerate() {
             let first = at;
@@ -74,35 +76,40 @@ impl Cohort {
                 continue;
             }
             let own = &answers[first..at];
-            let mut rows = Span::default();
-            let (mut status, mut contiguous, mut missing) = (0, true, false);
-            for answer in own {
-                let Some(answer) = answer else {
-                    missing = true;
-                    break;
-                };
-                if status == 0 {
-                    status = answer.status;
-                }
-                if rows.length == 0 {
-                    rows.start = answer.rows.start;
-                }
-                contiguous &=
-                    answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
-                rows.length += answer.rows.length;
-            }
-            let wants_one = matches!(call.result, CallResult::Row(_)) && status == 0;
-            let is_misfit = !missing && wants_one && rows.length != 1;
-            misfits += usize::from(is_misfit);
-            if missing || is_misfit {
+            // Nearly always there is one request, and it is answered.
+            let (mut rows, status, contiguous) = match own {
+                [Some(Answered { status, rows })] => (*rows, *status, true),
+                _ => match joined(own) {
+                    Some(all) => all,
+                    None => {
+                        *state = LaneState::Failed(LaneError::BadAnswer);
+                        continue;
+                    }
+                },
+            };
+            if wants_one && status == 0 && rows.length != 1 {
+                misfits += 1;
                 *state = LaneState::Failed(LaneError::BadAnswer);
                 continue;
             }
             fields[usize::from(call.status)].set_int(lane, status);
+            if let CallResult::Row(ids) = &call.result
+                && status != 0
+            {
+                // Whatever the lane's other answers have brought.
+                ids.iter()
+                    .for_each(|id| fields[usize::from(*id)].clear_lane(lane));
+            }
             if let CallResult::Rows(list) = &call.result {
                 let list = fields[usize::from(*list)].list_mut();
                 if !contiguous {
                     // Answers of one lane that came in another order than they were asked in.
+                    let bytes = list.cell_bytes(rows.length as usize);
+                    if !arena.has_room(bytes) {
+                        *state = LaneState::Failed(LaneError::TooLarge);
+                        continue;
+                    }
+                    arena.charge(bytes);
                     rows.start = list.columns.first().map_or(0, Column::len) as u32;
                     for answer in own.iter().flatten() {
                         let Span { start, length } = answer.rows;
@@ -120,30 +127,24 @@ impl Cohort {
         misfits
     }
 
-    /// Bytes of the texts that move with these lanes, given in rising order: of their fields, and
-    /// of rows that have been answered.
+    /// Bytes of the arena's bound that these lanes, given in rising order, take where they move to:
+    /// for their fields, and for rows that have been answered.
     pub fn moved_bytes(&self, program: &PageProgram, lanes: &[usize]) -> usize {
-        let of_lane = |lane: &usize| -> usize {
-            (self.fields.iter())
-                .map(|field| field.text_bytes(*lane))
-                .sum()
-        };
+        let of_lane =
+            |lane: &usize| -> usize { (self.fields.iter()).map(|field| field.charge(*lane)).sum() };
         let fields: usize = lanes.iter().map(of_lane).sum();
         let Some(CallResult::Rows(list)) = self.pending_call(program).map(|call| &call.result)
         else {
             return fields;
         };
-        let columns = &self.fields[usize::from(*list)].list().columns;
+        let list = self.fields[usize::from(*list)].list();
         let answered = (self.answers.iter().zip(self.requests.lanes()))
             .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
-            .filter_map(|(answer, _)| *answer)
-            .flat_map(|answer| answer.rows.start..answer.rows.start + answer.rows.length);
-        let of_row = |row: u32| -> usize {
-            (columns.iter())
-                .map(|column| column.text_bytes(row as usize))
-                .sum()
-        };
-        fields + answered.map(of_row).sum::<usize>()
+            .filter_map(|(answer, _)| *answer);
+        fields
+            + answered
+                .map(|answer| list.charge(answer.rows))
+                .sum::<usize>()
     }
 
     /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
@@ -180,18 +181,9 @@ impl Cohort {
                 CallResult::Row(_) => answer,
                 CallResult::Rows(list) => {
                     let list = usize::from(*list);
-                    let to = &mut into.fields[list].list_mut().columns;
-                    let from = &self.fields[list].list().columns;
-                    let start = to.first().map_or(0, Column::len) as u32;
-                    let Span {
-                        start: begin,
-                        length,
-                    } = answer.rows;
-                    let items = begin as usize..(begin + length) as usize;
-                    let texts = |column: &Column| -> usize {
-                        items.clone().map(|item| column.text_bytes(item)).sum()
-                    };
-                    if !into.arena.has_room(from.iter().map(texts).sum()) {
+                    let to = into.fields[list].list_mut();
+                    let from = self.fields[list].list();
+                    if !into.arena.has_room(from.charge(answer.rows)) {
                         let state = &mut into.lanes[first + moved];
                         if *state == LaneState::Active {
                             *state = LaneState::Failed(LaneError::TooLarge);
@@ -201,15 +193,8 @@ impl Cohort {
                             ..answer
                         };
                     }
-                    for (to, from) in to.iter_mut().zip(from) {
-                        for item in items.clone() {
-                            to.copy_item(from, item, &self.arena, &mut into.arena);
-                        }
-                    }
-                    Answered {
-                        rows: Span { start, length },
-                        ..answer
-                    }
+                    let rows = to.copy_items(from, answer.rows, &self.arena, &mut into.arena);
+                    Answered { rows, ..answer }
                 }
             });
             into.answers.push(answer);
@@ -233,4 +218,23 @@ impl Cohort {
         }
         self.requests.clear();
     }
+}
+
+/// The rows of a lane's answers, the first status that is not 0, and whether the rows stand one
+/// after the other. `None` where an answer is missing.
+fn joined(answers: &[Option<Answered>]) -> Option<(Span, i64, bool)> {
+    let mut rows = Span::default();
+    let (mut status, mut contiguous) = (0, true);
+    for answer in answers {
+        let answer = answer.as_ref()?;
+        if status == 0 {
+            status = answer.status;
+        }
+        if rows.length == 0 {
+            rows.start = answer.rows.start;
+        }
+        contiguous &= answer.rows.length == 0 || rows.start + rows.length == answer.rows.start;
+        rows.length += answer.rows.length;
+    }
+    Some((rows, status, contiguous))
 }

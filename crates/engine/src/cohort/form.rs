@@ -76,32 +76,58 @@ impl Form {
         rest.is_empty().then_some(arguments)
     }
 
-    /// What a lane is charged for asking with these arguments, in bytes of text: each argument as
-    /// it is encoded, and the whole as it is put together and as it is asked. That is what a device
-    /// makes that knows only texts, and every executor has the same limits.
-    pub(crate) fn charge<'a>(&self, arguments: impl Iterator<Item = Argument<'a>>) -> usize {
-        let mut printed = Vec::new();
-        let mut encoded = 0;
-        for argument in arguments {
-            encoded += match argument {
-                Argument::Text(text) => {
-                    let kept = |byte: &&u8| is_held(**byte) && **byte != b'%';
-                    text.len() * 3 - 2 * text.iter().filter(kept).count()
-                }
-                Argument::Int(value) => itoa::Buffer::new().format(value).len(),
-                Argument::Float(value) => {
-                    printed.clear();
-                    text::print_float(value, &mut printed);
-                    printed.len()
-                }
-                Argument::Bool(value) => text::print_bool(value).len(),
-            };
-        }
+    /// What a lane is charged for asking, in bytes of text: each argument as it is encoded, and the
+    /// whole as it is put together and as it is asked. That is what a device makes that knows only
+    /// texts, and every executor has the same limits.
+    pub(crate) fn charge(&self) -> Charge {
         let pieces = || self.pieces.iter().filter(|piece| !piece.is_empty());
-        let whole = encoded + pieces().map(|piece| piece.len()).sum::<usize>();
+        let bytes: usize = pieces().map(|piece| piece.len()).sum();
         // One part alone need not be put together.
         let is_joined = self.arguments.len() + pieces().count() > 1;
-        encoded + if is_joined { 2 * whole } else { whole }
+        let times = if is_joined { 2 } else { 1 };
+        Charge {
+            pieces: times * bytes,
+            times: 1 + times,
+        }
+    }
+}
+
+/// What the requests of a form are charged: see [`Form::charge`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charge {
+    /// For its pieces, in bytes.
+    pieces: usize,
+    /// How often for each byte of an encoded argument.
+    times: usize,
+}
+
+impl Charge {
+    /// For a request with these arguments, in bytes.
+    #[inline]
+    pub(crate) fn of<'a>(self, arguments: impl Iterator<Item = Argument<'a>>) -> usize {
+        let encoded: usize = arguments.map(encoded_length).sum();
+        self.pieces + self.times * encoded
+    }
+}
+
+/// How long an argument is in the text form of a request.
+#[inline]
+fn encoded_length(argument: Argument<'_>) -> usize {
+    match argument {
+        Argument::Text(text) => {
+            let kept = |byte: &&u8| is_held(**byte) && **byte != b'%';
+            text.len() * 3 - 2 * text.iter().filter(kept).count()
+        }
+        Argument::Int(value) => {
+            let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+            usize::from(value < 0) + digits as usize
+        }
+        Argument::Float(value) => {
+            let mut printed = Vec::new();
+            text::print_float(value, &mut printed);
+            printed.len()
+        }
+        Argument::Bool(value) => text::print_bool(value).len(),
     }
 }
 
@@ -217,7 +243,7 @@ mod tests {
         let arguments = [Argument::Int(-7), Argument::Text("a&\u{e9} %".as_bytes())];
         assert_eq!(written(&form, &arguments), b"1&3&-7&x=a%26%C3%A9%20%25");
         // Encoded 2 + 16 bytes; put together, and asked, with 7 more.
-        assert_eq!(form.charge(arguments.iter().copied()), 18 + 2 * 25);
+        assert_eq!(form.charge().of(arguments.iter().copied()), 18 + 2 * 25);
         for other in [
             "1&4&1&x=",
             "1&3&",
@@ -255,6 +281,11 @@ mod tests {
                 Argument::Float(three),
                 Argument::Bool(four),
             ];
+            for argument in arguments {
+                let plain = Form::plain(&[Type::Text]);
+                let length = written(&plain, &[argument]).len();
+                prop_assert_eq!(encoded_length(argument), length);
+            }
             let mut texts = b"before".to_vec();
             let read = form.read(&written(&form, &arguments), &mut texts);
             let text = ReadArgument::Text(6..texts.len());

@@ -22,7 +22,7 @@ pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use requests::{Argument, Requests};
-pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows};
+pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
@@ -125,8 +125,8 @@ impl Cohort {
             let to = into.push_lane();
             into.lanes[to] = self.lanes[lane];
             self.lanes[lane] = LaneState::Moved;
-            let texts = self.fields.iter().map(|field| field.text_bytes(lane)).sum();
-            if !into.arena.has_room(texts) {
+            let charge = self.fields.iter().map(|field| field.charge(lane)).sum();
+            if !into.arena.has_room(charge) {
                 into.fail(to, LaneError::TooLarge);
                 continue;
             }
@@ -210,14 +210,14 @@ mod tests {
     #[test]
     fn lanes_move_as_far_as_there_is_room() {
         let page = page();
-        // The program's texts take 4, and a lane 20.
+        // The program's texts take 4, and a lane 36: texts of 20 and two cells of a list.
         for (bytes_max, expected) in [
-            (44, [LaneState::Active, LaneState::Active]),
+            (76, [LaneState::Active, LaneState::Active]),
             (
-                43,
+                75,
                 [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
             ),
-            (23, [LaneState::Failed(LaneError::TooLarge); 2]),
+            (39, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {
             let mut from = filled(&page, b"0123456789");
@@ -230,7 +230,7 @@ mod tests {
                 into.arena.has_room(from.moved_bytes(&page, &[0, 1])),
                 all_fit
             );
-            assert_eq!(from.moved_bytes(&page, &[1]), 20);
+            assert_eq!(from.moved_bytes(&page, &[1]), 36);
             from.move_lanes(&page, &[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
@@ -285,16 +285,44 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_empty_where_any_answer_refuses() {
+        let mut page = page();
+        page.calls[0].result = CallResult::Row(vec![0]);
+        for refused in [0, 1] {
+            let mut cohort = filled(&page, b"");
+            cohort.requests.clear();
+            for lane in [0, 0, 1] {
+                let argument = [Argument::Text(b"")].into_iter();
+                assert!(cohort.requests.push(lane, argument));
+            }
+            let (_, mut rows) = cohort.exchange(&page);
+            for request in 0..3 {
+                rows.answer(request, |answer| match request == refused {
+                    true => 5,
+                    false => {
+                        answer.row([Cell::Text(b"row")]);
+                        0
+                    }
+                });
+            }
+            assert_eq!(cohort.settle(&page), 0);
+            assert_eq!(cohort.fields[2].ints(), [5, 0]);
+            let text = |lane: usize| cohort.arena.get(cohort.fields[0].texts()[lane]);
+            assert_eq!([text(0), text(1)], [b"" as &[u8], b"row"]);
+        }
+    }
+
+    #[test]
     fn answers_move_with_their_lanes() {
         let page = page();
-        // The program's texts take 4; a lane takes 20, and its answer 10.
+        // The program's texts take 4; a lane takes 36, and its answer 18.
         for (bytes_max, expected) in [
-            (64, [LaneState::Active, LaneState::Active]),
+            (112, [LaneState::Active, LaneState::Active]),
             (
-                63,
+                111,
                 [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
             ),
-            (24, [LaneState::Failed(LaneError::TooLarge); 2]),
+            (40, [LaneState::Failed(LaneError::TooLarge); 2]),
             (4, [LaneState::Failed(LaneError::TooLarge); 2]),
         ] {
             let mut from = answered(&page);

@@ -1,9 +1,10 @@
 //! Answers of backends: typed cells put into the columns of a call's result.
 //!
 //! A backend delivers the rows of one request at a time, in whatever order requests are answered.
-//! Their cells go straight to the end of the result's columns ([`Rows::answer`]); when all are
-//! there, [`Cohort::settle`](super::Cohort::settle) gives each lane its rows. This is the one place
-//! that decides which cell goes into which column:
+//! Their cells go straight to the end of the result's columns ([`Rows::answer`]). One that answers
+//! many requests at once with texts only can deliver them column by column
+//! ([`Rows::answer_columns`]). When all are there, [`Cohort::settle`](super::Cohort::settle) gives
+//! each lane its rows. This is the one place that decides which cell goes into which column:
 //!
 //! | cell | Text column | Int column |
 //! |---|---|---|
@@ -15,16 +16,20 @@
 //! | bytes | if they are UTF-8 | no |
 //! | null | empty | 0 |
 //!
+//! Each cell of a list counts against the bound of the cohort's arena, and so do texts: an answer
+//! for which there is no room fails its lane with [`LaneError::TooLarge`].
+//!
 //! What does not fit, a row with more or fewer cells than the page expects, more than [`ROWS_MAX`]
 //! rows, and another number than one where it expects one row fail the lane with
 //! [`LaneError::BadAnswer`].
 
 use super::arena::{Arena, View};
-use super::column::{Column, Span};
+use super::column::{CELL_BYTES, Column, Span};
 use super::error::{LaneError, LaneState};
 use super::requests::Argument;
 use super::text;
 use crate::program::{Call, CallResult, FieldId};
+use std::ops::Range;
 
 /// Most rows of one answer.
 pub const ROWS_MAX: u32 = 4096;
@@ -70,6 +75,18 @@ pub struct Answered {
     pub(super) rows: Span,
 }
 
+/// Answers to several requests, one after the other, whose cells are all texts.
+#[derive(Clone, Copy, Debug)]
+pub struct TextColumns<'a> {
+    /// Of each answer the backend's status, and how many rows it has: none where the status is not
+    /// 0.
+    pub answers: &'a [(i64, u32)],
+    /// All texts.
+    pub text: &'a [u8],
+    /// Of each column, where its cells are among the texts, row by row through all answers.
+    pub columns: &'a [Vec<Range<u32>>],
+}
+
 /// Where the answers to a cohort's requests go.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -81,9 +98,9 @@ pub struct Rows<'a> {
     pub(super) answers: &'a mut [Option<Answered>],
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// The call that asks.
-    pub fn call(&self) -> &Call {
+    pub fn call(&self) -> &'a Call {
         self.call
     }
 
@@ -122,7 +139,7 @@ impl Rows<'_> {
         let status = write(&mut answer);
         let (error, mut length) = (answer.error, answer.rows);
         if error.is_some() || status != 0 {
-            answer.columns.undo(start);
+            answer.undo(start);
             length = 0;
         }
         let start = start as u32;
@@ -132,6 +149,69 @@ impl Rows<'_> {
         });
         if let Some(error) = error {
             self.lanes[lane] = LaneState::Failed(error);
+        }
+    }
+
+    /// Takes the answers to requests from `first` on, whose cells are all texts. As
+    /// [`Rows::answer`] for each, but where all is as the page expects, whole columns move at once.
+    pub fn answer_columns(&mut self, first: usize, texts: TextColumns<'_>) {
+        let TextColumns {
+            answers,
+            text,
+            columns: from,
+        } = texts;
+        let items = from.first().map_or(0, Vec::len);
+        debug_assert!(from.iter().all(|cells| cells.len() == items));
+        let asked = &self.asked[first..first + answers.len()];
+        let is_active = |lane: &u32| self.lanes[*lane as usize] == LaneState::Active;
+        if let CallResult::Rows(list) = &self.call.result
+            && asked.iter().all(is_active)
+            && answers.iter().all(|(_, rows)| *rows <= ROWS_MAX)
+            && text.is_ascii()
+        {
+            let list = self.fields[usize::from(*list)].list_mut();
+            let cell_bytes = list.cell_bytes(items);
+            // Where nobody has a row, nobody minds how many cells it would have.
+            let fits = items == 0 || from.len() == list.columns.len();
+            let is_text = |column: &Column| matches!(column, Column::Text(_));
+            if fits
+                && list.columns.iter().all(is_text)
+                && self.arena.has_room(cell_bytes + text.len())
+            {
+                let mut start = list.columns.first().map_or(0, Column::len) as u32;
+                let base = self.arena.push(text).offset;
+                self.arena.charge(cell_bytes);
+                for (column, cells) in list.columns.iter_mut().zip(from) {
+                    if let Column::Text(views) = column {
+                        views.extend(cells.iter().map(|cell| View {
+                            offset: base + cell.start,
+                            length: cell.end - cell.start,
+                        }));
+                    }
+                }
+                let places = &mut self.answers[first..first + answers.len()];
+                for (place, &(status, length)) in places.iter_mut().zip(answers) {
+                    debug_assert_eq!(*place, None, "a request is answered once");
+                    let rows = Span { start, length };
+                    *place = Some(Answered { status, rows });
+                    start += length;
+                }
+                return;
+            }
+        }
+        let mut item = 0;
+        for (&(status, rows), request) in answers.iter().zip(first..) {
+            let items = item..item + rows as usize;
+            item = items.end;
+            self.answer(request, |answer| {
+                for item in items {
+                    answer.row(from.iter().map(|cells| {
+                        let Range { start, end } = cells[item];
+                        Cell::Text(&text[start as usize..end as usize])
+                    }));
+                }
+                status
+            });
         }
     }
 
@@ -152,27 +232,6 @@ enum Target<'a> {
         ids: &'a [FieldId],
         lane: usize,
     },
-}
-
-impl Target<'_> {
-    /// Takes back what the request's rows have left, from item `start` on.
-    fn undo(&mut self, start: usize) {
-        match self {
-            Target::List(columns) => {
-                for column in columns.iter_mut() {
-                    column.truncate(start);
-                }
-            }
-            Target::Row { fields, ids, lane } => {
-                for id in ids.iter() {
-                    match &mut fields[usize::from(*id)] {
-                        Column::Int(values) => values[*lane] = 0,
-                        column => column.set_text(*lane, View::default()),
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// An answer under way.
@@ -212,52 +271,41 @@ impl Answer<'_> {
         self.error = taken.err();
     }
 
-    /// Delivers rows of texts that are parts of one: of each cell, row by row, where it starts and
-    /// its length. As [`Answer::row`] with texts, but the bytes move at once.
-    pub fn texts(&mut self, text: &[u8], cells: &[(usize, usize)]) {
-        let is_text = |column: &Column| matches!(column, Column::Text(_));
-        let width = self.width.max(1);
-        let rows = (cells.len() / width) as u32;
-        let columns = match &mut self.columns {
-            Target::List(columns)
-                if cells.len().is_multiple_of(width)
-                    && self.error.is_none()
-                    && rows <= ROWS_MAX - self.rows
-                    && self.arena.has_room(text.len())
-                    && text.is_ascii()
-                    && columns.iter().all(is_text) =>
-            {
-                columns
-            }
-            _ => {
-                for row in cells.chunks(width) {
-                    let cell = |&(start, length)| Cell::Text(&text[start..start + length]);
-                    self.row(row.iter().map(cell));
-                }
-                return;
-            }
-        };
-        self.rows += rows;
-        let base = self.arena.push(text).offset;
-        for (index, column) in columns.iter_mut().enumerate() {
-            if let Column::Text(views) = column {
-                views.extend(cells.chunks_exact(width).map(|row| {
-                    let (start, length) = row[index];
-                    View {
-                        offset: base + start as u32,
-                        length: length as u32,
-                    }
-                }));
-            }
-        }
-    }
-
+    /// Begins a row, and charges the cells of a list's.
     fn begin_row(&mut self) -> Result<(), LaneError> {
         if self.rows == ROWS_MAX {
             return Err(LaneError::BadAnswer);
         }
+        if matches!(self.columns, Target::List(_)) {
+            let bytes = self.width * CELL_BYTES;
+            if !self.arena.has_room(bytes) {
+                return Err(LaneError::TooLarge);
+            }
+            self.arena.charge(bytes);
+        }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Takes back what its rows have left, from item `start` of a list on. Their texts stay.
+    fn undo(&mut self, start: usize) {
+        match &mut self.columns {
+            Target::List(columns) => {
+                for column in columns.iter_mut() {
+                    column.truncate(start);
+                }
+                let bytes = self.rows as usize * self.width * CELL_BYTES;
+                self.arena.give_back(bytes);
+            }
+            Target::Row { fields, ids, lane } => {
+                for id in ids.iter() {
+                    match &mut fields[usize::from(*id)] {
+                        Column::Int(values) => values[*lane] = 0,
+                        column => column.set_text(*lane, View::default()),
+                    }
+                }
+            }
+        }
     }
 
     /// Puts a cell of the row into its column.
@@ -329,3 +377,6 @@ fn int_of(cell: Cell<'_>) -> Option<i64> {
         Cell::Float(_) | Cell::Timestamp(_) | Cell::Bytes(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,9 +82,9 @@ section! {
         /// Cohorts of a worker at a time, those in formation included.
         contexts: Option<NonZeroU32> = None;
             count(1, 65_536).or_none("two a page, and at least 16").restart(),
-        /// Bytes of a cohort's texts: parameters, answers of backends, what its pages make. A
-        /// request that finds no room left goes with the next cohort, and one too large for any
-        /// answers 413; a page that finds none answers 500.
+        /// Bytes of a cohort's texts: parameters, answers of backends (and 8 bytes for each cell of
+        /// their lists), what its pages make. A request that finds no room left goes with the next
+        /// cohort, and one too large for any answers 413; a page that finds none answers 500.
         arena_bytes_max: u32 = 256 << 20; bytes(16 << 20, 1 << 31).restart(),
     }
 }

@@ -5,10 +5,11 @@ use super::kind::Kind;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 
-/// Names each kind's folder, and puts its `KIND` into the table.
+/// Names each kind's folder, and puts its `KIND` into the table. What others use of a kind is shown
+/// in `mod.rs`; of most that is nothing.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $folder:ident = $path:literal,)+) => {
-        $($(#[$doc])* #[path = $path] pub mod $folder;)+
+    ($($folder:ident = $path:literal,)+) => {
+        $(#[path = $path] #[allow(unreachable_pub)] pub mod $folder;)+
 
         /// All kinds, by which `kind = "..."` of service.toml is looked up.
         pub const KINDS: &[Kind] = &[$($folder::KIND),+];

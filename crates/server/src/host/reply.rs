@@ -1,5 +1,5 @@
-//! Answers of the host path that need nothing but the site: static files, redirects and errors. Each
-//! is a head and a body, given like any other.
+//! Answers of the host path that need nothing but the site: static files, redirects and errors.
+//! Each is a head and a body, given like any other.
 
 use crate::host::statics::FileAnswer;
 use crate::intake::dispatch::Reply;

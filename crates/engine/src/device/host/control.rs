@@ -1,17 +1,10 @@
 //! Operations that choose which lanes run what: branches and loops.
 
+use super::kept::Kept;
 use super::run::Run;
-use super::strip::{STRIP, Selection};
+use super::strip::Selection;
 use crate::cohort::LaneError;
 use crate::program::{For, If};
-
-/// Turns over which lanes a loop's position goes.
-enum Positions {
-    /// 0, 1, 2, ... for every lane.
-    All,
-    /// What the filter kept, by lane.
-    Kept(Vec<Vec<i64>>),
-}
 
 impl<'a> Run<'a> {
     /// Runs each branch once, for the lanes that take it.
@@ -31,12 +24,17 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn repeat(&mut self, op: &'a For, selection: &Selection) {
-        let positions = self.positions(op, selection);
-        self.turns(op, selection, &positions);
+        let kept = self.kept_turns(op, selection);
+        self.turns(op, selection, kept.as_ref());
+        self.kept.extend(kept.map(|mut kept| {
+            kept.clear();
+            kept
+        }));
     }
 
-    /// Finds the turns that each lane's loop takes, and sets `length` to how many.
-    fn positions(&mut self, op: &'a For, selection: &Selection) -> Positions {
+    /// Sets `length` to how many turns each lane's loop takes, and gives which where it has a
+    /// filter; without one they are 0, 1, 2, ... for every lane.
+    fn kept_turns(&mut self, op: &'a For, selection: &Selection) -> Option<Kept> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
             let left = &mut self.lanes.turns_left[usize::from(lane)];
@@ -49,10 +47,8 @@ impl<'a> Run<'a> {
             }
             self.registers.set(op.length, lane, count);
         }
-        let Some(filter) = &op.filter else {
-            return Positions::All;
-        };
-        let mut kept = vec![Vec::new(); STRIP];
+        let filter = op.filter.as_ref()?;
+        let mut kept = self.kept.pop().unwrap_or_default();
         // The filter's block may not change `count`, but `length` may be the same register as
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
@@ -68,21 +64,21 @@ impl<'a> Run<'a> {
             self.block(&filter.block, &mut turning);
             for &lane in &turning {
                 if self.registers.bool(filter.keep, lane) {
-                    kept[usize::from(lane)].push(at);
+                    kept.keep(lane, at);
                 }
             }
         }
         self.selections.push(turning);
+        kept.sort();
         for &lane in selection {
-            self.registers
-                .set(op.length, lane, kept[usize::from(lane)].len() as i64);
+            self.registers.set(op.length, lane, kept.count(lane));
         }
-        Positions::Kept(kept)
+        Some(kept)
     }
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
     /// for those that had none.
-    fn turns(&mut self, op: &'a For, selection: &Selection, positions: &Positions) {
+    fn turns(&mut self, op: &'a For, selection: &Selection, kept: Option<&Kept>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
         for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
@@ -99,10 +95,7 @@ impl<'a> Run<'a> {
                 break;
             }
             for &lane in &turning {
-                let at = match positions {
-                    Positions::All => turn,
-                    Positions::Kept(kept) => kept[usize::from(lane)][turn as usize],
-                };
+                let at = kept.map_or(turn, |kept| kept.position(lane, turn));
                 self.registers.set(op.position, lane, at);
                 self.registers.set(op.index, lane, turn);
             }

@@ -21,6 +21,7 @@
 mod compute;
 mod control;
 mod fused;
+mod kept;
 mod md5;
 mod output;
 mod run;
@@ -109,6 +110,7 @@ struct Scratch {
     lanes: Box<Lanes>,
     steps: Steps<'static>,
     selections: Vec<Selection>,
+    kept: Vec<kept::Kept>,
 }
 
 impl Host {
@@ -219,6 +221,7 @@ impl Host {
             },
             steps: &mut scratch.steps,
             selections: &mut scratch.selections,
+            kept: &mut scratch.kept,
             level: self.level,
         }
         .run(indexes.len());

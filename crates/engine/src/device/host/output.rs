@@ -8,7 +8,7 @@ use crate::program::{Header, Request, Type};
 impl Run<'_> {
     pub(super) fn request(&mut self, op: &Request, selection: &Selection) {
         let call = self.stage.call.expect("a stage that asks ends with a call");
-        let form = &self.program.calls[call].form;
+        let charged = self.program.calls[call].form.charge();
         for &lane in selection {
             let (registers, arena) = (&*self.registers, &*self.arena);
             let kinds = &self.stage.registers;
@@ -19,7 +19,7 @@ impl Run<'_> {
                 Type::Bool => Argument::Bool(registers.bool(from, lane)),
             });
             let index = self.lanes.index[usize::from(lane)];
-            let charge = form.charge(arguments.clone());
+            let charge = charged.of(arguments.clone());
             if self.lanes.charge(lane, charge) && !self.requests.push(index, arguments) {
                 self.lanes.fail(lane, LaneError::TooLarge);
             }

@@ -3,6 +3,7 @@
 //! A part is what can run as one (`fused`), or one operation: `texts`, `control`, `output`.
 
 use super::fused::Steps;
+use super::kept::Kept;
 use super::strip::{Cell, Lanes, Registers, Selection};
 use super::write::Regions;
 use crate::cohort::{Arena, Column, Requests, View};
@@ -25,6 +26,8 @@ pub(super) struct Run<'a> {
     pub(super) steps: &'a mut Steps<'static>,
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
+    /// What filters of loops kept, not in use, for reuse.
+    pub(super) kept: &'a mut Vec<Kept>,
     pub(super) level: Level,
 }
 

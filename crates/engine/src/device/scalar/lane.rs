@@ -262,7 +262,7 @@ impl Lane<'_> {
             Value::Bool(value) => Argument::Bool(value),
         };
         let arguments = arguments.iter().map(value);
-        let charge = call.form.charge(arguments.clone());
+        let charge = call.form.charge().of(arguments.clone());
         self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooLarge)?;
         match self.requests.push(self.index as u32, arguments) {
             true => Ok(()),

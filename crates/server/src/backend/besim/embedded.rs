@@ -1,19 +1,21 @@
-//! BeSim in the same process: every answer is a function call.
+//! BeSim in the same process: a batch of requests is a table of answers.
 
+use super::plan::Plan;
 use crate::backend::Embedded;
-use rhythm_besim::Bank;
-use rhythm_engine::cohort::{LaneError, ROWS_MAX, Requests, Rows};
-use rhythm_protocol::besim;
+use rhythm_besim::{Bank, Table};
+use rhythm_engine::cohort::{Requests, Rows, TextColumns};
+
+/// Requests that become one table: what they leave stays in the first caches until it is moved.
+const BATCH: usize = 64;
 
 /// The Banking workload's backend, embedded. Its answers are those of the remote one, cell for
 /// cell.
 #[derive(Debug)]
 pub struct EmbeddedBesim {
     bank: Bank,
-    // Memory kept from request to request.
+    // Memory kept from batch to batch.
+    table: Table,
     query: Vec<u8>,
-    body: Vec<u8>,
-    cells: Vec<(usize, usize)>,
 }
 
 impl EmbeddedBesim {
@@ -21,37 +23,44 @@ impl EmbeddedBesim {
     pub fn new(bank: Bank) -> EmbeddedBesim {
         EmbeddedBesim {
             bank,
+            table: Table::default(),
             query: Vec::new(),
-            body: Vec::new(),
-            cells: Vec::new(),
         }
+    }
+
+    /// Answers the requests from `first` on with what the table has.
+    fn deliver(table: &mut Table, first: usize, rows: &mut Rows<'_>) {
+        table.finish();
+        let texts = TextColumns {
+            answers: table.answers(),
+            text: table.text(),
+            columns: table.columns(),
+        };
+        rows.answer_columns(first, texts);
     }
 }
 
 impl Embedded for EmbeddedBesim {
     fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
-        let EmbeddedBesim {
-            bank,
-            query,
-            body,
-            cells,
-        } = self;
+        let EmbeddedBesim { bank, table, query } = self;
+        let form = &rows.call().form;
+        if let Some(plan) = Plan::of(form) {
+            for first in (0..requests.len()).step_by(BATCH) {
+                table.clear();
+                for request in first..requests.len().min(first + BATCH) {
+                    table.add(bank, &plan.query(requests, request));
+                }
+                EmbeddedBesim::deliver(table, first, rows);
+            }
+            return;
+        }
+        // What each asks is known from its text alone.
         for request in 0..requests.len() {
             query.clear();
-            body.clear();
-            cells.clear();
-            let columns = rows.call().columns;
-            let form = &rows.call().form;
             form.write(requests.arguments(request), query);
-            bank.answer(query, body);
-            let range = |start, length| (start, length);
-            match besim::decode(body, columns.into(), ROWS_MAX, cells, range) {
-                Err(_) => rows.fail(request, LaneError::BadAnswer),
-                Ok(read) => rows.answer(request, |answer| {
-                    answer.texts(body, cells);
-                    i64::from(read.status)
-                }),
-            }
+            table.clear();
+            table.add_text(bank, query);
+            EmbeddedBesim::deliver(table, request, rows);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! BeSim, the backend simulator of the Banking workload: in this process, or over HTTP.
 
 mod embedded;
+mod plan;
 #[cfg(test)]
 mod tests;
 mod wire;

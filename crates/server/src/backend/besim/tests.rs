@@ -70,17 +70,18 @@ fn form(pieces: &[&str], arguments: &[Argument<'_>]) -> Form {
 /// What a lane has after its request: its state, the status and its rows.
 type Got = (LaneState, i64, Vec<Vec<Vec<u8>>>);
 
-fn ask(program: &PageProgram, arguments: &[Argument<'_>], backend: &mut dyn Embedded) -> Got {
+fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Embedded) -> Vec<Got> {
     let mut cohort = Cohort::default();
     cohort.reset(program);
-    let lane = cohort.push_lane();
     cohort.stage = 1;
-    assert!(cohort.requests.push(0, arguments.iter().copied()));
+    for (lane, arguments) in (0..).zip(asked) {
+        cohort.push_lane();
+        assert!(cohort.requests.push(lane, arguments.iter().copied()));
+    }
     let (requests, mut rows) = cohort.exchange(program);
     backend.answer(requests, &mut rows);
     cohort.settle(program);
     let list = cohort.fields[0].list();
-    let span = list.spans[lane];
     let text = |column: &Column, item: u32| {
         let view = column.texts()[item as usize];
         cohort.arena.get(view).to_vec()
@@ -91,8 +92,12 @@ fn ask(program: &PageProgram, arguments: &[Argument<'_>], backend: &mut dyn Embe
             .map(|column| text(column, item))
             .collect()
     };
-    let rows = (span.start..span.start + span.length).map(row).collect();
-    (cohort.lanes[lane], cohort.fields[1].ints()[lane], rows)
+    let got = |lane: usize| {
+        let span = list.spans[lane];
+        let rows = (span.start..span.start + span.length).map(row).collect();
+        (cohort.lanes[lane], cohort.fields[1].ints()[lane], rows)
+    };
+    (0..asked.len()).map(got).collect()
 }
 
 /// The wire, with the bank at its other end.
@@ -127,13 +132,13 @@ impl Embedded for Remote {
     }
 }
 
-fn both(program: &PageProgram, arguments: &[Argument<'_>]) -> [Got; 2] {
+fn both(program: &PageProgram, asked: &[Vec<Argument<'_>>]) -> [Vec<Got>; 2] {
     let url: BackendUrl = "http://sim/besim".parse().unwrap();
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let embedded = ask(program, arguments, &mut EmbeddedBesim::new(Bank::new(100)));
+    let embedded = ask(program, asked, &mut EmbeddedBesim::new(Bank::new(100)));
     [
         embedded,
-        ask(program, arguments, &mut Remote(wire, Bank::new(100))),
+        ask(program, asked, &mut Remote(wire, Bank::new(100))),
     ]
 }
 
@@ -170,9 +175,48 @@ fn every_command_answers_rows() {
         pieces.extend(vec!["&"; arguments.len() - 1]);
         pieces.push("");
         let program = page(form(&pieces, &arguments), COLUMNS[command]);
-        let [embedded, remote] = both(&program, &arguments);
+        let [embedded, remote] = both(&program, &[arguments]);
         assert_eq!(embedded, remote);
-        assert!(embedded.0 == LaneState::Active && embedded.1 == 0 && !embedded.2.is_empty());
+        let (state, status, rows) = &embedded[0];
+        assert!(*state == LaneState::Active && *status == 0 && !rows.is_empty());
+    }
+}
+
+#[test]
+fn whole_cohorts_are_answered_alike() {
+    // More than are made at once, with users that do not exist among them.
+    let users = || (1..=130).map(|lane| (lane * 7) % 120);
+    let rest = [
+        "",
+        "&1",
+        "",
+        "",
+        "&300",
+        "",
+        "&1&2&3&4&5&6&7",
+        "&1&2026-01-15&2.50",
+    ];
+    let more = [
+        "&2025-12-01&2026-01-02",
+        "",
+        "&1&2&3&4&5&6",
+        "&1&2026-01-15&3",
+        "&1&2&3&4",
+    ];
+    for (command, rest) in rest.iter().chain(&more).enumerate() {
+        let asked: Vec<_> = users().map(|user| vec![Argument::Int(user)]).collect();
+        let first = format!("1&{command}&");
+        let program = page(form(&[&first, rest], &asked[0]), COLUMNS[command]);
+        let [embedded, remote] = both(&program, &asked);
+        assert_eq!(embedded, remote, "command {command}");
+        // A command that each request names itself.
+        let asked: Vec<_> = (users().zip(0..))
+            .map(|(user, lane)| vec![Argument::Int(2 + 3 * (lane % 2)), Argument::Int(user)])
+            .collect();
+        let program = page(form(&["1&", "&", ""], &asked[0]), 3);
+        let [embedded, remote] = both(&program, &asked);
+        assert_eq!(embedded, remote);
+        assert!(embedded.iter().any(|(_, _, rows)| !rows.is_empty()));
     }
 }
 
@@ -238,7 +282,7 @@ proptest! {
         }
         let columns = COLUMNS[command] + u16::from(wrong_columns == 0);
         let program = page(form(&pieces, &arguments), columns);
-        let [embedded, remote] = both(&program, &arguments);
+        let [embedded, remote] = both(&program, &[arguments]);
         prop_assert_eq!(embedded, remote);
     }
 }
