@@ -1,15 +1,18 @@
-//! The host executor: one operation at a time, over all lanes of a strip.
+//! The host executor: part by part of a program, over all lanes of a strip.
 //!
-//! It walks a stage's program once for each strip of 256 lanes and runs every operation for all the
-//! strip's lanes before the next, so that interpreting costs next to nothing a lane and the loops
-//! over lanes are tight enough for SIMD. A branch runs once, over the lanes that took it; a loop
-//! runs as often as the lane with the most turns needs, each time for the lanes that still turn (as
-//! the lanes of a GPU's warp do; paper, section 2.1).
+//! It walks a stage's program once for each strip of 256 lanes. What needs no other lane (loads,
+//! computations, output, branches and loops of these) runs as one: each lane takes all of its
+//! steps, which are looked up once a strip, before the next lane begins, so that its cells and its
+//! region stay in the first-level cache. What makes texts, asks a backend or has a kernel for many
+//! lanes runs one operation at a time for all lanes, and so does a block with such an operation in
+//! it: a branch once, over the lanes that took it, a loop as often as the lane with the most turns
+//! needs, each time for the lanes that still turn (as the lanes of a GPU's warp do; paper, section
+//! 2.1).
 //!
 //! - `strip`: the registers and lanes of a strip;
-//! - `run`: which operation is run for which lanes; what they do: `load`, `compute`, `texts`,
-//!   `control`, `output`;
-//! - `write`: the kernels that write output;
+//! - `run`: what is run for which lanes;
+//! - `fused`: what runs as one, with `compute` (cells from cells) and `write` (output);
+//! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
 //!
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test

@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
     /// Runs an operation that makes texts or asks, or a block with such an operation in it.
     fn op(&mut self, op: &'a Op, selection: &Selection) {
         match op {
-            Op::Convert(Conversion::ToText, op) => self.to_text(op, selection),
+            Op::Convert(Conversion::ToText, op) => self.make_texts(op, selection),
             Op::Concat(op) => self.concat(op, selection),
             Op::Text(function, op) => self.text_function(*function, op, selection),
             Op::Replace(op) => self.replace(op, selection),

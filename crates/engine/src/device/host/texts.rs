@@ -79,7 +79,7 @@ impl Run<'_> {
     }
 
     /// Numbers and truth values as texts.
-    pub(super) fn to_text(&mut self, op: &Unary, selection: &Selection) {
+    pub(super) fn make_texts(&mut self, op: &Unary, selection: &Selection) {
         let kind = self.kind(op.from);
         self.each_made(selection, op.to, |run, lane, made| {
             let cell = run.registers.column(op.from)[usize::from(lane)];
