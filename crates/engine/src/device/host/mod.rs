@@ -11,7 +11,8 @@
 //!
 //! - `strip`: the registers and lanes of a strip;
 //! - `run`: what is run for which lanes;
-//! - `fused`: what runs as one, with `compute` (cells from cells) and `write` (output);
+//! - `fuse`: what can run as one, as `step`s; `walk`: lanes taking them, with `compute` (cells
+//!   from cells) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
 //!
@@ -20,23 +21,25 @@
 
 mod compute;
 mod control;
-mod fused;
+mod fuse;
 mod kept;
 mod md5;
 mod output;
 mod run;
+mod step;
 mod strip;
 mod texts;
+mod walk;
 mod write;
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::{FOLD_BYTES_MAX, LaneLimits};
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
-use fused::Steps;
 use rhythm_protocol::scan::Level;
 use run::Run;
 use std::collections::HashMap;
+use step::Steps;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
 use write::{Regions, SLACK};
 

@@ -1,10 +1,12 @@
 //! A strip under way: its program run part by part, each for all selected lanes.
 //!
-//! A part is what can run as one (`fused`), or one operation: `texts`, `control`, `output`.
+//! A part is what can run as one (`fuse`, `walk`), or one operation: `texts`, `control`, `output`.
 
-use super::fused::Steps;
+use super::fuse::Fuse;
 use super::kept::Kept;
+use super::step::Steps;
 use super::strip::{Cell, Lanes, Registers, Selection};
+use super::walk::Walk;
 use super::write::Regions;
 use crate::cohort::{Arena, Column, Requests, View};
 use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
@@ -94,5 +96,45 @@ impl<'a> Run<'a> {
     pub(super) fn text(&self, register: Register, lane: u8) -> &str {
         std::str::from_utf8(self.arena.get(self.registers.view(register, lane)))
             .expect("texts are checked where they enter a cohort")
+    }
+
+    /// Runs the operations at the start of `block` that can run as one, and gives how many they
+    /// are.
+    fn fused(&mut self, block: &'a [Op], selection: &Selection) -> usize {
+        let mut fuse = Fuse {
+            steps: std::mem::take(self.steps).reuse(),
+            program: self.program,
+            stage: self.stage,
+            fragments: self.fragments,
+            fields: self.fields,
+            target: 0,
+        };
+        let mut count = 0;
+        for op in block {
+            // What one operation has begun is not put together with others, should it be undone.
+            let steps = fuse.steps.list.len();
+            if matches!(op, Op::If(_) | Op::For(_)) {
+                fuse.at();
+            }
+            if !fuse.op(op) {
+                fuse.steps.list.truncate(steps);
+                break;
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.level.run(Walk {
+                steps: &fuse.steps,
+                selection,
+                program: fuse.program,
+                stage: fuse.stage,
+                arena: self.arena,
+                registers: self.registers,
+                lanes: self.lanes,
+                regions: &mut self.regions,
+            });
+        }
+        *self.steps = fuse.steps.reuse();
+        count
     }
 }

@@ -3,6 +3,7 @@
 use super::md5;
 use super::run::Run;
 use super::strip::{STRIP, Selection, unpack};
+use super::write::print;
 use crate::cohort::{LaneError, View};
 use crate::device::functions::{self, Made};
 use crate::program::{Concat, Register, Replace, TextFunction, Type, Unary};
@@ -122,15 +123,5 @@ impl Run<'_> {
         } else {
             self.lanes.fail(lane, LaneError::TooLarge);
         }
-    }
-}
-
-/// Appends a number or truth value as output prints it.
-pub(super) fn print(kind: Type, cell: u64, to: &mut Vec<u8>) {
-    match kind {
-        Type::Int => functions::print_int(cell as i64, to),
-        Type::Float => functions::print_float(f64::from_bits(cell), to),
-        Type::Bool => to.extend_from_slice(functions::print_bool(cell != 0)),
-        Type::Text => unreachable!("texts are put, not printed"),
     }
 }

@@ -9,7 +9,6 @@
 //!   does.
 
 use super::strip::unpack;
-use super::texts::print;
 use crate::cohort::{Segment, View};
 use crate::device::functions;
 use crate::program::{Escape, Register, Type};
@@ -284,5 +283,15 @@ fn has_special<S: Simd>(s: S, bytes: &[u8; HALF], length: usize) -> bool {
 fn move_to<const N: usize>(to: &mut [u8], from: &[u8; N]) {
     if let Some(to) = to.first_chunk_mut() {
         *to = *from;
+    }
+}
+
+/// Appends a number or truth value as output prints it.
+pub(super) fn print(kind: Type, cell: u64, to: &mut Vec<u8>) {
+    match kind {
+        Type::Int => functions::print_int(cell as i64, to),
+        Type::Float => functions::print_float(f64::from_bits(cell), to),
+        Type::Bool => to.extend_from_slice(functions::print_bool(cell != 0)),
+        Type::Text => unreachable!("texts are put, not printed"),
     }
 }
