@@ -286,3 +286,35 @@ proptest! {
         prop_assert_eq!(embedded, remote);
     }
 }
+
+/// What service.toml says of a backend there.
+fn config(url: &str) -> BackendConfig {
+    BackendConfig {
+        name: "bank".to_owned(),
+        kind: "besim",
+        pool: Default::default(),
+        own: (KIND.declaration.keys.iter())
+            .map(|key| {
+                let value = match (key.name, key.default) {
+                    ("url", _) => Setting::Text(url.to_owned()),
+                    (_, Setting::Text(text)) => Setting::Text(text.to_owned()),
+                    (_, Setting::Int(value)) => Setting::Int(value),
+                };
+                (key.name, value)
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn names_are_looked_up_by_whoever_locates_and_by_nobody_else() {
+    // No resolver has an address for it (RFC 6761, section 6.4).
+    let config = config("http://nowhere.invalid:1/besim");
+    let why = (KIND.locate)(&config).expect_err("it is nowhere");
+    assert!(
+        why.starts_with("cannot find the address of nowhere.invalid"),
+        "{why}"
+    );
+    let peers = [Peer::tcp("nowhere.invalid", ([127, 0, 0, 1], 1).into())];
+    assert!((KIND.open)(&config, &peers).is_ok());
+}
