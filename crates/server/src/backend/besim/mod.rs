@@ -53,7 +53,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
 
 fn check_url(url: &Setting) -> bool {
     let url = url.text();
-    url == EMBEDDED || url.starts_with("http://")
+    url == EMBEDDED || url.parse::<BackendUrl>().is_ok()
 }
 
 fn check_users(users: &Setting) -> bool {
