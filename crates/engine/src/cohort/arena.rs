@@ -1,5 +1,7 @@
 //! The arena that a cohort's texts live in, and views into it.
 
+use super::kept::Kept;
+
 /// A text in a cohort's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -27,6 +29,7 @@ pub struct Arena {
     /// Bytes that count against the bound, but lie elsewhere.
     elsewhere: usize,
     bytes_max: usize,
+    kept: Kept,
 }
 
 impl Default for Arena {
@@ -46,12 +49,16 @@ impl Arena {
             bytes: Vec::new(),
             elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
+            kept: Kept::default(),
         }
     }
 
-    /// Empties it and puts the program's texts at its start. They always fit.
+    /// Empties it and puts the program's texts at its start. They always fit. Memory that was not
+    /// needed of late is given back.
     pub fn reset(&mut self, texts: &[u8]) {
+        self.kept.needed(self.bytes.len());
         self.bytes.clear();
+        self.kept.shrink(&mut self.bytes);
         self.bytes.extend_from_slice(texts);
         self.elsewhere = 0;
     }
@@ -106,6 +113,12 @@ impl Arena {
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Bytes that it has of the system.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The bytes to append to, for writers that format in place.
