@@ -72,19 +72,26 @@ impl Arena {
     /// Counts bytes that lie elsewhere, for which there is room.
     #[inline]
     pub(super) fn charge(&mut self, bytes: usize) {
-        debug_assert!(self.has_room(bytes));
+        assert!(self.has_room(bytes), "whoever charges asks for room before");
         self.elsewhere += bytes;
     }
 
     /// Takes back what was charged.
     pub(super) fn give_back(&mut self, bytes: usize) {
-        debug_assert!(bytes <= self.elsewhere, "what was charged is given back");
+        assert!(bytes <= self.elsewhere, "what was charged is given back");
         self.elsewhere -= bytes;
     }
 
     /// Appends a text and gives its view.
+    ///
+    /// # Panics
+    /// If there is no room for it: the caller's mistake.
+    #[inline]
     pub fn push(&mut self, text: &[u8]) -> View {
-        debug_assert!(self.has_room(text.len()));
+        assert!(
+            self.has_room(text.len()),
+            "whoever appends asks for room before"
+        );
         let offset = self.bytes.len() as u32;
         self.bytes.extend_from_slice(text);
         View {
@@ -94,10 +101,16 @@ impl Arena {
     }
 
     /// Appends what `write` appends and gives its view.
+    ///
+    /// # Panics
+    /// If there was no room for it: the caller's mistake.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
         let offset = self.bytes.len();
         write(&mut self.bytes);
-        debug_assert!(self.bytes.len() + self.elsewhere <= self.bytes_max);
+        assert!(
+            self.bytes.len() + self.elsewhere <= self.bytes_max,
+            "whoever appends asks for room before"
+        );
         View {
             offset: offset as u32,
             length: (self.bytes.len() - offset) as u32,
