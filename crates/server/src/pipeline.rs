@@ -529,6 +529,7 @@ impl Pipeline {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
             self.backends.set_gauges(&self.epoch);
             (self.backends).retire(port, &self.epoch, &self.cohorts);
+            self.metrics.retire();
             self.responder.sweep(now);
         }
     }
