@@ -40,17 +40,18 @@ pub(super) struct Regions<'a> {
 
 /// A text to append, behind a constant of at most [`MOVE`] bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Appended<'a> {
+pub(super) struct Appended {
     /// Padded.
     pub(super) constant: [u8; MOVE],
     /// The constant's length.
     pub(super) length: u32,
-    /// Where the text is, or is put for those who read it later.
+    /// Where the text is, or is put for those who read it later (if nobody does, a register that
+    /// is nobody's).
     pub(super) register: Register,
     /// Whether the text is escaped for HTML.
     pub(super) escaped: bool,
-    /// The column that the text is loaded from, if it is.
-    pub(super) views: &'a [View],
+    /// Which column of texts it is loaded from, if it is.
+    pub(super) column: u16,
 }
 
 /// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
@@ -113,8 +114,8 @@ impl<'a> Out<'a> {
         &mut self,
         s: S,
         texts: &[u8],
-        cells: &'c [Appended<'c>],
-        mut view: impl FnMut(&'c Appended<'c>) -> View,
+        cells: &'c [Appended],
+        mut view: impl FnMut(&'c Appended) -> View,
     ) -> bool {
         let mut cells = cells.iter();
         loop {
