@@ -1,11 +1,11 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Needed, Place, Row, Step, Steps, Values};
-use super::write::{Appended, MOVE};
+use super::step::{Choice, Needed, Place, Row, Step, Steps, Values};
+use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
-    Comparison, Escape, Field, FieldType, FragmentId, Op, Put, Register, StageProgram, Type,
+    Comparison, Escape, Field, FieldType, FragmentId, If, Op, Put, Register, StageProgram, Type,
 };
 
 /// Turns operations to steps.
@@ -20,6 +20,8 @@ pub(super) struct Fuse<'a> {
     steps: Steps,
     /// What stands before this step may not be put together with what comes: it is jumped to.
     target: usize,
+    /// Registers that hold what is in a column of texts, and where there.
+    loaded: Vec<(Register, Row, u16)>,
 }
 
 impl<'a> Fuse<'a> {
@@ -37,6 +39,7 @@ impl<'a> Fuse<'a> {
             needed: Needed::default(),
             steps: Steps::default(),
             target: 0,
+            loaded: Vec::new(),
         }
     }
 
@@ -44,13 +47,11 @@ impl<'a> Fuse<'a> {
     /// many they are.
     pub(super) fn as_one(&mut self, block: &[Op]) -> (Steps, usize) {
         self.target = 0;
+        self.loaded.clear();
         let mut count = 0;
         for op in block {
-            // What one operation has begun is not put together with others, should it be undone.
             let before = self.steps.lengths();
-            if matches!(op, Op::If(_) | Op::For(_)) {
-                self.at();
-            }
+            // What may be undone begins with a target, so nothing before it is put together with it.
             if !self.op(op) {
                 self.steps.truncate(before);
                 break;
@@ -82,6 +83,13 @@ impl<'a> Fuse<'a> {
     }
 
     fn push(&mut self, step: Step) -> bool {
+        if let Some(written) = step.destination() {
+            self.loaded.retain(|(register, row, _)| {
+                *register != written
+                    && !matches!(row, Row::Item { position, .. } if *position == written)
+            });
+        }
+        self.loaded.extend(step.loaded_text());
         self.steps.list.push(step);
         true
     }
@@ -89,6 +97,7 @@ impl<'a> Fuse<'a> {
     /// Where the next step will be, which is jumped to.
     fn at(&mut self) -> u32 {
         self.target = self.steps.list.len();
+        self.loaded.clear();
         self.target as u32
     }
 
@@ -103,36 +112,30 @@ impl<'a> Fuse<'a> {
             }
             _ => (list.len(), None),
         };
-        let (row, column) = match list[self.target..before] {
-            [
-                ..,
-                Step::Field {
-                    to,
-                    values: Values::Text(column),
-                },
-            ] if to == from => (Row::Fields, column),
-            [
-                ..,
-                Step::Item {
-                    to,
-                    position,
-                    spans,
-                    values: Values::Text(column),
-                },
-            ] if to == from && to != position => (Row::Item { position, spans }, column),
-            _ if constant.is_some() => (Row::Registers, 0),
-            _ => return self.push(Step::Text { from, escaped }),
+        let is_it = |(register, ..): &&(Register, Row, u16)| *register == from;
+        let loaded = self.loaded.iter().find(is_it);
+        let is_just_loaded = matches!(
+            list[self.target..before],
+            [.., step] if step.destination() == Some(from) && loaded.is_some()
+        );
+        let (row, column) = match loaded {
+            Some((_, row, column)) => (*row, *column),
+            None if constant.is_some() => (Row::Registers, 0),
+            None => return self.push(Step::Text { from, escaped }),
         };
-        let is_loaded = row != Row::Registers;
-        list.truncate(before - usize::from(is_loaded));
+        list.truncate(before - usize::from(is_just_loaded));
         let (constant, length) = constant.unwrap_or(([0; MOVE], 0));
-        // Nobody but this step reads it.
-        let is_done = is_loaded && self.reads[usize::from(from)] == 1;
+        // Where it is to be put, if it is not there and others read it.
+        let register = match (row, is_just_loaded) {
+            (Row::Registers, _) => from,
+            (_, true) if self.reads[usize::from(from)] > 1 => from,
+            _ => nobodys(self.stage),
+        };
         let cells = &mut self.steps.cells;
         cells.push(Appended {
             constant,
             length,
-            register: if is_done { nobodys(self.stage) } else { from },
+            register,
             escaped,
             column,
         });
@@ -213,6 +216,7 @@ impl<'a> Fuse<'a> {
                     (kind, _) => Step::Print { put: *put, kind },
                 }
             }
+            Op::If(op) if self.choice(op) => return true,
             Op::If(op) => {
                 let branch = self.at();
                 self.push(Step::Jump { to: 0 });
@@ -283,9 +287,67 @@ impl<'a> Fuse<'a> {
         Step::Compute { op, to }
     }
 
+    /// A branch that appends one short constant or another, and perhaps compares in its else to do
+    /// the same: all is compared and one chosen, since nothing foretells a jump that hangs on data.
+    fn choice(&mut self, op: &If) -> bool {
+        let (mut choices, mut compared) = (Vec::new(), Vec::new());
+        let mut branch = op;
+        let otherwise = loop {
+            let Some(then) = self.short(&branch.then) else {
+                return false;
+            };
+            choices.push((branch.condition, then));
+            match &branch.otherwise[..] {
+                // Where nobody else reads it, it may be computed for all.
+                [compare @ Op::Compare(_, operands), Op::If(inner)]
+                    if inner.condition == operands.to
+                        && self.reads[usize::from(operands.to)] == 1 =>
+                {
+                    compared.push(compare);
+                    branch = inner;
+                }
+                otherwise => break otherwise,
+            }
+        };
+        let Some(last) = self.short(otherwise) else {
+            return false;
+        };
+        for compare in compared {
+            self.op(compare);
+        }
+        let first = self.steps.choices.len() as u32;
+        let count = choices.len() as u32;
+        choices.push((nobodys(self.stage), last));
+        self.steps
+            .choices
+            .extend(choices.iter().map(|&(condition, text)| Choice {
+                condition,
+                length: text.len() as u16,
+                constant: {
+                    let mut padded = [0; HALF];
+                    padded[..text.len()].copy_from_slice(text);
+                    padded
+                },
+            }));
+        self.push(Step::Choose { first, count })
+    }
+
+    /// The text of a block that appends a short constant or nothing.
+    fn short(&self, block: &[Op]) -> Option<&'a [u8]> {
+        let text = match block {
+            [] => &[],
+            [Op::Fragment(fragment)] => &*self.fragments[*fragment as usize],
+            _ => return None,
+        };
+        (text.len() <= HALF).then_some(text)
+    }
+
     fn fragment(&mut self, fragment: FragmentId) -> bool {
         let text = &self.fragments[fragment as usize];
         let length = text.len();
+        if text.is_empty() {
+            return true;
+        }
         if length > FOLD_BYTES_MAX {
             return self.push(Step::Fragment { fragment, length });
         }

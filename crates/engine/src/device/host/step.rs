@@ -5,7 +5,7 @@
 //! take all steps.
 
 use super::strip::Cell;
-use super::write::{Appended, MOVE};
+use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
 use crate::program::{Comparison, FieldId, FragmentId, Op, Put, Register, Type};
 
@@ -111,6 +111,12 @@ pub(super) enum Step {
         first: u32,
         count: u32,
     },
+    /// Appends the first of `count` choices, from `first` on, whose condition is true, or the one
+    /// behind them.
+    Choose {
+        first: u32,
+        count: u32,
+    },
     /// Appends an integer.
     Int {
         from: Register,
@@ -202,6 +208,46 @@ pub(super) enum Row {
     Item { position: Register, spans: u16 },
 }
 
+/// A short constant to append where a condition is true.
+pub(super) struct Choice {
+    pub(super) condition: Register,
+    pub(super) length: u16,
+    /// Padded.
+    pub(super) constant: [u8; HALF],
+}
+
+impl Step {
+    /// The register that it is for to write. Those of a loop it has for itself.
+    pub(super) fn destination(&self) -> Option<Register> {
+        match *self {
+            Step::Field { to, .. }
+            | Step::Length { to, .. }
+            | Step::Item { to, .. }
+            | Step::Compare { to, .. }
+            | Step::Equal { to, .. }
+            | Step::Compute { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The register that it loads a text into, and where that is from.
+    pub(super) fn loaded_text(&self) -> Option<(Register, Row, u16)> {
+        match *self {
+            Step::Field {
+                to,
+                values: Values::Text(column),
+            } => Some((to, Row::Fields, column)),
+            Step::Item {
+                to,
+                position,
+                spans,
+                values: Values::Text(column),
+            } => (to != position).then_some((to, Row::Item { position, spans }, column)),
+            _ => None,
+        }
+    }
+}
+
 /// Steps, and what they work on.
 #[derive(Default)]
 pub(super) struct Steps {
@@ -209,25 +255,27 @@ pub(super) struct Steps {
     pub(super) cells: Vec<Appended>,
     /// Constants, padded to whole moves.
     pub(super) moves: Vec<[u8; MOVE]>,
+    pub(super) choices: Vec<Choice>,
     /// What computes cells.
     pub(super) ops: Vec<Op>,
 }
 
 impl Steps {
-    pub(super) fn lengths(&self) -> [usize; 4] {
-        let Steps {
-            list,
-            cells,
-            moves,
-            ops,
-        } = self;
-        [list.len(), cells.len(), moves.len(), ops.len()]
+    pub(super) fn lengths(&self) -> [usize; 5] {
+        [
+            self.list.len(),
+            self.cells.len(),
+            self.moves.len(),
+            self.choices.len(),
+            self.ops.len(),
+        ]
     }
 
-    pub(super) fn truncate(&mut self, [list, cells, moves, ops]: [usize; 4]) {
+    pub(super) fn truncate(&mut self, [list, cells, moves, choices, ops]: [usize; 5]) {
         self.list.truncate(list);
         self.cells.truncate(cells);
         self.moves.truncate(moves);
+        self.choices.truncate(choices);
         self.ops.truncate(ops);
     }
 }

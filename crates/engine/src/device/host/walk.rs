@@ -17,6 +17,7 @@ use crate::device::functions;
 use crate::program::{PageProgram, StageProgram};
 use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
+use std::hint;
 
 /// How many lanes ahead a region's first lines are fetched.
 const AHEAD: usize = 3;
@@ -138,6 +139,18 @@ impl Walk<'_, '_> {
                 Step::Length { to, spans } => {
                     let span = columns.spans[usize::from(spans)][index];
                     self.registers.set(to, lane, i64::from(span.length));
+                }
+                Step::Choose { first, count } => {
+                    let choices = &self.steps.choices[first as usize..][..=count as usize];
+                    let mut chosen = count as usize;
+                    for at in (0..chosen).rev() {
+                        let is_true = self.registers.bool(choices[at].condition, lane);
+                        chosen = hint::select_unpredictable(is_true, at, chosen);
+                    }
+                    let choice = &choices[chosen];
+                    if !out.short(&choice.constant, usize::from(choice.length)) {
+                        return Fate::Overflowed;
+                    }
                 }
                 Step::Int { from } => {
                     if !out.int(self.registers.int(from, lane)) {

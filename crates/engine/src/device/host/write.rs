@@ -23,7 +23,7 @@ pub(super) const MOVE: usize = 64;
 
 /// Bytes that a move of a shorter text takes: it seldom crosses a line of the cache, which a move
 /// of [`MOVE`] bytes nearly always does.
-const HALF: usize = MOVE / 2;
+pub(super) const HALF: usize = MOVE / 2;
 
 /// The bytes that HTML must escape.
 const HTML_SPECIAL: DistinctSet = DistinctSet::new(b"<>&\"'/");
@@ -106,6 +106,16 @@ impl<'a> Out<'a> {
             left -= MOVE;
         }
         true
+    }
+
+    /// Appends the first `length` bytes of half a move.
+    #[inline(always)]
+    pub(super) fn short(&mut self, text: &[u8; HALF], length: usize) -> bool {
+        let has_room = self.has_room(length);
+        if has_room {
+            self.move_bytes(text, length);
+        }
+        has_room
     }
 
     /// Appends constants and texts, one cell after the other, `view` saying where a cell's text is.
