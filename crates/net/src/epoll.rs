@@ -8,6 +8,7 @@
 //! 3. for each ready connection: recv once    1 system call
 //! 4. tick, if its time has come
 //! 5. idle: the handler works and sends       1 system call
+//! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
 //!
 //! Interest is level-triggered, and a connection is received from once per turn: what does not fit
@@ -227,6 +228,7 @@ impl Driver {
         // cohort may be asked to wait. Where it cannot be changed the delays are so much longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.sockets.now = monotonic();
         while !handler.finished() {
             self.turn(handler, &mut events)?;
         }
@@ -267,6 +269,8 @@ impl Driver {
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
         }
+        self.sockets.now = monotonic();
+        handler.turn_ended(self.sockets.now);
         Ok(())
     }
 
@@ -278,7 +282,7 @@ impl Driver {
             .into_iter()
             .flatten()
             .min();
-        let timeout = until.map(|until| timespec_until(until, monotonic()));
+        let timeout = until.map(|until| timespec_until(until, self.sockets.now));
         events.clear();
         match epoll::wait(
             &self.sockets.epoll,

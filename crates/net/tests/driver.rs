@@ -63,6 +63,8 @@ struct Echo {
     on_input: Option<Command>,
     /// Every connection is to be resumed when the turn ends.
     resumes: bool,
+    /// When `idle` was told, as long as the turn has not ended.
+    idle_at: Option<Time>,
     wake_at: Option<Time>,
     finished: bool,
 }
@@ -217,10 +219,20 @@ impl Handler for Echo {
         }
     }
 
-    fn idle(&mut self, port: &mut dyn Port, _: Time) {
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        let before = self.idle_at.replace(now);
+        assert_eq!(before, None, "told of the end of the turn before");
         if std::mem::take(&mut self.resumes) {
             self.unsent.keys().for_each(|id| port.resume(*id));
         }
+    }
+
+    fn turn_ended(&mut self, now: Time) {
+        let began = self.idle_at.take();
+        assert!(
+            began.is_some_and(|at| at <= now),
+            "once a turn, behind idle"
+        );
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -266,6 +278,7 @@ fn serve(options: DriverOptions) -> Server {
             ended: Vec::new(),
             on_input: None,
             resumes: false,
+            idle_at: None,
             wake_at: None,
             finished: false,
         };

@@ -225,7 +225,8 @@ impl Maker {
                 otherwise: self.block(depth - 1),
             }),
             21 if depth > 0 => return self.for_loop(depth, list, i, i3),
-            22 | 23 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
+            22 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
+            23 if self.may_put => return self.choice(t, t2),
             _ if self.may_put => {
                 let escape =
                     *self
@@ -236,6 +237,70 @@ impl Maker {
             _ => Op::Copy(Unary { to: x, from: z }),
         };
         vec![op]
+    }
+
+    /// An if, elifs and else that append a fragment each, or now and then nothing or a number, what
+    /// they compare read by nobody else.
+    fn choice(&mut self, left: Register, right: Register) -> Vec<Op> {
+        let condition = self.own_register(Type::Bool);
+        let shown = |maker: &mut Maker| match maker.dice.below(6) {
+            0 => vec![],
+            1 => vec![Op::Put(Put {
+                from: maker.register(Type::Int),
+                escape: Escape::Html,
+            })],
+            fragment => vec![Op::Fragment(fragment as u32 % 3)],
+        };
+        let then = shown(self);
+        let otherwise = if self.dice.once_in(2) {
+            let other = self.register(Type::Text);
+            self.choice(left, other)
+        } else {
+            shown(self)
+        };
+        let comparison =
+            *self
+                .dice
+                .pick(&[Comparison::Equal, Comparison::NotEqual, Comparison::Less]);
+        vec![
+            Op::Compare(
+                comparison,
+                Binary {
+                    to: condition,
+                    left,
+                    right,
+                },
+            ),
+            Op::If(If {
+                condition,
+                then,
+                otherwise,
+            }),
+        ]
+    }
+
+    /// Loads a text, read by what is made here alone, and shows it, perhaps twice.
+    fn shown_item(&mut self, list: FieldId, position: Register) -> Vec<Op> {
+        let to = self.own_register(Type::Text);
+        let put = Op::Put(Put {
+            from: to,
+            escape: *self.dice.pick(&[Escape::Html, Escape::None]),
+        });
+        let mut ops = vec![
+            Op::Item(Item {
+                to,
+                list,
+                column: 0,
+                position,
+            }),
+            put.clone(),
+        ];
+        if self.dice.once_in(2) {
+            let other = self.register(Type::Text);
+            ops.extend(self.choice(to, other));
+            ops.extend([Op::Fragment(self.dice.below(3) as u32), put]);
+        }
+        ops
     }
 
     fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
@@ -273,6 +338,10 @@ impl Maker {
                 },
             ),
         ];
+        if self.may_put {
+            body.extend(self.shown_item(list, position));
+            body.extend(self.shown_item(list, position));
+        }
         body.extend(self.block(depth - 1));
         vec![
             Op::Length(Load {
