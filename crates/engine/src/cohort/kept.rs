@@ -1,5 +1,5 @@
-//! Memory that a cohort keeps for the next one: what cohorts needed of late, not what a burst needed
-//! once.
+//! Memory that a cohort keeps for the next one: what cohorts needed of late, not what a burst
+//! needed once.
 
 /// How much was needed of late. What is needed counts at once, and is forgotten bit by bit, so that
 /// cohorts of unlike sizes in turn give nothing back that the next of them takes again.

@@ -6,6 +6,9 @@ use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Peer;
 use std::net::ToSocketAddrs;
 
+/// A backend for one worker, or in words what is wrong with its configuration.
+pub type Opened = Result<Box<dyn Backend>, String>;
+
 /// A kind of backend.
 #[derive(Clone, Debug)]
 pub struct Kind {
@@ -17,9 +20,7 @@ pub struct Kind {
     /// The error says in words what is wrong with the configuration or the name.
     pub locate: fn(&BackendConfig) -> Result<Vec<Peer>, String>,
     /// Opens one that is there, for one worker. It waits for nothing.
-    ///
-    /// The error says in words what is wrong with the configuration.
-    pub open: fn(&BackendConfig, &[Peer]) -> Result<Box<dyn Backend>, String>,
+    pub open: fn(&BackendConfig, &[Peer]) -> Opened,
 }
 
 /// A host's addresses as peers of its name.

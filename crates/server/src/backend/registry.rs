@@ -1,7 +1,6 @@
 //! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
 
-use super::Backend;
-use super::kind::Kind;
+use super::kind::{Kind, Opened};
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Peer;
@@ -39,7 +38,7 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 ///
 /// # Errors
 /// What is wrong with its configuration, in words.
-pub fn open(config: &BackendConfig, peers: &[Peer]) -> Result<Box<dyn Backend>, String> {
+pub fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     of(config, |kind| (kind.open)(config, peers))
 }
 

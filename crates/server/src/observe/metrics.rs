@@ -171,8 +171,8 @@ impl WorkerMetrics {
         named(&self.backends, name)
     }
 
-    /// Forgets pages and backends that nobody counts for any more: a reload has taken them away, and
-    /// what was under way is answered.
+    /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
+    /// and what was under way is answered.
     pub(crate) fn retire(&self) {
         retain_counted(&self.pages);
         retain_counted(&self.backends);

@@ -10,8 +10,8 @@ pub use embedded::EmbeddedBesim;
 pub use wire::BesimWire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
-use crate::backend::kind::{Kind, peers};
-use crate::backend::{Backend, InProcess, Pool, PoolOptions};
+use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::{InProcess, Pool, PoolOptions};
 use rhythm_besim::Bank;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
@@ -83,7 +83,7 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     }
 }
 
-fn open(config: &BackendConfig, peers: &[Peer]) -> Result<Box<dyn Backend>, String> {
+fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     let Some(url) = remote(config)? else {
         let users = u32::try_from(config.int("users")).unwrap_or(u32::MAX);
         return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
