@@ -11,11 +11,9 @@
 //! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
 //!
-//! Interest is level-triggered, and a connection is received from once per turn: what does not fit
-//! the buffer is reported again in the next turn, which is also what keeps a fast sender from
-//! starving the others. Edge-triggered interest needs as many system calls and saves the kernel a
-//! second look at each ready socket (about 2 % of the time when nothing else is done), but we would
-//! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
+//! A connection is received from once per turn, which keeps a fast sender from starving the others:
+//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered, which
+//! spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 use crate::clock::{monotonic, timespec_until};
 use crate::datagram::{BATCH_MAX, DatagramSocket};
@@ -369,8 +367,9 @@ impl Driver {
                 handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
             }
             Ok((length, _)) => {
-                let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-                if length == self.buffer.len() || flags.intersects(end) {
+                // Else it was read empty: what comes later is told of.
+                let more = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR | EventFlags::PRI;
+                if length == self.buffer.len() || flags.intersects(more) {
                     self.sockets.rearm(id);
                 }
                 handler.received(&mut self.sockets, id, &self.buffer[..length], now);

@@ -4,7 +4,7 @@
 //! Nothing sleeps: a client's read, or a message from the handler, says that something happened.
 
 use rhythm_net::*;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SendFlags, SocketType};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -453,6 +453,25 @@ fn what_came_during_a_pause_within_a_turn_is_read_after_it() {
     for client in &mut clients {
         assert_eq!(read_to_end(client), b"both");
     }
+    server.finish();
+}
+
+#[test]
+fn what_stands_behind_urgent_data_is_read_without_more_coming() {
+    let server = serve(DriverOptions::default());
+    let mut client = server.client();
+    server.wait_for(|event| matches!(event, Event::Opened(_)));
+    server.command(Command::Pause, "pause");
+    client.write_all(b"before").expect("the kernel takes it");
+    rustix::net::send(&client, b"!", SendFlags::OOB).expect("the kernel takes it");
+    client.write_all(b"behind").expect("the kernel takes it");
+    // So that all of it is there when the first is read.
+    let mut other = server.client();
+    echoed(&mut other, b"between");
+    server.command(Command::Resume, "resume");
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).expect("both come back");
+    assert_eq!(&answer, b"beforebehind");
     server.finish();
 }
 

@@ -89,7 +89,9 @@ fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answ
     for (name, text) in [
         (
             "service.toml",
-            "[session]\nmissing = { page = \"message.html\", with = { title = \"a\", message = \"b\" } }\n[backend.besim]\nkind = \"besim\"\n",
+            "[session]\nmissing.page = \"message.html\"\n\
+             missing.with = { title = \"a\", message = \"b\" }\n\
+             [backend.besim]\nkind = \"besim\"\n",
         ),
         ("pages/readme.html", &block(readme, "+++")),
         ("pages/backends.html", &of_backends),
