@@ -10,7 +10,7 @@ use crate::observe::metrics::PageMetrics;
 use crate::site::{HeaderKind, Site, SiteSettings};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneOutput, LaneState, Output, SessionChange};
 use rhythm_engine::program::SessionUse;
-use rhythm_engine::session::{Millis, SessionArray};
+use rhythm_engine::session::{Millis, SessionArray, SessionId};
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -196,7 +196,7 @@ struct PageAnswer<'a, H> {
     /// The headers that its lane sets.
     headers: H,
     /// The session's cookie, if it is set.
-    cookie: Option<Vec<u8>>,
+    cookie: Option<Cookie>,
 }
 
 impl<'a, H> PageAnswer<'a, H>
@@ -219,8 +219,8 @@ where
         for (_, name, value) in self.headers.clone() {
             head.header(name, value);
         }
-        if let Some(text) = &self.cookie {
-            write_cookie(head, &self.site.settings, text);
+        if let Some(cookie) = &self.cookie {
+            write_cookie(head, &self.site.settings, cookie.value());
         }
     }
 
@@ -288,21 +288,38 @@ where
     }
 }
 
-/// Does what a lane asks for with its session, and gives the cookie's new value.
+/// What a session's cookie is set to.
+enum Cookie {
+    /// A session's id.
+    Id([u8; SessionId::TEXT_LEN]),
+    /// Nothing: it is removed.
+    Removed,
+}
+
+impl Cookie {
+    fn value(&self) -> &[u8] {
+        match self {
+            Cookie::Id(text) => text,
+            Cookie::Removed => b"",
+        }
+    }
+}
+
+/// Does what a lane asks for with its session, and gives what the cookie is set to.
 fn change_session(
     sessions: &SessionArray,
     random: &mut Random,
     output: &LaneOutput,
     now_ms: u64,
-) -> Result<Option<Vec<u8>>, LaneError> {
+) -> Result<Option<Cookie>, LaneError> {
     match output.session {
         SessionChange::None => Ok(None),
         SessionChange::Create(user) => {
             let created = sessions.create(user, random(), now_ms);
             let id = created.map_err(|_| LaneError::SessionsFull)?;
-            Ok(Some(id.to_text().to_vec()))
+            Ok(Some(Cookie::Id(id.to_text())))
         }
-        SessionChange::Destroy => Ok(Some(Vec::new())),
+        SessionChange::Destroy => Ok(Some(Cookie::Removed)),
     }
 }
 

@@ -11,10 +11,15 @@ use std::net::ToSocketAddrs;
 pub struct Kind {
     /// What pages and service.toml say to it.
     pub declaration: BackendKind,
-    /// Opens one, for one worker. It may look names up, and nothing else.
+    /// Looks up where one is; nowhere where it is in this process. It may wait for the system's
+    /// resolver as long as that takes: never on an event loop.
     ///
     /// The error says in words what is wrong with the configuration or the name.
-    pub open: fn(&BackendConfig) -> Result<Box<dyn Backend>, String>,
+    pub locate: fn(&BackendConfig) -> Result<Vec<Peer>, String>,
+    /// Opens one that is there, for one worker. It waits for nothing.
+    ///
+    /// The error says in words what is wrong with the configuration.
+    pub open: fn(&BackendConfig, &[Peer]) -> Result<Box<dyn Backend>, String>,
 }
 
 /// A host's addresses as peers of its name.
