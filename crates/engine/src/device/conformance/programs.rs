@@ -29,6 +29,8 @@ struct Maker {
     /// Whether what is made may write output; see the rules in `page::program`.
     may_put: bool,
     rows_known: bool,
+    /// Whether it has what rows of pages have; see [`make_service_with_rows`].
+    has_rows: bool,
 }
 
 impl Maker {
@@ -225,8 +227,8 @@ impl Maker {
                 otherwise: self.block(depth - 1),
             }),
             21 if depth > 0 => return self.for_loop(depth, list, i, i3),
-            22 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
-            23 if self.may_put => return self.choice(t, t2),
+            23 if self.may_put && self.has_rows => return self.choice(t, t2),
+            22 | 23 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
             _ if self.may_put => {
                 let escape =
                     *self
@@ -338,7 +340,7 @@ impl Maker {
                 },
             ),
         ];
-        if self.may_put {
+        if self.may_put && self.has_rows {
             body.extend(self.shown_item(list, position));
             body.extend(self.shown_item(list, position));
         }
@@ -364,12 +366,24 @@ impl Maker {
 /// A service with one page of two stages, made from a seed.
 #[must_use]
 pub fn make_service(seed: u64) -> Arc<Service> {
+    make(seed, false)
+}
+
+/// As [`make_service`], with what rows of pages have besides: texts that are shown as soon as they
+/// are loaded, once or twice, and ifs with elifs that show one short text or another.
+#[must_use]
+pub fn make_service_with_rows(seed: u64) -> Arc<Service> {
+    make(seed, true)
+}
+
+fn make(seed: u64, has_rows: bool) -> Arc<Service> {
     let mut maker = Maker {
         dice: Dice::new(seed),
         texts: TextPool::default(),
         stage: StageProgram::default(),
         may_put: false,
         rows_known: false,
+        has_rows,
     };
     let columns = vec![("a".to_owned(), Type::Text), ("b".to_owned(), Type::Int)];
     let field = |name: &str, kind| Field {
