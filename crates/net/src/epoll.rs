@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
-//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered, which
-//! spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
+//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered,
+//! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 use crate::clock::{monotonic, timespec_until};
 use crate::datagram::{BATCH_MAX, DatagramSocket};

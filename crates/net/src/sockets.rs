@@ -7,8 +7,8 @@
 //!
 //! Connections are told of by edges: epoll says when more has come, not that something is still
 //! there, which spares it a look at each connection in each turn. Where an edge was used up and
-//! something may be left (a full buffer, an end behind bytes, urgent data between them, a pause), the
-//! connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
+//! something may be left (a full buffer, an end behind bytes, urgent data between them, a pause),
+//! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
 use crate::datagram::DatagramSocket;
