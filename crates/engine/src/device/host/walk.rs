@@ -1,10 +1,10 @@
 //! Operations that run as one, lane by lane: the kernel that most pages spend their time in.
 //!
 //! What makes no texts and asks nothing (loads, computations, output, and branches and loops of
-//! these) needs no other lane. A sequence of such operations is turned to [`Step`]s, once for each page,
-//! with jumps in place of blocks; then each lane takes all of its steps
-//! before the next lane begins. So its cursor stays in a register, its region and its cells in the
-//! first-level cache, and a loop takes as many turns as the lane has.
+//! these) needs no other lane. A sequence of such operations is turned to [`Step`]s, once for each
+//! page, with jumps in place of blocks; then each lane takes all of its steps before the next lane
+//! begins. So its cursor stays in a register, its region and its cells in the first-level cache,
+//! and a loop takes as many turns as the lane has.
 //!
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
