@@ -228,8 +228,8 @@ impl Op {
         blocks.into_iter().flatten()
     }
 
-    /// Calls `each` with every register that it reads, once for each operand. What the blocks inside
-    /// it read is not among them.
+    /// Calls `each` with every register that it reads, once for each operand. What the blocks
+    /// inside it read is not among them.
     pub fn each_read(&self, mut each: impl FnMut(Register)) {
         match self {
             Op::Copy(op)
