@@ -51,8 +51,7 @@ impl<'a> Fuse<'a> {
         let mut count = 0;
         for op in block {
             let before = self.steps.lengths();
-            // What may be undone begins with a target, so nothing before it is put together with
-            // it.
+            // What may be undone begins with a target: nothing before it is put together with it.
             if !self.op(op) {
                 self.steps.truncate(before);
                 break;
