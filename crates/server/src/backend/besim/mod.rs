@@ -21,6 +21,9 @@ use rhythm_engine::settings::{BackendConfig, Setting};
 /// What `url` says of a backend in this process.
 const EMBEDDED: &str = "embedded";
 
+/// Most requests at a time on a connection: BeSim answers what came together at once.
+const DEPTH: usize = 128;
+
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
@@ -83,6 +86,6 @@ fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
     let url: BackendUrl = url.parse().map_err(|why| format!("{url}: {why}"))?;
     let peers = peers(&url.host, url.port)?;
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let options = PoolOptions::of(config);
+    let options = PoolOptions::of(config, DEPTH);
     Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
 }

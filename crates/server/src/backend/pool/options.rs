@@ -9,7 +9,8 @@ use std::time::Duration;
 pub struct PoolOptions {
     /// Most connections at a time; 0 is taken as 1.
     pub connections_max: usize,
-    /// Most requests under way on a connection; 0 is taken as 1, which is not to pipeline.
+    /// Most requests under way on a connection, where answers come in order only while they are
+    /// prompt; 0 is taken as 1, which is not to pipeline.
     pub depth_max: usize,
     /// Most requests taken over and not yet answered; beyond, they are refused.
     pub requests_max: usize,
@@ -33,7 +34,7 @@ impl Default for PoolOptions {
     fn default() -> PoolOptions {
         PoolOptions {
             connections_max: 4,
-            depth_max: 128,
+            depth_max: 1,
             requests_max: 1 << 16,
             request_max: 16 * 1024,
             retries_max: 1,
@@ -46,12 +47,20 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// What a backend's table in service.toml says, and for the rest the defaults.
-    pub fn of(config: &BackendConfig) -> PoolOptions {
+    /// What a backend's table in service.toml says, and for the rest the defaults; where it says
+    /// nothing of the depth, the one that its kind gains from.
+    pub fn of(config: &BackendConfig, depth: usize) -> PoolOptions {
+        let pool = &config.pool;
         PoolOptions {
-            connections_max: config.pool.connections_max as usize,
-            retries_max: config.pool.retries,
-            timeout: config.pool.timeout,
+            connections_max: pool.connections_max as usize,
+            depth_max: pool.depth.map_or(depth, |depth| depth.get() as usize),
+            retries_max: pool.retries,
+            timeout: pool.timeout,
+            circuit: CircuitOptions {
+                failures_min: pool.circuit_failures,
+                window: pool.circuit_window,
+                ..CircuitOptions::default()
+            },
             ..PoolOptions::default()
         }
     }
