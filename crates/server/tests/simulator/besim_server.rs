@@ -33,7 +33,8 @@ pub(crate) struct ServerFaults {
     pub(crate) until_close: usize,
     /// Get their answer in chunks.
     pub(crate) chunked: usize,
-    /// The user all of whose requests get a status of 500; 0: none. Nobody else may notice.
+    /// The user all of whose requests but those to sign in get a status of 500; 0: none. Nobody
+    /// else may notice.
     pub(crate) fails_for: u64,
 }
 
@@ -149,7 +150,8 @@ impl BesimServer {
         let mut body = Vec::new();
         BANK.answer(query, &mut body);
         let mut status = "200 OK";
-        let is_hated = faults.fails_for != 0 && asker(query) == faults.fails_for;
+        let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
+        let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
         if is_hated || self.chance(faults.fail) {
             (status, body) = ("500 Internal Server Error", b"<pre>\n0\n</pre>\n".to_vec());
         } else if self.chance(faults.no) {

@@ -140,7 +140,7 @@ impl Config {
             until_close: some(dice, 6, &[3, 30]),
             chunked: some(dice, 3, &[1, 3]),
             // Also where nothing else fails.
-            fails_for: some(dice, 3, &[1]) as u64,
+            fails_for: some(dice, 2, &[1]) as u64,
         };
         let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
