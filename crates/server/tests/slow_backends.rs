@@ -155,8 +155,8 @@ fn a_call_that_hangs_costs_its_own_request_and_no_other() {
     let mut quick: Vec<Client> = (0..10).map(|_| client(&server)).collect();
     let mut hanging: Vec<Client> = (0..3).map(|_| client(&server)).collect();
     assert_eq!(quick[0].get("/ask?q=now").text(), "[now]");
-    for round in 0..3 {
-        ask(&mut hanging[round], &format!("hang{round}"));
+    for (round, hanging) in hanging.iter_mut().enumerate() {
+        ask(hanging, &format!("hang{round}"));
         for (index, client) in quick.iter_mut().enumerate() {
             let name = format!("{round}-{index}");
             match index % 2 {
