@@ -6,6 +6,7 @@ use super::value::Value;
 use crate::section;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The value of a key that a kind of backend has of its own.
@@ -103,10 +104,18 @@ section! {
         timeout: Duration = Duration::from_secs(2); timeout(),
         /// After this the requests of a cohort that have their answers go on without the others,
         /// which join a later cohort. Never less than 100us.
-        straggler_delay: Option<Duration> = None; time().or_none("an eighth of `timeout`"),
+        straggler_delay: Duration = Duration::from_millis(1); time(),
         /// How often a request is sent again where that is safe.
         retries: u32 = 1; count(0, 10),
         /// Connections to it from one worker at a time.
         connections_max: u32 = 16; count(1, 1024).was("connections"),
+        /// Requests on one of its connections at a time, beyond one only while answers are prompt
+        /// and where the request may be sent again.
+        depth: Option<NonZeroU32> = None; count(1, 1024).or_none("what its kind gains from"),
+        /// Calls that fail make it count as failing if they are so many, within a window, and most,
+        /// of several users and for most of what is asked.
+        circuit_failures: u32 = 20; count(1, 1_000_000),
+        /// That window: what happened before counts half.
+        circuit_window: Duration = Duration::from_secs(5); time(),
     }
 }

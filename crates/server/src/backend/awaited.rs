@@ -21,12 +21,19 @@ pub(super) struct Taken {
     pub(super) key: u64,
     /// What asks.
     pub(super) call: Rc<Call>,
+    /// Who asks, as a number.
+    pub(super) asker: u64,
     /// Its arguments, as `arguments.rs` keeps them.
     pub(super) arguments: Vec<u8>,
+    /// When it came.
+    pub(super) since: Time,
     /// When it is given up.
     pub(super) deadline: Time,
     /// How often it was sent again.
     pub(super) retries: u32,
+    /// It shares no connection with others: it cannot be sent again, if one of those keeps it
+    /// waiting.
+    pub(super) is_alone: bool,
 }
 
 /// A request on its way.
@@ -62,9 +69,12 @@ impl Awaited {
         let request = Taken {
             key: 0,
             call: Rc::new(call.clone()),
+            asker: 0,
             arguments: Vec::new(),
+            since: Time::ZERO,
             deadline: Time::NEVER,
             retries: 0,
+            is_alone: false,
         };
         let mut awaited = Awaited::default();
         awaited.push(request, 0, Time::ZERO);
@@ -79,6 +89,32 @@ impl Awaited {
     /// Those that somebody waits for.
     pub(super) fn wanted(&self) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(|sent| !sent.is_given_up)
+    }
+
+    /// The oldest.
+    pub(super) fn first(&self) -> Option<&Sent> {
+        self.sent.front()
+    }
+
+    /// Whether others can be put in behind these: none goes alone, and none has been moved away.
+    pub(super) fn are_shared(&self) -> bool {
+        (self.sent.back()).is_none_or(|sent| !sent.is_given_up && !sent.request.is_alone)
+    }
+
+    /// Takes the wanted ones behind the oldest to send them elsewhere, the last first. Their
+    /// answers may still come, and are nobody's.
+    pub(super) fn move_behind_first(&mut self, mut take: impl FnMut(Taken)) {
+        for sent in self.sent.iter_mut().skip(1).rev() {
+            if !sent.is_given_up {
+                sent.is_given_up = true;
+                let request = &mut sent.request;
+                take(Taken {
+                    call: request.call.clone(),
+                    arguments: std::mem::take(&mut request.arguments),
+                    ..*request
+                });
+            }
+        }
     }
 
     /// The number of the next request.

@@ -50,6 +50,8 @@ pub struct Batch<'a> {
     pub requests: &'a Requests,
     /// What each request's answer is told by.
     pub keys: &'a [u64],
+    /// Who asks each, as a number: failures of one are not the backend's.
+    pub askers: &'a [u64],
     /// When the pipeline gives up on them: an answer is of no use afterwards.
     pub deadline: Time,
 }

@@ -15,14 +15,14 @@
 
 use crate::backend::{Backend, Batch};
 use crate::flight::backend_request::BackendRequest;
-use crate::flight::cohorts::{Cohorts, Phase, Wait};
+use crate::flight::cohorts::{Cohorts, Flight, Phase, Wait};
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Cohort, LaneError};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
 use std::collections::VecDeque;
@@ -71,6 +71,23 @@ pub(crate) struct Backends {
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
     keys: Vec<u64>,
+    askers: Vec<u64>,
+}
+
+/// Who a lane is for, as a number: its session's user, or else its connection.
+fn asker(cohort: &Cohort, flight: &Flight, program: &PageProgram, lane: usize) -> u64 {
+    let user = program.session_fields.and_then(|fields| {
+        let of_lane = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
+        (of_lane(fields.present) != 0).then(|| of_lane(fields.user))
+    });
+    match user {
+        Some(user) => user as u64,
+        // Others than those of all users.
+        None => !flight
+            .requests
+            .connection(lane)
+            .map_or(0, ConnectionId::as_u64),
+    }
 }
 
 impl Backends {
@@ -82,6 +99,7 @@ impl Backends {
             pending: Slab::new(),
             complete: VecDeque::new(),
             keys: Vec::new(),
+            askers: Vec::new(),
         }
     }
 
@@ -148,8 +166,8 @@ impl Backends {
         };
         slot.metrics.requests.add(cohort.requests.len() as u64);
         let embedded = slot.backend.embedded();
+        let program = epoch.program(key.page);
         if cohort.requests.is_empty() || embedded.is_some() {
-            let program = epoch.program(key.page);
             if let Some(backend) = embedded {
                 let (requests, mut rows) = cohort.exchange(program);
                 backend.answer(requests, &mut rows);
@@ -164,10 +182,12 @@ impl Backends {
             unanswered: cohort.requests.len(),
             since: now,
             deadline,
+            asked: now,
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
         });
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
+        self.askers.clear();
         for request in 0..cohort.requests.len() {
             let key = self.pending.insert(BackendRequest {
                 context: id,
@@ -178,11 +198,14 @@ impl Backends {
             });
             flight.asked.push(key);
             self.keys.push(key.as_u64());
+            let lane = cohort.requests.lanes()[request] as usize;
+            self.askers.push(asker(cohort, flight, program, lane));
         }
         let batch = Batch {
             call,
             requests: &cohort.requests,
             keys: &self.keys,
+            askers: &self.askers,
             deadline,
         };
         slot.backend.submit(port, batch, now);
@@ -245,7 +268,7 @@ impl Backends {
         if wait.unanswered == 0 {
             return true;
         }
-        if wait.since + wait.straggler_delay > now {
+        if wait.patience_over() > now {
             return false;
         }
         wait.since = now;

@@ -37,12 +37,17 @@ pub(crate) enum Phase {
     Backend(Wait),
 }
 
+/// Lanes wait for each other again for what they have waited, divided by this.
+const WAITED_SHARE: u32 = 8;
+
 /// How a cohort waits for its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// How many of its requests are not answered.
     pub(crate) unanswered: usize,
-    /// When it began to wait, or last lost its stragglers.
+    /// When its requests were handed over.
+    pub(crate) asked: Time,
+    /// When it began to wait, or was last looked at for stragglers.
     pub(crate) since: Time,
     /// The earliest deadline of its requests.
     pub(crate) deadline: Time,
@@ -53,7 +58,15 @@ pub(crate) struct Wait {
 impl Wait {
     /// When something is to be done about it if no answer comes.
     pub(crate) fn until(&self) -> Time {
-        self.deadline.min(self.since + self.straggler_delay)
+        self.deadline.min(self.patience_over())
+    }
+
+    /// When those that have their answers go on without the others: after the delay, and where they
+    /// have waited long already, after a share of that, so that lanes that are answered one by one
+    /// are not moved for each.
+    pub(crate) fn patience_over(&self) -> Time {
+        let waited = self.since.since(self.asked);
+        self.since + self.straggler_delay.max(waited / WAITED_SHARE)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::observe::access_log::LogEntry;
 use rhythm_engine::cohort::{Arena, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::Time;
+use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
@@ -81,6 +81,11 @@ impl LaneRequests {
     /// How many lanes there are, answered or not.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// The connection that a lane's answer goes to; `None` where it has gone.
+    pub(crate) fn connection(&self, lane: usize) -> Option<ConnectionId> {
+        Some(self.lanes[lane].as_ref()?.slot.connection)
     }
 
     /// What each lane's cookie names.

@@ -1,13 +1,9 @@
 //! What of a service's settings is its site's: a reload takes changes of these.
 
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use rhythm_engine::settings::{BackendConfig, PoolSettings, ServiceConfig};
 use rhythm_net::Peer;
 use std::time::Duration;
-
-/// Lanes go on without stragglers after the timeout divided by this, where a backend's settings do
-/// not say when.
-const STRAGGLER_SHARE: u32 = 8;
 
 /// How a site is served, beside what its pages say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +45,7 @@ impl SiteSettings {
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
             identity: format!("{backend:?}"),
-            straggler_delay: (backend.pool.straggler_delay)
-                .unwrap_or(backend.pool.timeout / STRAGGLER_SHARE),
+            straggler_delay: backend.pool.straggler_delay,
             ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
         SiteSettings {
@@ -94,14 +89,14 @@ pub struct BackendSettings {
 }
 
 impl BackendSettings {
-    /// A backend with this timeout; lanes go on without stragglers after an eighth of it.
+    /// A backend with this timeout; lanes wait for stragglers as long as by default.
     pub fn new(name: impl Into<String>, timeout: Duration) -> BackendSettings {
         BackendSettings {
             name: name.into(),
             identity: String::new(),
             peers: Vec::new(),
             timeout,
-            straggler_delay: timeout / STRAGGLER_SHARE,
+            straggler_delay: PoolSettings::default().straggler_delay,
         }
     }
 
@@ -118,7 +113,6 @@ impl BackendSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::settings::PoolSettings;
     use std::collections::BTreeMap;
 
     #[test]
@@ -139,15 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn stragglers_are_waited_for_as_long_as_settings_say_or_for_a_share_of_the_timeout() {
+    fn stragglers_are_waited_for_as_long_as_settings_say() {
         let [second, millisecond] = [Duration::from_secs(1), Duration::from_millis(1)];
-        for (said, waited) in [(Some(millisecond), millisecond), (None, second / 8)] {
+        for delay in [7 * millisecond, second] {
             let backend = BackendConfig {
                 name: "bank".to_owned(),
                 kind: "besim",
                 pool: PoolSettings {
                     timeout: second,
-                    straggler_delay: said,
+                    straggler_delay: delay,
                     ..PoolSettings::default()
                 },
                 own: BTreeMap::new(),
@@ -158,7 +152,7 @@ mod tests {
             };
             let settings = SiteSettings::of(&service);
             assert_eq!(settings.backends[0].timeout, second);
-            assert_eq!(settings.backends[0].straggler_delay, waited);
+            assert_eq!(settings.backends[0].straggler_delay, delay);
         }
     }
 }

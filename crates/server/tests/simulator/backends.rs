@@ -59,7 +59,7 @@ pub(crate) fn who(user: u64) -> u64 {
 }
 
 /// Whose query it is.
-fn asker(query: &[u8]) -> u64 {
+pub(crate) fn asker(query: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(query);
     let user = text.split('&').nth(2).and_then(|user| user.parse().ok());
     who(user.unwrap_or(0))

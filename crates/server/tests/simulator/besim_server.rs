@@ -4,6 +4,7 @@
 //! It answers the queries of a connection in their order, in all the ways HTTP/1.1 has to frame an
 //! answer, and sometimes badly, late, or not at all.
 
+use crate::backends::asker;
 use crate::reference::{BANK, REFUSED};
 use crate::world::{ActorId, FarEvent, LinkId, World};
 use rhythm_engine::device::conformance::Dice;
@@ -32,10 +33,13 @@ pub(crate) struct ServerFaults {
     pub(crate) until_close: usize,
     /// Get their answer in chunks.
     pub(crate) chunked: usize,
+    /// The user all of whose requests but those to sign in get a status of 500; 0: none. Nobody
+    /// else may notice.
+    pub(crate) fails_for: u64,
 }
 
 impl ServerFaults {
-    /// Whether a request may fail.
+    /// Whether a request of anybody may fail.
     pub(crate) fn can_fail(&self) -> bool {
         (self.late | self.fail | self.garble | self.silent | self.reset) != 0
     }
@@ -146,7 +150,9 @@ impl BesimServer {
         let mut body = Vec::new();
         BANK.answer(query, &mut body);
         let mut status = "200 OK";
-        if self.chance(faults.fail) {
+        let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
+        let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
+        if is_hated || self.chance(faults.fail) {
             (status, body) = ("500 Internal Server Error", b"<pre>\n0\n</pre>\n".to_vec());
         } else if self.chance(faults.no) {
             body = REFUSED.to_vec();

@@ -139,6 +139,8 @@ impl Config {
             close: some(dice, 4, &[1, 5, 50]),
             until_close: some(dice, 6, &[3, 30]),
             chunked: some(dice, 3, &[1, 3]),
+            // Also where nothing else fails.
+            fails_for: some(dice, 2, &[1]) as u64,
         };
         let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
@@ -211,6 +213,7 @@ impl Config {
                     server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
                 }
             },
+            fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             refused: match &self.remote {
                 None => self.backend.no != 0,
                 Some((server, _)) => server.no != 0,

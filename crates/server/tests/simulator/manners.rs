@@ -62,6 +62,8 @@ pub(crate) struct Shared<'a> {
 pub(crate) struct Explains {
     /// 502, 503, 504 of pages with calls.
     pub(crate) backend: bool,
+    /// The user for whom the backend fails always; 0: none.
+    pub(crate) fails_for: u64,
     /// Pages as if the backend had said no.
     pub(crate) refused: bool,
     /// 500 of pages.

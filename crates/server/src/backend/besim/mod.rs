@@ -22,6 +22,9 @@ use rhythm_net::Peer;
 /// What `url` says of a backend in this process.
 const EMBEDDED: &str = "embedded";
 
+/// Most requests at a time on a connection: BeSim answers what came together at once.
+const DEPTH: usize = 128;
+
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
@@ -89,7 +92,7 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
         return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
     };
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let (peers, options) = (peers.to_vec(), PoolOptions::of(config));
+    let (peers, options) = (peers.to_vec(), PoolOptions::of(config, DEPTH));
     Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
 }
 

@@ -7,8 +7,8 @@ use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
 use proptest::prelude::*;
-use rhythm_engine::compile::compile;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
+use rhythm_engine::compile::compile;
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };

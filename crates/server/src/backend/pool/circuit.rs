@@ -1,28 +1,41 @@
-//! A circuit breaker: a backend that fails again and again is left alone for a while.
+//! A circuit breaker: a backend that fails is left alone for a while.
 //!
 //! ```text
-//!              failures in a row                cool-down over
-//!    closed ---------------------> open ------------------------> half open
-//!      ^                            ^                                 |   |
-//!      |                            |  the probe failed               |   |
-//!      |                            +---------------------------------+   |
-//!      +------------------------------------------------------------------+
-//!                               the probe was answered
+//!              no connection, or most               cool-down over
+//!              calls fail over a window
+//!    closed ----------------------------> open ---------------------> half open
+//!      ^                                   ^                            |   |
+//!      |                                   |   most trials failed       |   |
+//!      |                                   +----------------------------+   |
+//!      +--------------------------------------------------------------------+
+//!                       trials went well, each round of them twice as many
 //! ```
 //!
 //! While it is open, requests are refused at once, which costs neither them nor the backend time;
-//! half open, one request is let through to see. What counts as a failure is the caller's to say.
-//! The breaker reads no clock. It logs when it opens, and when it is closed again; probes that fail
+//! half open, some are let through to see. Two things open it: connections that cannot be opened,
+//! so many in a row while none stands; and calls that fail, where that is the backend's and nobody
+//! else's doing. Hence failures are counted by who asked and by what was asked, each in a table of
+//! fixed size: one user whose every call fails, or one statement that is wrong, is one slot among
+//! those that are answered well, however often it is tried. Counts are halved as time passes.
+//!
+//! The breaker reads no clock. It logs when it opens, and when it is closed again; trials that fail
 //! in between are no news.
 
+use super::super::awaited::Taken;
 use rhythm_net::Time;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// When a circuit opens and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitOptions {
-    /// So many failures in a row open it; 0 is taken as 1.
-    pub failures_max: u32,
+    /// So many attempts at a connection that fail in a row, while none stands, open it; 0 is taken
+    /// as 1.
+    pub unreachable_max: u32,
+    /// Calls that fail open it if they are so many within a window, and most.
+    pub failures_min: u32,
+    /// The window: outcomes count half after this time.
+    pub window: Duration,
     /// How long it stays open before the backend is tried again.
     pub cool_down: Duration,
 }
@@ -30,17 +43,110 @@ pub struct CircuitOptions {
 impl Default for CircuitOptions {
     fn default() -> CircuitOptions {
         CircuitOptions {
-            failures_max: 5,
+            unreachable_max: 5,
+            failures_min: 20,
+            window: Duration::from_secs(5),
             cool_down: Duration::from_secs(1),
         }
     }
 }
 
+/// So many that ask have to meet failures before those are the backend's.
+const ASKERS_MIN: usize = 3;
+
+/// Calls of the first round of trials; each round that goes well doubles them.
+const TRIALS_FIRST: u32 = 4;
+
+/// After a round of so many the circuit is closed.
+const TRIALS_LAST: u32 = 32;
+
+/// Slots of a table. Those that meet in a slot are one for the breaker.
+const SLOTS: usize = 64;
+
+/// Calls that failed and that went well, by a hash of who asked or of what was asked.
+#[derive(Debug)]
+struct Table([[u32; 2]; SLOTS]);
+
+impl Table {
+    fn count(&mut self, whose: u64, is_well: bool) {
+        // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
+        let slot = whose.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2());
+        let count = &mut self.0[slot as usize][usize::from(is_well)];
+        *count = count.saturating_add(1);
+    }
+
+    /// How many slots have more failures than others, and how many have any calls.
+    fn failing(&self) -> [usize; 2] {
+        let failing = self.0.iter().filter(|[failed, well]| failed > well);
+        let seen = self.0.iter().filter(|counts| **counts != [0, 0]);
+        [failing.count(), seen.count()]
+    }
+
+    fn halve(&mut self) {
+        self.0.iter_mut().flatten().for_each(|count| *count /= 2);
+    }
+}
+
+/// Outcomes of calls within a window.
+#[derive(Debug)]
+struct Outcomes {
+    askers: Table,
+    calls: Table,
+    halve_at: Time,
+}
+
+impl Outcomes {
+    fn none(halve_at: Time) -> Outcomes {
+        Outcomes {
+            askers: Table([[0; 2]; SLOTS]),
+            calls: Table([[0; 2]; SLOTS]),
+            halve_at,
+        }
+    }
+
+    fn count(&mut self, request: &Taken, is_well: bool, window: Duration, now: Time) {
+        if self.halve_at <= now {
+            if self.halve_at + window <= now {
+                *self = Outcomes::none(now);
+            }
+            self.askers.halve();
+            self.calls.halve();
+            self.halve_at = now + window;
+        }
+        self.askers.count(request.asker, is_well);
+        self.calls.count(Rc::as_ptr(&request.call) as u64, is_well);
+    }
+
+    /// Whether the backend as a whole fails.
+    fn are_bad(&self, failures_min: u32) -> bool {
+        let [mut failed, mut well] = [0_u64; 2];
+        for counts in &self.calls.0 {
+            failed += u64::from(counts[0]);
+            well += u64::from(counts[1]);
+        }
+        if failed < u64::from(failures_min) || failed <= well {
+            return false;
+        }
+        let ([askers, askers_seen], [calls, calls_seen]) =
+            (self.askers.failing(), self.calls.failing());
+        askers >= ASKERS_MIN && 2 * askers > askers_seen && 2 * calls > calls_seen
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Closed { failures: u32 },
-    Open { until: Time },
-    HalfOpen,
+    Closed,
+    Open {
+        until: Time,
+    },
+    HalfOpen {
+        /// Calls of this round of trials, those let through, and those that went well.
+        trials: u32,
+        sent: u32,
+        well: u32,
+        /// Trials that have told nothing by then are tried again.
+        until: Time,
+    },
 }
 
 /// How a backend fails.
@@ -93,6 +199,9 @@ pub(super) struct Circuit {
     name: Box<str>,
     options: CircuitOptions,
     state: State,
+    outcomes: Outcomes,
+    /// Attempts at a connection that failed, since one was opened.
+    unreachable: u32,
 }
 
 impl Circuit {
@@ -100,30 +209,74 @@ impl Circuit {
         Circuit {
             name: name.into(),
             options,
-            state: State::Closed { failures: 0 },
+            state: State::Closed,
+            outcomes: Outcomes::none(Time::ZERO),
+            unreachable: 0,
         }
     }
 
-    /// Whether a request may go. The one that is let through after the cool-down is the probe:
-    /// whoever got this `true` sees to it that [`Circuit::succeeded`] or [`Circuit::failed`]
-    /// follows.
+    /// Whether a request may go. After the cool-down some may, as trials.
     pub(super) fn admit(&mut self, now: Time) -> bool {
-        match self.state {
-            State::Closed { .. } => true,
-            State::Open { until } if now >= until => {
-                self.state = State::HalfOpen;
+        match &mut self.state {
+            State::Closed => true,
+            State::Open { until } if now < *until => false,
+            State::HalfOpen {
+                trials,
+                sent,
+                until,
+                ..
+            } if now < *until => {
+                *sent += 1;
+                *sent <= *trials
+            }
+            State::Open { .. } | State::HalfOpen { .. } => {
+                self.try_again(TRIALS_FIRST, 1, now);
                 true
             }
-            State::Open { .. } | State::HalfOpen => false,
         }
     }
 
-    /// The backend answered.
-    pub(super) fn succeeded(&mut self) {
-        match self.state {
-            State::Closed { .. } => self.state = State::Closed { failures: 0 },
-            State::HalfOpen => {
-                self.state = State::Closed { failures: 0 };
+    /// Begins a round of trials.
+    fn try_again(&mut self, trials: u32, sent: u32, now: Time) {
+        self.outcomes = Outcomes::none(now + self.options.window);
+        self.state = State::HalfOpen {
+            trials,
+            sent,
+            well: 0,
+            until: now + self.options.cool_down,
+        };
+    }
+
+    /// A connection was opened.
+    pub(super) fn reached(&mut self) {
+        self.unreachable = 0;
+    }
+
+    /// No connection could be opened, and none stands.
+    pub(super) fn unreachable(&mut self, now: Time) {
+        self.unreachable = self.unreachable.saturating_add(1);
+        let is_trial = matches!(self.state, State::HalfOpen { .. });
+        if is_trial || self.unreachable >= self.options.unreachable_max {
+            self.open(Cause::Unreachable, now);
+        }
+    }
+
+    /// A request was answered by a backend in order, whatever the answer.
+    pub(super) fn succeeded(&mut self, request: &Taken, now: Time) {
+        match &mut self.state {
+            State::Closed => (self.outcomes).count(request, true, self.options.window, now),
+            State::HalfOpen { trials, well, .. } => {
+                *well += 1;
+                if 2 * *well <= *trials {
+                    return;
+                }
+                if *trials < TRIALS_LAST {
+                    let trials = 2 * *trials;
+                    self.try_again(trials, 0, now);
+                    return;
+                }
+                self.state = State::Closed;
+                self.outcomes = Outcomes::none(now + self.options.window);
                 tracing::info!(backend = %self.name, "the backend answers again");
             }
             // An answer to a request from before: the cool-down stands.
@@ -131,17 +284,28 @@ impl Circuit {
         }
     }
 
-    /// The backend failed.
-    pub(super) fn failed(&mut self, cause: Cause, now: Time) {
-        let (failures, is_news) = match self.state {
-            State::Closed { failures } => (failures + 1, true),
-            State::HalfOpen => (u32::MAX, false),
-            State::Open { .. } => return,
-        };
-        if failures < self.options.failures_max {
-            self.state = State::Closed { failures };
+    /// A request failed.
+    pub(super) fn failed(&mut self, request: &Taken, cause: Cause, now: Time) {
+        let options = self.options;
+        if matches!(self.state, State::Open { .. }) {
             return;
         }
+        self.outcomes.count(request, false, options.window, now);
+        let is_bad = match self.state {
+            // By who asked: one of them alone does not end the trials.
+            State::HalfOpen { trials, .. } => {
+                let [askers, _] = self.outcomes.askers.failing();
+                2 * askers >= trials.min(TRIALS_FIRST) as usize
+            }
+            _ => self.outcomes.are_bad(options.failures_min),
+        };
+        if is_bad {
+            self.open(cause, now);
+        }
+    }
+
+    fn open(&mut self, cause: Cause, now: Time) {
+        let is_news = self.state == State::Closed;
         self.state = State::Open {
             until: now + self.options.cool_down,
         };
@@ -149,10 +313,9 @@ impl Circuit {
             let [cause, cure] = cause.words();
             tracing::warn!(
                 backend = %self.name,
-                failures,
                 cause,
                 cure,
-                "the backend fails: its requests are answered 503, but for a try every {:?}",
+                "the backend fails: its requests are answered 503, but for some tries every {:?}",
                 self.options.cool_down,
             );
         }
@@ -163,77 +326,167 @@ impl Circuit {
         matches!(self.state, State::Open { .. })
     }
 
-    /// Is it anything but closed: are requests, all or all but the probe, refused?
+    /// Is it anything but closed: are requests, all or all but trials, refused?
     pub(super) fn refuses(&self) -> bool {
-        !matches!(self.state, State::Closed { .. })
+        self.state != State::Closed
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::world::call;
     use super::*;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    fn circuit() -> Circuit {
-        Circuit::new(
-            "bank",
-            CircuitOptions {
-                failures_max: 3,
+    /// Requests of two calls, by many.
+    struct Bank {
+        circuit: Circuit,
+        calls: [Rc<rhythm_engine::program::Call>; 2],
+    }
+
+    impl Bank {
+        fn new() -> Bank {
+            let options = CircuitOptions {
+                unreachable_max: 3,
+                failures_min: 10,
+                window: Duration::from_millis(1000),
                 cool_down: Duration::from_millis(100),
-            },
-        )
+            };
+            Bank {
+                circuit: Circuit::new("bank", options),
+                calls: ["a", "b"].map(|text| Rc::new(call(&[text], true))),
+            }
+        }
+
+        fn request(&self, asker: u64, call: usize) -> Taken {
+            Taken {
+                key: 0,
+                call: self.calls[call].clone(),
+                asker,
+                arguments: Vec::new(),
+                since: Time::ZERO,
+                deadline: Time::NEVER,
+                retries: 0,
+                is_alone: false,
+            }
+        }
+
+        fn well(&mut self, asker: u64, call: usize, ms: u64) {
+            let request = self.request(asker, call);
+            self.circuit.succeeded(&request, at(ms));
+        }
+
+        fn fail(&mut self, asker: u64, call: usize, ms: u64) {
+            let request = self.request(asker, call);
+            self.circuit.failed(&request, Cause::Unwell, at(ms));
+        }
+
+        fn broken() -> Bank {
+            let mut bank = Bank::new();
+            (0..10).for_each(|i| bank.fail(i, 0, 0));
+            assert!(bank.circuit.is_open());
+            bank
+        }
     }
 
     #[test]
-    fn only_failures_in_a_row_open_it() {
-        let mut circuit = circuit();
+    fn no_one_who_asks_opens_it_alone() {
+        let mut bank = Bank::new();
+        for ms in 0..5000 {
+            bank.fail(7, ms as usize % 2, ms);
+        }
+        assert!(!bank.circuit.refuses(), "nobody else asks");
+        for ms in 5000..9000 {
+            bank.fail(7, 0, ms);
+            bank.fail(8, 1, ms);
+            if ms % 100 == 0 {
+                bank.well(ms, 0, ms);
+            }
+        }
+        assert!(!bank.circuit.refuses());
+    }
+
+    #[test]
+    fn no_statement_opens_it_where_another_is_answered() {
+        let mut bank = Bank::new();
+        for i in 0..1000 {
+            bank.fail(i, 0, i);
+            if i % 5 == 0 {
+                bank.well(i, 1, i);
+            }
+        }
+        assert!(!bank.circuit.refuses());
+    }
+
+    #[test]
+    fn most_calls_of_most_askers_open_it_but_not_a_few() {
+        let mut bank = Bank::new();
+        for i in 0..9 {
+            bank.fail(i, i as usize % 2, i);
+        }
+        assert!(!bank.circuit.refuses(), "they are few");
+        bank.fail(9, 1, 9);
+        assert!(bank.circuit.is_open() && !bank.circuit.admit(at(9)));
+        let mut bank = Bank::new();
+        for i in 0..1000 {
+            bank.fail(i, i as usize % 2, i);
+            bank.well(i, i as usize % 2, i);
+        }
+        assert!(!bank.circuit.refuses(), "half of them are well");
+        // What was long ago does not count.
+        let mut bank = Bank::new();
+        for i in 0..100 {
+            bank.fail(i, 0, 600 * i);
+        }
+        assert!(!bank.circuit.refuses());
+    }
+
+    #[test]
+    fn connections_that_fail_in_a_row_open_it() {
+        let mut bank = Bank::new();
         for _ in 0..5 {
-            circuit.failed(Cause::Lost, at(0));
-            circuit.failed(Cause::Lost, at(0));
-            circuit.succeeded();
+            bank.circuit.unreachable(at(0));
+            bank.circuit.unreachable(at(0));
+            bank.circuit.reached();
         }
-        assert!(circuit.admit(at(0)) && !circuit.refuses());
-        for _ in 0..3 {
-            assert!(!circuit.is_open());
-            circuit.failed(Cause::Lost, at(1));
-        }
-        assert!(circuit.is_open() && !circuit.admit(at(1)));
+        assert!(bank.circuit.admit(at(0)));
+        (0..3).for_each(|_| bank.circuit.unreachable(at(0)));
+        assert!(bank.circuit.is_open());
+        // A trial that reaches nobody is enough.
+        assert!(bank.circuit.admit(at(100)) && !bank.circuit.is_open());
+        bank.circuit.unreachable(at(101));
+        assert!(bank.circuit.is_open());
     }
 
     #[test]
-    fn one_probe_decides() {
-        let mut circuit = circuit();
-        (0..3).for_each(|_| circuit.failed(Cause::Lost, at(0)));
-        circuit.succeeded();
-        circuit.failed(Cause::Lost, at(50));
-        assert!(!circuit.admit(at(99)));
-        assert!(circuit.admit(at(100)));
-        assert!(!circuit.admit(at(100)) && circuit.refuses() && !circuit.is_open());
-        circuit.failed(Cause::Lost, at(110));
-        assert!(circuit.is_open() && !circuit.admit(at(209)));
-        assert!(circuit.admit(at(210)));
-        circuit.succeeded();
-        assert!(!circuit.refuses() && circuit.admit(at(210)) && circuit.admit(at(210)));
+    fn rounds_of_trials_grow_until_it_closes() {
+        let mut bank = Bank::broken();
+        bank.well(1, 0, 50);
+        assert!(!bank.circuit.admit(at(99)));
+        for trials in [4, 8, 16, 32] {
+            assert!((0..trials).all(|_| bank.circuit.admit(at(100))));
+            assert!(!bank.circuit.admit(at(100)) && bank.circuit.refuses());
+            (0..=trials / 2).for_each(|i| bank.well(i, 0, 100));
+        }
+        assert!(!bank.circuit.refuses());
         // The count starts anew.
-        circuit.failed(Cause::Lost, at(211));
-        assert!(circuit.admit(at(211)));
+        (0..9).for_each(|i| bank.fail(i, 0, 101));
+        assert!(!bank.circuit.refuses());
     }
 
     #[test]
-    fn a_limit_of_none_is_one() {
-        let mut circuit = Circuit::new(
-            "bank",
-            CircuitOptions {
-                failures_max: 0,
-                cool_down: Duration::ZERO,
-            },
-        );
-        assert!(circuit.admit(at(0)));
-        circuit.failed(Cause::Lost, at(0));
-        assert!(circuit.is_open());
-        assert!(circuit.admit(at(0)));
+    fn trials_fail_by_several_or_are_tried_again() {
+        let mut bank = Bank::broken();
+        assert!((0..4).all(|_| bank.circuit.admit(at(100))));
+        (0..3).for_each(|_| bank.fail(7, 0, 100));
+        assert!(!bank.circuit.is_open(), "one alone");
+        // Whatever became of the others: after a cool-down there are more.
+        assert!(!bank.circuit.admit(at(199)) && bank.circuit.admit(at(200)));
+        bank.fail(7, 0, 200);
+        bank.fail(8, 0, 200);
+        assert!(bank.circuit.is_open() && !bank.circuit.admit(at(299)));
     }
 }

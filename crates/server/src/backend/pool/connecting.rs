@@ -2,7 +2,6 @@
 
 use super::super::wire::{Greeting, Unreadable, Wire};
 use super::Pool;
-use super::circuit::Cause;
 use super::pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
@@ -14,13 +13,19 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 impl<W: Wire> Pool<W> {
     /// Opens as many connections as the waiting requests need.
     pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
-        if self.connect_pause.is_some_and(|until| now < until) {
+        let stands = self.pipes.iter().any(Pipe::is_open);
+        if stands && self.connect_pause.is_some_and(|until| now < until) {
             return;
         }
         self.connect_pause = None;
         loop {
             let opening = self.pipes.iter().filter(|pipe| !pipe.is_open()).count();
-            let wanted = self.waiting.len().div_ceil(self.options.depth_max.max(1));
+            let [shared, alone] = self.waiting.counts();
+            let wanted = match shared.div_ceil(self.depth()) + alone {
+                // To see whether the other side is there at all, one is enough.
+                wanted if !stands && self.connect_failures > 0 => wanted.min(1),
+                wanted => wanted,
+            };
             if opening >= wanted
                 || self.pipes.len() >= self.options.connections_max.max(1)
                 || self.connect_pause.is_some()
@@ -46,7 +51,7 @@ impl<W: Wire> Pool<W> {
             self.connect_pause = Some(now + CONNECT_PAUSE);
             return;
         }
-        self.circuit.failed(Cause::Unreachable, now);
+        self.circuit.unreachable(now);
         self.connect_failures += 1;
         if self.circuit.is_open() {
             self.fail_waiting(LaneError::BackendRefused);
@@ -76,6 +81,7 @@ impl<W: Wire> Pool<W> {
             return None;
         };
         self.connect_failures = 0;
+        self.circuit.reached();
         pipe.open(now + self.options.idle_max);
         match &input[used..] {
             [] => None,

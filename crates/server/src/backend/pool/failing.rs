@@ -22,14 +22,16 @@ impl<W: Wire> Pool<W> {
             None => port.close(pipe.id),
             Some(cause) => {
                 port.abort(pipe.id);
-                if pipe.is_wanted() {
-                    self.circuit.failed(cause, now);
+                // One at most is its reason: where answers come in order, the oldest.
+                if let Some(sent) = pipe.awaited.wanted().next() {
+                    self.circuit.failed(&sent.request, cause, now);
                 }
             }
         }
         if loss == Loss::Unreadable
             && W::IN_ORDER
             && let Some(sent) = pipe.take_answered(Which::Oldest)
+            && !sent.is_given_up
         {
             self.done.tell(sent.request, Err(LaneError::BadAnswer));
         }
@@ -46,6 +48,7 @@ impl<W: Wire> Pool<W> {
             let is_safe = !is_delivered || request.call.idempotent;
             let again = is_announced || is_safe && request.retries < self.options.retries_max;
             request.retries += u32::from(!is_announced);
+            request.is_alone = self.is_alone(&request);
             if is_given_up {
                 self.done.spare.keep(request.arguments);
             } else if request.deadline <= now {
@@ -69,31 +72,23 @@ impl<W: Wire> Pool<W> {
 
     /// Gives up what is late: waiting requests, requests in pipes, and pipes that are stuck.
     pub(super) fn expire(&mut self, port: &mut dyn Port, now: Time) {
-        let mut is_any_late = false;
-        for _ in 0..self.waiting.len() {
-            match self.waiting.pop_front() {
-                Some(request) if request.deadline <= now => {
-                    self.done.tell(request, Err(LaneError::BackendTimeout));
-                    is_any_late = true;
-                }
-                Some(request) => self.waiting.push_back(request),
-                None => break,
-            }
-        }
+        let done = &mut self.done;
+        // That they waited is no failure of theirs: they never left.
+        (self.waiting).extract(
+            |request| request.deadline <= now,
+            |request| done.tell(request, Err(LaneError::BackendTimeout)),
+        );
         let depth = self.options.depth_max;
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.is_late(now)) {
             if self.pipes[at].is_stuck(depth, now) {
                 self.lose(port, at, Loss::Late, now);
                 continue;
             }
-            let done = &mut self.done;
+            let (done, circuit) = (&mut self.done, &mut self.circuit);
             self.pipes[at].awaited.give_up(now, |request| {
+                circuit.failed(request, Cause::Late, now);
                 done.tell_key(request.key, Err(LaneError::BackendTimeout));
             });
-            is_any_late = true;
-        }
-        if is_any_late {
-            self.circuit.failed(Cause::Late, now);
         }
         let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());
         let under_way = (self.waiting.iter()).chain(sent.map(|sent| &sent.request));
@@ -103,10 +98,23 @@ impl<W: Wire> Pool<W> {
             .unwrap_or(Time::NEVER);
     }
 
+    /// The oldest request of a pipe takes long: those behind it go elsewhere, each alone, and it
+    /// waits for its answer or its deadline by itself.
+    pub(super) fn move_behind(&mut self, at: usize) {
+        self.pace.stalled();
+        let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
+        let retries_max = self.options.retries_max;
+        self.pipes[at].awaited.move_behind_first(|mut request| {
+            counts.retries += 1;
+            request.retries += 1;
+            request.is_alone = request.retries >= retries_max;
+            waiting.push_front(request);
+        });
+    }
+
     /// Fails what waits.
     pub(super) fn fail_waiting(&mut self, error: LaneError) {
-        for request in self.waiting.drain(..) {
-            self.done.tell(request, Err(error));
-        }
+        let done = &mut self.done;
+        (self.waiting).extract(|_| true, |request| done.tell(request, Err(error)));
     }
 }

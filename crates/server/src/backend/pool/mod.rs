@@ -8,17 +8,22 @@
 //!                                  not safe to repeat, too late, or sent too often
 //! ```
 //!
-//! What is said over a connection is the [`Wire`]'s business. Waiting requests fill the open pipes,
-//! the emptiest first, each up to a depth; they are encoded for the pipe they go into, and all that
-//! one pipe gets leaves in one send. Connections are opened when requests wait that no pipe has
-//! room for, and closed after a time without any. A request moves along the arrows as a value with
-//! one owner, which is why each is told of exactly once.
+//! What is said over a connection is the [`Wire`]'s business. Waiting requests go into the open
+//! pipes, the emptiest first; they are encoded for the pipe they go into, and all that one pipe
+//! gets leaves in one send. Connections are opened when requests wait that no pipe has room for,
+//! and closed after a time without any. A request moves along the arrows as a value with one owner,
+//! which is why each is told of exactly once.
+//!
+//! Where answers come in order, one request may hold up those behind it in its pipe. So a pipe
+//! holds more than one only while the backend answers promptly (`pace.rs`), up to its depth; what
+//! cannot be sent again (it is not idempotent, or was sent again before) goes alone into an empty
+//! pipe; and when the oldest of a pipe takes long all the same, those behind it are sent again
+//! elsewhere, alone, while it waits for its answer by itself.
 //!
 //! What happens when things go wrong:
 //!
-//! - *No answer in time*: `BackendTimeout`. Where answers come in order, the one that is late holds
-//!   up those behind it, and its connection is dropped. Else it is given up alone, as long as other
-//!   answers come.
+//! - *No answer in time*: `BackendTimeout`. Where answers come in order, its connection is dropped.
+//!   Else it is given up alone, as long as other answers come.
 //! - *The connection is lost*: the requests in it are sent again, up to `retries_max` times, where
 //!   that is safe: where they are idempotent, or were not sent to their last byte, so that the
 //!   other side cannot have begun with them (RFC 9110, section 9.2.2). The others fail with
@@ -33,19 +38,22 @@
 //! - *An answer that is malformed or too long*: `BadAnswer` where answers come in order, so that it
 //!   is known whose it is; the connection is dropped.
 //!
-//! Lost connections, time-outs, malformed answers and those that say the backend is not in order
-//! (HTTP's statuses from 500 on) count as failures with the circuit breaker, each once however many
-//! requests it meets. While the circuit is open, requests are refused, and so are those beyond the
+//! Lost connections, requests that were sent and not answered in time, malformed answers and those
+//! that say the backend is not in order (HTTP's statuses from 500 on) are failures of the one
+//! request that met them; the circuit breaker judges by them whether the backend fails as a whole
+//! (`circuit.rs`). While the circuit is open, requests are refused, and so are those beyond the
 //! bound of requests under way.
 
 mod circuit;
 mod connecting;
 mod failing;
 mod options;
+mod pace;
 mod pipe;
 mod spare;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
@@ -57,13 +65,14 @@ use super::wire::{Unreadable, Verdict, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
 use circuit::{Cause, Circuit};
+use pace::Pace;
 use pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use spare::Spare;
-use std::collections::VecDeque;
 use std::rc::Rc;
+use waiting::Waiting;
 
 /// So many calls are remembered though no request of them is under way.
 const CALLS_KEPT: usize = 64;
@@ -78,7 +87,8 @@ pub struct Pool<W: Wire> {
     peer_next: usize,
     /// Those that asked of late, each shared by its requests.
     calls: Vec<Rc<Call>>,
-    waiting: VecDeque<Taken>,
+    waiting: Waiting,
+    pace: Pace,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
     /// Connections that could not be opened, in a row.
@@ -133,11 +143,12 @@ impl Done {
 }
 
 impl Circuit {
-    /// The backend has answered so.
-    fn judge(&mut self, verdict: &Verdict, now: Time) {
+    /// A request was answered so.
+    fn judge(&mut self, sent: &Sent, verdict: &Verdict, now: Time) {
         match verdict.is_healthy {
-            true => self.succeeded(),
-            false => self.failed(Cause::Unwell, now),
+            _ if sent.is_given_up => {}
+            true => self.succeeded(&sent.request, now),
+            false => self.failed(&sent.request, Cause::Unwell, now),
         }
     }
 }
@@ -152,7 +163,8 @@ impl<W: Wire> Pool<W> {
             peers,
             peer_next: 0,
             calls: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
+            pace: Pace::new(options.depth_max),
             pipes: Vec::new(),
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
@@ -160,6 +172,20 @@ impl<W: Wire> Pool<W> {
             deadline_next: Time::NEVER,
             done: Done::default(),
         }
+    }
+
+    /// Most requests at a time on a connection now.
+    fn depth(&self) -> usize {
+        match W::IN_ORDER {
+            true => self.pace.depth(),
+            false => self.options.depth_max.max(1),
+        }
+    }
+
+    /// Whether a request shares no connection: where answers come in order, another may hold it up,
+    /// and then it would have to be sent again.
+    fn is_alone(&self, request: &Taken) -> bool {
+        W::IN_ORDER && (!request.call.idempotent || request.retries >= self.options.retries_max)
     }
 
     fn find(&self, connection: ConnectionId) -> Option<usize> {
@@ -182,7 +208,6 @@ impl<W: Wire> Pool<W> {
 
     /// Does all that can be done now: fills pipes with what waits and opens others.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
-        let depth = self.options.depth_max.max(1);
         loop {
             if self.circuit.is_open() {
                 self.fail_waiting(LaneError::BackendRefused);
@@ -190,15 +215,23 @@ impl<W: Wire> Pool<W> {
             if self.waiting.is_empty() {
                 return;
             }
+            let (depth, [shared, _]) = (self.depth(), self.waiting.counts());
             let emptiest = (self.pipes.iter().enumerate())
                 .filter(|(_, pipe)| pipe.room(depth) > 0)
                 .min_by_key(|(_, pipe)| pipe.awaited.len());
-            let Some((at, _)) = emptiest else {
+            let Some((at, pipe)) = emptiest else {
                 break;
             };
+            let is_empty = pipe.awaited.len() == 0;
+            if !is_empty && shared == 0 {
+                break;
+            }
             let pipe = &mut self.pipes[at];
+            if is_empty && let Some(request) = self.waiting.pop_oldest() {
+                pipe.put(&mut self.wire, request, now);
+            }
             while pipe.room(depth) > 0
-                && let Some(request) = self.waiting.pop_front()
+                && let Some(request) = self.waiting.pop_shared()
             {
                 pipe.put(&mut self.wire, request, now);
             }
@@ -217,9 +250,11 @@ impl<W: Wire> Pool<W> {
             circuit,
             done,
             options,
+            pace,
             ..
         } = self;
         let pipe = &mut pipes[at];
+        let (since, mut count) = (pipe.owes_since(), 0);
         loop {
             let Pipe {
                 connection,
@@ -229,7 +264,12 @@ impl<W: Wire> Pool<W> {
             let decoded = wire.decode(connection, input, awaited, &mut done.answers);
             let (used, verdict) = match decoded {
                 Ok((used, Some(verdict))) => (used, verdict),
-                Ok((_, None)) => return None,
+                Ok((_, None)) => {
+                    if let Some(since) = since.filter(|_| count > 0) {
+                        pace.answered(count, now.since(since));
+                    }
+                    return None;
+                }
                 Err(Unreadable) => {
                     done.answers.discard();
                     return Some(Loss::Unreadable);
@@ -241,8 +281,9 @@ impl<W: Wire> Pool<W> {
                 return Some(Loss::Broken);
             };
             let number = sent.number;
-            circuit.judge(&verdict, now);
+            circuit.judge(&sent, &verdict, now);
             done.tell_verdict(sent, &verdict);
+            count += 1;
             if !verdict.goes_on {
                 return Some(Loss::Announced { number });
             }
@@ -298,7 +339,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
                     None => answers.discard(),
                     Some(sent) => {
                         let number = sent.number;
-                        self.circuit.judge(&verdict, now);
+                        self.circuit.judge(&sent, &verdict, now);
                         self.done.tell_verdict(sent, &verdict);
                         loss = Loss::Announced { number };
                     }
@@ -333,6 +374,10 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
             self.expire(port, now);
         }
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.wake_at() <= now) {
+            if self.pipes[at].is_open() && self.pipes[at].is_wanted() {
+                self.move_behind(at);
+                continue;
+            }
             let pipe = self.pipes.swap_remove(at);
             if pipe.is_open() {
                 port.close(pipe.id);
@@ -363,13 +408,17 @@ impl<W: Wire> Backend for Pool<W> {
             } else {
                 None
             };
-            let request = Taken {
+            let mut request = Taken {
                 key: *key,
                 call: call.clone(),
+                asker: batch.askers[request],
                 arguments,
+                since: now,
                 deadline,
                 retries: 0,
+                is_alone: false,
             };
+            request.is_alone = self.is_alone(&request);
             self.done.take_over();
             match refusal {
                 Some(error) => self.done.tell(request, Err(error)),

@@ -9,7 +9,8 @@ use std::time::Duration;
 pub struct PoolOptions {
     /// Most connections at a time; 0 is taken as 1.
     pub connections_max: usize,
-    /// Most requests under way on a connection; 0 is taken as 1, which is not to pipeline.
+    /// Most requests under way on a connection, where answers come in order only while they are
+    /// prompt; 0 is taken as 1, which is not to pipeline.
     pub depth_max: usize,
     /// Most requests taken over and not yet answered; beyond, they are refused.
     pub requests_max: usize,
@@ -37,22 +38,31 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// What a backend's table in service.toml says, and for the rest what is usual.
-    pub fn of(config: &BackendConfig) -> PoolOptions {
-        PoolOptions::with(&config.pool)
+    /// What a backend's table in service.toml says, and for the rest what is usual; where it says
+    /// nothing of the depth, the one that its kind gains from.
+    pub fn of(config: &BackendConfig, depth: usize) -> PoolOptions {
+        let said = config.pool.depth.map(|depth| depth.get() as usize);
+        PoolOptions {
+            depth_max: said.unwrap_or(depth),
+            ..PoolOptions::with(&config.pool)
+        }
     }
 
     fn with(pool: &PoolSettings) -> PoolOptions {
         PoolOptions {
             connections_max: pool.connections_max as usize,
-            depth_max: 128,
+            depth_max: pool.depth.map_or(1, |depth| depth.get() as usize),
             requests_max: 1 << 16,
             request_max: 16 * 1024,
             retries_max: pool.retries,
             timeout: pool.timeout,
             connect_timeout: Duration::from_secs(1),
             idle_max: Duration::from_secs(4),
-            circuit: CircuitOptions::default(),
+            circuit: CircuitOptions {
+                failures_min: pool.circuit_failures,
+                window: pool.circuit_window,
+                ..CircuitOptions::default()
+            },
         }
     }
 }

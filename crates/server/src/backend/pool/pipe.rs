@@ -8,6 +8,7 @@
 use super::super::arguments::kept;
 use super::super::awaited::{Awaited, Sent, Taken, Which};
 use super::super::wire::{Greeting, Unreadable, Wire};
+use super::pace::PATIENCE;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 
 /// Where a pipe stands.
@@ -82,8 +83,22 @@ impl<W: Wire> Pipe<W> {
         let depth = if self.answered.is_some() { depth } else { 1 };
         match self.standing {
             Standing::Opening { .. } => 0,
+            Standing::Open { .. } if W::IN_ORDER && !self.awaited.are_shared() => 0,
             Standing::Open { .. } => depth.saturating_sub(self.awaited.len()),
         }
+    }
+
+    /// Since when the other side owes the next answer, where answers come in order.
+    pub(super) fn owes_since(&self) -> Option<Time> {
+        let first = self.awaited.first().filter(|_| W::IN_ORDER)?;
+        Some(self.answered.map_or(first.since, |at| at.max(first.since)))
+    }
+
+    /// When those behind its oldest request are to go elsewhere if it says nothing; `None` where
+    /// there are none.
+    pub(super) fn moves_at(&self) -> Option<Time> {
+        let is_held_up = self.awaited.len() > 1 && self.awaited.are_shared();
+        (self.owes_since().filter(|_| is_held_up)).map(|since| since + PATIENCE)
     }
 
     /// Whether somebody waits for an answer from it.
@@ -111,7 +126,7 @@ impl<W: Wire> Pipe<W> {
         match self.standing {
             Standing::Opening { until } => until,
             Standing::Open { idle_until } if !self.is_wanted() => idle_until,
-            Standing::Open { .. } => Time::NEVER,
+            Standing::Open { .. } => self.moves_at().unwrap_or(Time::NEVER),
         }
     }
 

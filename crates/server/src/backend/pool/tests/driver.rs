@@ -68,6 +68,7 @@ impl Handler for Client {
                 call: &call,
                 requests: &requests,
                 keys: &[key as u64],
+                askers: &[key as u64],
                 deadline: Time::NEVER,
             };
             self.backend.submit(port, batch, now);

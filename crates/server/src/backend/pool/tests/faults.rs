@@ -10,7 +10,7 @@ use std::io;
 fn a_batch_is_one_send() {
     let (mut world, id) = World::proven(options());
     let sends = world.port.sends;
-    world.submit(0..8, false);
+    world.submit(0..8, true);
     assert_eq!(world.port.sends, sends + 1);
     assert_eq!(world.serve(id, 99, answer_ok), 8);
     world.assert_answered(0..8);
@@ -58,9 +58,9 @@ fn many_requests_use_several_connections_and_addresses() {
 fn answers_and_requests_may_come_in_any_pieces() {
     let (mut world, id) = World::proven(options());
     world.port.connections.get_mut(&id).unwrap().room = 0;
-    world.submit(0..2, false);
+    world.submit(0..2, true);
     let sends = world.port.sends;
-    world.submit(2..5, false);
+    world.submit(2..5, true);
     assert_eq!(world.port.sends, sends, "sent to a full socket");
     while world.port.connections[&id].blocked {
         let connection = world.port.connections.get_mut(&id).unwrap();
@@ -84,43 +84,137 @@ fn answers_and_requests_may_come_in_any_pieces() {
 
 #[test]
 fn after_a_reset_only_the_idempotent_are_sent_again_and_once() {
-    for (idempotent, told_after_first) in [(false, 3), (true, 0)] {
-        let (mut world, id) = World::proven(options());
-        world.submit(0..4, idempotent);
-        world.serve(id, 1, answer_ok);
-        // In the middle of an answer.
-        world.receive(id, b"HTTP/1.1 200 OK\r\nContent-Le");
-        world.reset(id);
-        assert_eq!(world.told.len() - 2, told_after_first);
-        if !idempotent {
-            world.assert_failed(1..4, LaneError::BackendFailed);
-            continue;
-        }
-        let id = world.newest();
-        world.connected(id);
-        world.serve(id, 1, answer_ok);
-        world.reset(id);
-        world.assert_answered(0..2);
-        world.assert_failed(2..4, LaneError::BackendFailed);
-        assert_eq!(world.backend.counts().retries, 3);
-        assert_eq!(world.backend.counts().failures, 2);
+    let (mut world, id) = World::proven(PoolOptions {
+        connections_max: 1,
+        ..options()
+    });
+    world.submit(0..4, true);
+    world.serve(id, 1, answer_ok);
+    // In the middle of an answer.
+    world.receive(id, b"HTTP/1.1 200 OK\r\nContent-Le");
+    world.reset(id);
+    assert_eq!(world.told.len(), 2);
+    let id = world.newest();
+    world.connected(id);
+    world.serve(id, 1, answer_ok);
+    world.reset(id);
+    world.assert_answered(0..2);
+    world.assert_failed(2..3, LaneError::BackendFailed);
+    let id = world.newest();
+    world.connected(id);
+    world.serve(id, 1, answer_ok);
+    world.assert_answered(3..4);
+    assert_eq!(world.backend.counts().retries, 3);
+    assert_eq!(world.backend.counts().failures, 1);
+}
+
+#[test]
+fn what_cannot_be_sent_again_shares_no_connection() {
+    let (mut world, id) = World::proven(PoolOptions {
+        connections_max: 1,
+        ..options()
+    });
+    world.submit(0..2, true);
+    world.submit(2..4, false);
+    world.submit(4..6, true);
+    // Those that share go before, as the connection has room for them.
+    assert_eq!(world.take(id, 9), ["1&3&0", "1&3&1", "1&3&4", "1&3&5"]);
+    for key in [0, 1, 4, 5] {
+        assert_eq!(world.take(id, 9), Vec::<String>::new());
+        let answer = answer_ok(&format!("1&3&{key}"));
+        world.receive(id, answer.as_bytes());
     }
+    world.submit(6..7, true);
+    assert_eq!(world.take(id, 9), ["1&3&2"]);
+    world.receive(id, answer_ok("1&3&2").as_bytes());
+    assert_eq!(world.take(id, 9), ["1&3&3"]);
+    world.reset(id);
+    world.assert_failed(3..4, LaneError::BackendFailed);
+    assert_eq!(world.told.len(), 7);
+}
+
+#[test]
+fn the_slow_share_by_what_is_in_flight() {
+    let (mut world, first) = World::proven(options());
+    world.submit(0..1, true);
+    world.pass(20 * MS);
+    world.serve(first, 1, answer_ok);
+    // It takes one at a time now, and what waits opens the other connection.
+    world.submit(1..4, true);
+    assert_eq!(world.take(first, 9), ["1&3&1"]);
+    let second = world.newest();
+    world.connected(second);
+    assert_eq!(world.take(second, 9), ["1&3&2"]);
+    world.receive(second, answer_ok("1&3&2").as_bytes());
+    assert_eq!(world.take(second, 9), ["1&3&3"]);
+    // Answers at once make it deeper again.
+    world.receive(second, answer_ok("1&3&3").as_bytes());
+    world.submit(4..9, true);
+    assert!(world.take(second, 9).len() > 1);
+}
+
+#[test]
+fn those_behind_a_slow_one_go_elsewhere_and_it_fails_alone() {
+    let (mut world, first) = World::proven(options());
+    world.submit(0..4, true);
+    assert_eq!(world.take(first, 9).len(), 4);
+    world.pass(9 * MS);
+    assert_eq!(world.port.connections.len(), 1);
+    world.pass(MS);
+    let second = world.newest();
+    assert_ne!(second, first);
+    world.connected(second);
+    for key in 1..4 {
+        assert_eq!(world.take(second, 9), [format!("1&3&{key}")]);
+        // Nothing is put in behind the slow one.
+        assert_eq!(world.take(first, 9), Vec::<String>::new());
+        world.receive(second, answer_ok(&format!("1&3&{key}")).as_bytes());
+    }
+    world.assert_answered(1..4);
+    assert!(!world.is_told(0));
+    // An answer comes after all, and those of the others are nobody's.
+    world.pass(50 * MS);
+    for key in 0..4 {
+        world.receive(first, answer_ok(&format!("1&3&{key}")).as_bytes());
+    }
+    world.assert_answered(0..4);
+    assert!(world.backend.owns(first));
+    // One that never comes fails alone.
+    let (mut world, first) = World::proven(options());
+    world.submit(0..4, true);
+    world.take(first, 9);
+    world.pass(10 * MS);
+    let second = world.newest();
+    world.connected(second);
+    (1..4).for_each(|_| assert_eq!(world.serve(second, 9, answer_ok), 1));
+    world.pass(90 * MS);
+    world.assert_answered(1..4);
+    world.assert_failed(0..1, LaneError::BackendTimeout);
+    assert!(!world.backend.owns(first));
+    assert!(!world.backend.counts().circuit_open);
 }
 
 #[test]
 fn what_was_not_sent_whole_can_be_sent_again() {
     let (mut world, id) = World::proven(options());
     let length = "GET /besim?1&3&0 HTTP/1.1\r\nHost: sim:81\r\n\r\n".len();
-    world.port.connections.get_mut(&id).unwrap().room = 2 * length - 1;
-    world.submit(0..3, false);
-    world.reset(id);
-    world.assert_failed(0..1, LaneError::BackendFailed);
-    let id = world.newest();
-    world.connected(id);
-    assert_eq!(world.take(id, 9), ["1&3&1"]);
-    world.receive(id, answer_ok("1&3&1").as_bytes());
-    world.serve(id, 9, answer_ok);
-    world.assert_answered(1..3);
+    for (room, is_safe) in [(length - 1, true), (length, false)] {
+        let mut id = id;
+        if !is_safe {
+            (world, id) = World::proven(options());
+        }
+        world.port.connections.get_mut(&id).unwrap().room = room;
+        world.submit(0..1, false);
+        world.reset(id);
+        if !is_safe {
+            world.assert_failed(0..1, LaneError::BackendFailed);
+            continue;
+        }
+        let id = world.newest();
+        world.connected(id);
+        world.serve(id, 9, answer_ok);
+        world.assert_answered(0..1);
+    }
 }
 
 #[test]
@@ -131,15 +225,14 @@ fn a_send_that_finds_the_connection_gone_is_a_loss() {
     assert!(!world.backend.owns(id));
     let id = world.newest();
     world.connected(id);
-    world.serve(id, 1, answer_ok);
-    world.serve(id, 2, answer_ok);
+    (0..3).for_each(|_| assert_eq!(world.serve(id, 9, answer_ok), 1));
     world.assert_answered(0..3);
 }
 
 #[test]
 fn after_an_announced_end_the_rest_is_sent_again() {
     let (mut world, id) = World::proven(options());
-    world.submit(0..4, false);
+    world.submit(0..4, true);
     for answered in 1..=4 {
         let id = if answered == 1 {
             id
@@ -178,20 +271,12 @@ fn a_body_may_end_with_the_connection() {
 #[test]
 fn late_answers_cost_their_connection() {
     let (mut world, id) = World::proven(options());
-    world.submit_until(0..1, true, Time::ZERO + 20 * MS);
-    world.submit(1..3, true);
-    world.submit(3..4, false);
+    world.submit_until(0..1, false, Time::ZERO + 20 * MS);
     world.pass(19 * MS);
     assert!(!world.is_told(0) && world.backend.owns(id));
     world.pass(MS);
     world.assert_failed(0..1, LaneError::BackendTimeout);
-    world.assert_failed(3..4, LaneError::BackendFailed);
     assert!(!world.backend.owns(id) && !world.port.connections.contains_key(&id));
-    let id = world.newest();
-    world.connected(id);
-    world.serve(id, 1, answer_ok);
-    world.serve(id, 1, answer_ok);
-    world.assert_answered(1..3);
 }
 
 #[test]
@@ -264,7 +349,7 @@ fn without_an_address_all_fail() {
 }
 
 #[test]
-fn the_circuit_opens_is_probed_by_one_and_closes() {
+fn the_circuit_opens_is_tried_by_some_and_closes() {
     let mut world = World::new(options());
     world.port.connect_fails = true;
     world.submit(0..1, false);
@@ -276,7 +361,7 @@ fn the_circuit_opens_is_probed_by_one_and_closes() {
     world.assert_failed(2..9, LaneError::BackendRefused);
     assert_eq!(world.port.connects, 3);
 
-    // A probe that fails.
+    // A trial that fails.
     world.pass(40 * MS);
     world.submit(10..13, false);
     assert_eq!(world.port.connects, 4);
@@ -284,64 +369,45 @@ fn the_circuit_opens_is_probed_by_one_and_closes() {
     world.submit(13..14, false);
     world.assert_failed(13..14, LaneError::BackendRefused);
 
-    // One that is answered.
+    // Rounds of trials that are answered.
     world.pass(40 * MS);
     world.port.connect_fails = false;
-    world.submit(20..23, false);
-    world.submit(23..24, false);
-    assert_eq!(world.port.connects, 5);
-    world.assert_failed(21..24, LaneError::BackendRefused);
+    world.submit(20..26, true);
+    world.assert_failed(24..26, LaneError::BackendRefused);
     let id = world.newest();
     world.connected(id);
-    assert_eq!(world.serve(id, 99, answer_ok), 1);
-    world.assert_answered(20..21);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.assert_answered(20..24);
+    assert!(world.backend.counts().circuit_open);
+    let mut key = 30;
+    for trials in [8, 16, 32] {
+        // More than half of a round are enough.
+        world.submit(key..key + trials / 2 + 1, true);
+        while world.serve(id, 99, answer_ok) > 0 {}
+        world.assert_answered(key..key + trials / 2 + 1);
+        key += trials;
+    }
     assert!(!world.backend.counts().circuit_open);
-    world.submit(30..33, false);
-    world.serve(id, 99, answer_ok);
-    world.assert_answered(30..33);
 }
 
 #[test]
-fn a_probe_without_an_answer_opens_the_circuit_again() {
+fn trials_without_an_answer_are_followed_by_others() {
     let mut world = World::new(options());
     world.port.connect_fails = true;
     world.submit(0..1, false);
     world.submit(1..2, false);
     world.port.connect_fails = false;
     world.pass(40 * MS);
-    world.submit(2..3, false);
+    world.submit(2..4, false);
     let id = world.newest();
     world.connected(id);
     world.pass(100 * MS);
-    world.assert_failed(2..3, LaneError::BackendTimeout);
-    world.submit(3..4, false);
-    world.assert_failed(3..4, LaneError::BackendRefused);
-    assert!(world.port.connections.is_empty());
-}
-
-#[test]
-fn a_probe_that_never_left_opens_the_circuit_again() {
-    let mut world = World::new(PoolOptions {
-        connect_timeout: 1000 * MS,
-        ..options()
-    });
-    world.port.connect_fails = true;
-    world.submit(0..1, false);
-    world.submit(1..2, false);
-    world.port.connect_fails = false;
-    world.pass(40 * MS);
-    world.submit(2..3, false);
-    world.pass(100 * MS);
-    world.assert_failed(2..3, LaneError::BackendTimeout);
-    // Another cool-down, another probe.
-    world.submit(3..4, false);
-    world.assert_failed(3..4, LaneError::BackendRefused);
-    world.pass(40 * MS);
-    world.submit(4..5, false);
+    world.assert_failed(2..4, LaneError::BackendTimeout);
+    world.submit(4..8, true);
     let id = world.newest();
     world.connected(id);
-    world.serve(id, 1, answer_ok);
-    world.assert_answered(4..5);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.assert_answered(4..8);
 }
 
 #[test]
@@ -362,22 +428,29 @@ fn only_attempts_in_a_row_count_as_unreachable() {
 
 #[test]
 fn failing_answers_open_the_circuit_and_what_waits_is_refused() {
-    let (mut world, id) = World::proven(PoolOptions {
+    let mut world = World::new(PoolOptions {
         connections_max: 1,
         ..options()
     });
+    world.submit(1000..1001, true);
+    let id = world.newest();
+    world.connected(id);
+    world.serve(id, 1, answer_ok);
     world.submit(0..10, true);
     world.serve(id, 2, |_| response(404, "who?"));
     assert!(!world.backend.counts().circuit_open);
     world.assert_failed(0..2, LaneError::BackendFailed);
     world.submit(10..12, true);
     world.serve(id, 3, |_| response(503, "busy"));
+    assert!(!world.backend.counts().circuit_open, "as many were well");
+    world.serve(id, 1, |_| response(503, "busy"));
     assert!(world.backend.counts().circuit_open);
-    world.assert_failed(2..5, LaneError::BackendFailed);
-    // Two wait, seven are on their way: those are still answered.
-    world.assert_failed(10..12, LaneError::BackendRefused);
+    world.assert_failed(2..6, LaneError::BackendFailed);
+    // What waits is refused; what is on its way is still answered.
+    world.submit(12..13, true);
+    world.assert_failed(12..13, LaneError::BackendRefused);
     world.serve(id, 99, answer_ok);
-    world.assert_answered(5..10);
+    world.assert_answered(6..12);
     assert_eq!(world.backend.counts().retries, 0);
 }
 
@@ -420,7 +493,7 @@ fn unreadable_answers_fail_one_request_and_end_the_connection() {
     ] {
         let (mut world, id) = World::proven(PoolOptions {
             circuit: CircuitOptions {
-                failures_max: 2,
+                failures_min: 2,
                 ..options().circuit
             },
             ..options()
@@ -484,7 +557,7 @@ fn a_request_is_sent_again_so_often_and_no_more() {
         let (mut world, mut id) = World::proven(PoolOptions {
             retries_max,
             circuit: CircuitOptions {
-                failures_max: 100,
+                failures_min: 100,
                 ..options().circuit
             },
             ..options()

@@ -71,6 +71,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
             call: &call(&["1&3&", ""], false),
             requests: &requests,
             keys: &[1],
+            askers: &[1],
             deadline: Time::NEVER,
         };
         pool.submit(&mut port, batch, Time::ZERO);

@@ -6,4 +6,4 @@ mod faults;
 mod greeting;
 mod schedule;
 mod tagged;
-mod world;
+pub(super) mod world;

@@ -135,7 +135,8 @@ impl Tagged {
         let batch = Batch {
             call: &call(&["get ", ""], idempotent),
             requests: &requests,
-            keys: &keys.collect::<Vec<_>>(),
+            keys: &keys.clone().collect::<Vec<_>>(),
+            askers: &keys.collect::<Vec<_>>(),
             deadline: self.now + 50 * MS,
         };
         self.pool.submit(&mut self.port, batch, self.now);
@@ -382,6 +383,7 @@ impl Handler for Client {
                 call: &call(&["get ", ""], true),
                 requests: &requests,
                 keys: &keys,
+                askers: &keys,
                 deadline: Time::NEVER,
             };
             self.asked += keys.len() as u64;

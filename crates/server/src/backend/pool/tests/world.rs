@@ -93,7 +93,7 @@ impl Wire for PlainWire {
 }
 
 /// A call whose requests have these pieces around integers.
-pub(super) fn call(pieces: &[&str], idempotent: bool) -> Call {
+pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
     Call {
         backend: 0,
         form: Form {
@@ -130,7 +130,9 @@ pub(super) fn options() -> PoolOptions {
         connect_timeout: 30 * MS,
         idle_max: 50 * MS,
         circuit: CircuitOptions {
-            failures_max: 3,
+            unreachable_max: 3,
+            failures_min: 3,
+            window: 1000 * MS,
             cool_down: 40 * MS,
         },
     }
@@ -201,6 +203,7 @@ impl World {
             call: &call(&["1&3&", ""], idempotent),
             requests: &requests,
             keys: &keys,
+            askers: &keys,
             deadline,
         };
         self.backend.submit(&mut self.port, batch, self.now);
@@ -222,6 +225,7 @@ impl World {
                 call: &call(&[text], idempotent),
                 requests: &requests,
                 keys: &[key],
+                askers: &[key],
                 deadline,
             };
             self.backend.submit(&mut self.port, batch, self.now);

@@ -1,0 +1,231 @@
+//! Backends over real sockets that are slow, hang, or fail for some: who asks nothing of the kind
+//! must not notice.
+
+mod common;
+use common::*;
+use rhythm_server::backend::{locate, open};
+use rhythm_server::{Handle, Server};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// What the backend was asked, and how many wait for company.
+#[derive(Default)]
+struct Seen {
+    /// How often each question was carried out.
+    asked: BTreeMap<String, usize>,
+    /// Connections on which one asks for `together` at this moment, and the most there were.
+    together: usize,
+    most: usize,
+}
+
+type Shared = Arc<(Mutex<Seen>, Condvar)>;
+
+/// So many have to ask for `together` before one is answered.
+const TOGETHER: usize = 12;
+
+/// Answers the questions of a connection one after the other: `hang...` never, nor what is behind
+/// it; `together...` when as many ask at once on other connections; `fail...` with 500.
+fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let mut input = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
+            match stream.read(&mut piece)? {
+                0 => return Ok(()),
+                length => input.extend_from_slice(&piece[..length]),
+            }
+            continue;
+        };
+        let head: Vec<u8> = input.drain(..end + 4).collect();
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let target = head.split(' ').nth(1).expect("a target");
+        let question = target.rsplit('&').next().expect("a question").to_owned();
+        let (seen, changed) = &**shared;
+        let mut seen = seen.lock().expect("no one panicked");
+        *seen.asked.entry(question.clone()).or_default() += 1;
+        if question.starts_with("hang") {
+            drop(seen);
+            while stream.read(&mut piece)? > 0 {}
+            return Ok(());
+        }
+        if question.starts_with("together") {
+            seen.together += 1;
+            seen.most = seen.most.max(seen.together);
+            changed.notify_all();
+            while seen.most < TOGETHER {
+                seen = changed.wait(seen).expect("no one panicked");
+            }
+            seen.together -= 1;
+        }
+        drop(seen);
+        let status = match question.starts_with("fail") {
+            true => "500 Internal Server Error",
+            false => "200 OK",
+        };
+        let body = format!("<pre>\n0\n{question}\n</pre>\n");
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )?;
+    }
+}
+
+fn backend() -> (SocketAddr, Shared) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let shared = Shared::default();
+    let of_thread = shared.clone();
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let shared = of_thread.clone();
+            std::thread::spawn(move || answer(stream, &shared));
+        }
+    });
+    (address, shared)
+}
+
+const ASKING: &[(&str, &str)] = &[
+    (
+        "login.html",
+        "+++\nroute = \"POST /login\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n\
+        [[step]]\nsession = \"create\"\nuser = \"user\"\n+++\nin",
+    ),
+    (
+        "ask.html",
+        "+++\nroute = \"GET /ask\"\nsession = \"optional\"\n[params]\n\
+        q = { in = \"query\", type = \"text\" }\n[[step]]\ncall = \"bank\"\n\
+        request = \"1&3&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
+        {% for a in answers %}[{{ a.text }}]{% endfor %}",
+    ),
+    (
+        "pay.html",
+        "+++\nroute = \"POST /pay\"\n[params]\nq = { in = \"form\", type = \"text\" }\n[[step]]\n\
+        call = \"bank\"\nrequest = \"1&6&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
+        {% for a in answers %}[{{ a.text }}]{% endfor %}",
+    ),
+];
+
+/// A server whose pages ask the backend.
+fn serve(address: SocketAddr, timeout: &str) -> Handle {
+    let toml = format!(
+        "[session]\ncookie = \"sid\"\n[static]\nmount = \"/static/\"\n[backend.bank]\n\
+         kind = \"besim\"\nurl = \"http://{address}/besim\"\ntimeout = \"{timeout}\"\n"
+    );
+    let service = service_of(ASKING, &toml);
+    let options = options_of(&service);
+    let config = service.backends[0].clone();
+    let site = site_of(service);
+    let again = site.clone();
+    let mut parts = parts(site, Box::new(move || Ok(again.clone())));
+    let peers = locate(&config).expect("it has an address");
+    parts.backends = Arc::new(move |_, _| open(&config, &peers).expect("it is there"));
+    Server::start(options, parts).expect("it starts")
+}
+
+fn ask(client: &mut Client, question: &str) {
+    client.send(format!("GET /ask?q={question} HTTP/1.1\r\nHost: x\r\n\r\n"));
+}
+
+#[test]
+fn requests_are_spread_over_connections_where_each_answers_one_at_a_time() {
+    let (address, shared) = backend();
+    let server = serve(address, "20s");
+    let mut clients: Vec<Client> = (0..TOGETHER).map(|_| client(&server)).collect();
+    // It is known to be prompt at first.
+    for client in &mut clients {
+        assert_eq!(client.get("/ask?q=now").text(), "[now]");
+    }
+    for (index, client) in clients.iter_mut().enumerate() {
+        ask(client, &format!("together{index}"));
+    }
+    for (index, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.response(false).text(), format!("[together{index}]"));
+    }
+    assert_eq!(shared.0.lock().expect("no one panicked").most, TOGETHER);
+    stop(server);
+}
+
+#[test]
+fn a_call_that_hangs_costs_its_own_request_and_no_other() {
+    let (address, shared) = backend();
+    let server = serve(address, "400ms");
+    let mut quick: Vec<Client> = (0..10).map(|_| client(&server)).collect();
+    let mut hanging: Vec<Client> = (0..3).map(|_| client(&server)).collect();
+    assert_eq!(quick[0].get("/ask?q=now").text(), "[now]");
+    for (round, hanging) in hanging.iter_mut().enumerate() {
+        ask(hanging, &format!("hang{round}"));
+        for (index, client) in quick.iter_mut().enumerate() {
+            let name = format!("{round}-{index}");
+            match index % 2 {
+                0 => ask(client, &format!("get{name}")),
+                _ => {
+                    let body = format!("q=pay{name}");
+                    let length = body.len();
+                    client.send(format!(
+                        "POST /pay HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\
+                         Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}"
+                    ));
+                }
+            }
+        }
+        for (index, client) in quick.iter_mut().enumerate() {
+            let kind = ["get", "pay"][index % 2];
+            let response = client.response(false);
+            assert_eq!(response.text(), format!("[{kind}{round}-{index}]"));
+        }
+    }
+    for client in &mut hanging {
+        assert_eq!(client.response(false).status, 504);
+    }
+    let seen = shared.0.lock().expect("no one panicked");
+    for (question, times) in &seen.asked {
+        assert!(!question.starts_with("pay") || *times == 1, "{question}");
+    }
+    drop(seen);
+    stop(server);
+}
+
+#[test]
+fn a_user_whose_calls_fail_closes_the_backend_for_nobody() {
+    let (address, _) = backend();
+    let server = serve(address, "20s");
+    let mut other = client(&server);
+    let mut attacker = client(&server);
+    let login = attacker.form("/login", "user=42");
+    let cookie = login.header("set-cookie").expect("a cookie").to_owned();
+    let pair = cookie.split(';').next().expect("a pair");
+    for round in 0..100 {
+        // Each time over another connection.
+        let mut attacker = client(&server);
+        let headers = format!("Cookie: {pair}\r\n");
+        let failed = attacker.with(&format!("GET /ask?q=fail{round}"), &headers, "");
+        assert_eq!(failed.status, 502);
+        if round % 6 == 5 {
+            assert_eq!(other.get("/ask?q=now").text(), "[now]");
+        }
+    }
+    stop(server);
+}
+
+#[test]
+fn a_backend_that_fails_for_all_is_left_alone() {
+    let (address, shared) = backend();
+    let server = serve(address, "20s");
+    let statuses: Vec<u16> = (0..200)
+        .map(|round| client(&server).get(&format!("/ask?q=fail{round}")).status)
+        .collect();
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert!(
+        statuses[..19].iter().all(|status| *status == 502),
+        "{statuses:?}"
+    );
+    assert!(refused > 100, "{statuses:?}");
+    let seen = shared.0.lock().expect("no one panicked");
+    assert_eq!(seen.asked.len(), 200 - refused);
+    drop(seen);
+    stop(server);
+}
