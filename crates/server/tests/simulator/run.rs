@@ -18,7 +18,7 @@ use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits};
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::{SessionArray, SignInRules, SignIns};
 use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
@@ -184,6 +184,7 @@ pub(crate) fn run(
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
         sessions: sessions.clone(),
+        sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
         metrics: metrics.clone(),
         log: None,
