@@ -102,7 +102,8 @@ section! {
         content_security_policy: String =
             "frame-ancestors 'self'; base-uri 'self'; object-src 'none'".to_owned();
             text(header_value),
-        /// Referrer-Policy; empty: none is sent.
+        /// Referrer-Policy; empty: none is sent. With `no-referrer` browsers send `Origin: null`,
+        /// which `session.origin_check` refuses.
         referrer_policy: String = "same-origin".to_owned(); text(header_value),
         /// X-Content-Type-Options; empty: none is sent.
         content_type_options: String = "nosniff".to_owned(); text(header_value),
