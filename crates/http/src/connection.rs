@@ -247,8 +247,21 @@ impl Connection {
 
     /// Whether an answer is owed and nothing is known of it.
     pub(crate) fn owes(&self, ordinal: u32) -> bool {
+        self.is_due(ordinal) && self.position(ordinal).is_none()
+    }
+
+    /// Whether an answer is owed and nothing of it was given: else its slot names nothing.
+    #[inline]
+    pub(crate) fn is_unanswered(&self, ordinal: u32) -> bool {
+        let progress = || self.position(ordinal).map(|at| self.pending[at].progress);
+        self.is_due(ordinal)
+            && (self.pending.is_empty() || matches!(progress(), None | Some(Progress::Awaited(_))))
+    }
+
+    /// Whether an answer is a request's that was taken, and is not written to its end.
+    #[inline]
+    fn is_due(&self, ordinal: u32) -> bool {
         ordinal.wrapping_sub(self.next_answer) < self.under_way()
-            && self.position(ordinal).is_none()
     }
 
     /// Whether bytes that arrive are of interest.

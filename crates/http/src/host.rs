@@ -24,9 +24,10 @@
 //!   bounded by the client limits' `unsent_max` and one piece.
 //! - Content comes whole, unless `takes_pieces` says that it is to come in pieces. An answer may be
 //!   finished before all content came; the connection ends with it then.
-//! - After `gone`, or `Flow::Gone`, the slot names nothing: using it does nothing.
+//! - After `gone`, or `Flow::Gone`, or when it is answered, the slot names nothing: using it does
+//!   nothing.
 //! - A source that fails in the middle of a body has no other way to say so than
-//!   [`Answers::abandon`].
+//!   [`Answers::abandon`]; a whole answer, or an error, in place of what is left is the same.
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
 //!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
@@ -192,13 +193,11 @@ impl Answers<'_> {
             write_head(out, status, shape, Some(length), date, fields);
             sent
         });
-        if is_given {
-            let answered = Answered {
-                status,
-                body_length,
-            };
-            self.given.push((slot, Some(answered)));
-        }
+        let answered = Answered {
+            status,
+            body_length,
+        };
+        self.note_given(slot, is_given, answered);
     }
 
     /// Gives an error as a small page, with a sentence that may say more.
@@ -208,8 +207,16 @@ impl Answers<'_> {
             write_error(out, status, shape, date, detail, |_| {});
             Body::Empty
         });
+        self.note_given(slot, is_given, Answered::bare(status));
+    }
+
+    /// An answer was given whole. Where it was begun before, it was not: a second head would stand
+    /// in the body of the first.
+    fn note_given(&mut self, slot: AnswerSlot, is_given: bool, answered: Answered) {
         if is_given {
-            self.given.push((slot, Some(Answered::bare(status))));
+            self.given.push((slot, Some(answered)));
+        } else if self.clients.has_begun(slot) {
+            self.abandon(slot);
         }
     }
 

@@ -61,6 +61,16 @@ impl Clients {
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return;
         };
+        if let Some(index) = connection.position(slot.ordinal) {
+            let progress = connection.pending[index].progress;
+            assert!(
+                !matches!(progress, Progress::Begun(_)),
+                "an answer is begun once"
+            );
+        }
+        if !connection.is_unanswered(slot.ordinal) {
+            return;
+        }
         let mut shape = connection.shape_now(slot.ordinal, shape, draining);
         shape.close |= begun.framing == Framing::Close;
         let index = connection.position(slot.ordinal).unwrap_or_else(|| {
@@ -102,13 +112,13 @@ impl Clients {
         };
         let is_turn = connection.next_answer == slot.ordinal;
         let Some(index) = connection.position(slot.ordinal) else {
-            panic!("an answer that is appended to was begun and is not finished");
+            return Flow::Gone;
         };
         let pending = &mut connection.pending[index];
         let begun = match &mut pending.progress {
             Progress::Begun(begun) => begun,
-            Progress::Abandoned => return Flow::Gone,
-            _ => panic!("an answer that is appended to was begun"),
+            Progress::Abandoned | Progress::Finished => return Flow::Gone,
+            Progress::Awaited(_) => panic!("an answer that is appended to was begun"),
         };
         if matches!(begun.framing, Framing::Length(left) if piece.len() as u64 > left) {
             self.abandon(port, slot, now);
@@ -160,18 +170,16 @@ impl Clients {
     ) -> Option<Answered> {
         let connection = self.connections.get_mut(slot.connection)?;
         let is_turn = connection.next_answer == slot.ordinal;
-        let close = connection.drop_content(slot.ordinal);
-        let Some(index) = connection.position(slot.ordinal) else {
-            panic!("an answer that is finished was begun");
-        };
-        let pending = &mut connection.pending[index];
+        let index = connection.position(slot.ordinal)?;
         let Begun {
             framing, answered, ..
-        } = match pending.progress {
+        } = match connection.pending[index].progress {
             Progress::Begun(begun) => begun,
-            Progress::Abandoned => return None,
-            _ => panic!("an answer that is finished was begun"),
+            Progress::Abandoned | Progress::Finished => return None,
+            Progress::Awaited(_) => panic!("an answer that is finished was begun"),
         };
+        let close = connection.drop_content(slot.ordinal);
+        let pending = &mut connection.pending[index];
         if matches!(framing, Framing::Length(1..)) {
             self.abandon(port, slot, now);
             return None;
@@ -189,11 +197,26 @@ impl Clients {
         Some(answered)
     }
 
-    /// Gives up an answer, begun or not: the connection is dropped when its turn comes.
+    /// Whether an answer was begun, and is neither finished nor given up.
+    pub(crate) fn has_begun(&self, slot: AnswerSlot) -> bool {
+        let connection = self.connections.get(slot.connection);
+        connection.is_some_and(|connection| {
+            (connection.position(slot.ordinal)).is_some_and(|index| {
+                matches!(connection.pending[index].progress, Progress::Begun(_))
+            })
+        })
+    }
+
+    /// Gives up an answer, begun or not: the connection is dropped when its turn comes. Nothing
+    /// happens to one that was given, or given up.
     pub(crate) fn abandon(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        let has_begun = self.has_begun(slot);
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return;
         };
+        if !has_begun && !connection.is_unanswered(slot.ordinal) {
+            return;
+        }
         connection.last_taken = true;
         connection.receiving = None;
         if connection.next_answer == slot.ordinal {

@@ -17,7 +17,8 @@ use rhythm_protocol::http::response::CONTINUE;
 
 impl Clients {
     /// Gives a whole answer: `write` gets the form of it, appends its head and gives its body.
-    /// Where the client is gone it is not called. Whether it was.
+    /// Where the client is gone, or this answer was given or begun before, it is not called.
+    /// Whether it was.
     #[inline]
     pub fn answer<'b>(
         &mut self,
@@ -35,6 +36,9 @@ impl Clients {
         let Some(connection) = self.connections.get_mut(to) else {
             return false;
         };
+        if !connection.is_unanswered(ordinal) {
+            return false;
+        }
         let shape = connection.shape_now(ordinal, shape, draining);
         let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
         if connection.next_answer != ordinal {

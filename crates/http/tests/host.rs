@@ -10,12 +10,12 @@ use rhythm_net::{ListenOptions, Listener, Role, Time, Token, Waker, clock};
 use rhythm_protocol::http::request::RequestHead;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of unsent answers that a connection may have.
 const UNSENT_MAX: usize = 32 * 1024;
@@ -46,6 +46,7 @@ struct Stream {
 /// - `/now`: at once; `/later`: when told by another thread
 /// - `/stream/N`: N bytes in chunks; `/counted/N`: with their length told
 /// - `/short`, `/long`: fewer and more bytes than it said; `/drop`: not at all
+/// - `/twice`: whole, and again in every way there is; `/broken`: an error in the middle of a body
 /// - `/upload`: content in pieces, answered with its length; `/slow`: the same, waiting after each
 ///   piece; `/early`: answered before its content came
 struct Toy {
@@ -120,6 +121,21 @@ impl Host for Toy {
                     answers.finish(slot);
                 }
                 ("/drop", _) => answers.abandon(slot),
+                ("/twice", _) => {
+                    answers.answer(slot, shape, 200, &b"once"[..], |_| {});
+                    answers.answer(slot, shape, 200, &b"again"[..], |_| {});
+                    answers.error(slot, shape, 500, "");
+                    answers.begin(slot, shape, 200, None, |_| {});
+                    assert_eq!(answers.append(slot, b"more"), Flow::Gone);
+                    answers.finish(slot);
+                    answers.abandon(slot);
+                }
+                ("/broken", _) => {
+                    answers.begin(slot, shape, 200, None, |_| {});
+                    let _ = answers.append(slot, &[b'x'; 2 * UNSENT_MAX]);
+                    answers.error(slot, shape, 502, "It broke.");
+                    answers.answer(slot, shape, 200, &b"whole after all"[..], |_| {});
+                }
                 ("/early", _) => answers.error(slot, shape, 403, "Not <you>."),
                 ("/upload" | "/slow", Content::Pieces) => {
                     self.uploads.insert(slot, (shape, path == "/slow", 0));
@@ -261,6 +277,25 @@ impl Running {
         String::from_utf8(answer).unwrap()
     }
 
+    /// What comes until the server closes or drops the connection, letting it answer what waits
+    /// for another thread meanwhile.
+    fn read_all(&self, client: &mut TcpStream) -> String {
+        let moment = Some(Duration::from_millis(20));
+        client.set_read_timeout(moment).unwrap();
+        let mut answers = Vec::new();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(20) {
+            self.answer_later();
+            let mut bytes = [0; 4096];
+            match client.read(&mut bytes) {
+                Ok(count) if count > 0 => answers.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                _ => return String::from_utf8(answers).unwrap(),
+            }
+        }
+        panic!("the connection did not end");
+    }
+
     /// Lets the server answer what waits for another thread.
     fn answer_later(&self) {
         self.wake.send(()).unwrap();
@@ -341,6 +376,47 @@ fn answers_given_later_and_in_any_order_go_out_in_turn() {
     let rest = rest.strip_prefix("later 2").unwrap();
     assert!(rest.contains("Content-Length: 0\r\nConnection: close\r\n"));
     assert!(rest.ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn an_answer_is_given_once_whatever_a_host_does() {
+    let server = Running::start();
+    // In its turn, and early.
+    for before in ["/now", "/later"] {
+        let mut client = server.connect();
+        let requests = [
+            get(before, ""),
+            get("/twice", ""),
+            get("/twice", ""),
+            get("/now", LAST),
+        ];
+        client.write_all(requests.concat().as_bytes()).unwrap();
+        let answers = server.read_all(&mut client);
+        assert_eq!(
+            answers.matches("HTTP/1.1 200 OK\r\n").count(),
+            4,
+            "{answers}"
+        );
+        assert_eq!(answers.matches("\r\n\r\nonce").count(), 2, "{answers}");
+        assert!(!answers.contains("again") && !answers.contains(" 500 "));
+    }
+}
+
+#[test]
+fn an_error_in_the_middle_of_a_body_ends_the_connection_there() {
+    let server = Running::start();
+    for before in ["/now", "/later"] {
+        let mut client = server.connect();
+        let requests = [get(before, ""), get("/broken", ""), get("/now", "")];
+        client.write_all(requests.concat().as_bytes()).unwrap();
+        let answers = server.read_all(&mut client);
+        assert!(answers.matches("HTTP/1.1").count() <= 2, "{answers}");
+        assert!(
+            !answers.contains("502") && !answers.contains("whole"),
+            "{answers}"
+        );
+        assert!(!answers.ends_with("0\r\n\r\n"), "it looks finished");
+    }
 }
 
 #[test]
