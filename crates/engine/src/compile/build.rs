@@ -45,7 +45,7 @@ impl PageParts {
             name: name.into(),
             kind,
         });
-        // Declared names and columns are bounded by the size of a header.
+        // More than can be numbered are reported when the page is whole.
         (self.fields.len() - 1) as FieldId
     }
 
