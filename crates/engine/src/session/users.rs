@@ -106,7 +106,7 @@ impl UserIndex {
 
     fn window(&self, hash: u32) -> impl Iterator<Item = &AtomicU64> {
         let count = self.cells.len();
-        let start = (u64::from(hash) * count as u64 >> 32) as usize;
+        let start = ((u64::from(hash) * count as u64) >> 32) as usize;
         (0..WINDOW.min(count)).map(move |step| &self.cells[(start + step) % count])
     }
 }
