@@ -175,20 +175,6 @@ fn a_page_that_no_answer_can_hold_is_refused() {
 }
 
 #[test]
-fn more_parameters_than_can_be_numbered_are_refused() {
-    let params = |count: usize| {
-        let line = |n: usize| format!("p{n} = {{ in = \"query\", type = \"int\" }}\n");
-        format!("[params]\n{}", (0..count).map(line).collect::<String>())
-    };
-    let found = mistake_of("", &params(70_000), "x");
-    assert_eq!(found, "the page has 70000 parameters and columns");
-    assert_eq!(
-        mistake_of("", &params(60_000), "x"),
-        "compiles to 1 fragments"
-    );
-}
-
-#[test]
 fn a_division_by_zero_that_always_happens_is_refused() {
     for template in [
         "{{ 1 // 0 }}",

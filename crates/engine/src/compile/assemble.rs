@@ -6,7 +6,6 @@
 
 use super::build::{Fragments, PageParts, StageBuilder};
 use super::compiler::Compiler;
-use super::size::check_numbers;
 use super::step::{Steps, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
@@ -77,16 +76,6 @@ impl<'a> Assembly<'_, 'a> {
             .extend(lost.map(|name| (name.clone(), Operand::Poison)));
         let (params, list_params) = declare_params(header, &mut page);
         self.stages(&mut page);
-        let lists = header.params.iter().map(|param| match &param.kind {
-            ParamKind::List { columns, .. } => columns.len(),
-            ParamKind::Scalar { .. } => 0,
-        });
-        let rows = header.steps.iter().map(|step| match &step.kind {
-            StepKind::Call(call) => call.columns.len(),
-            _ => 0,
-        });
-        let widest = lists.chain(rows).max().unwrap_or(0);
-        check_numbers(header, &page.parts, &page.calls, widest, self.report);
         PageProgram {
             name: file.file_name.trim_end_matches(".html").to_owned(),
             routes: header

@@ -45,7 +45,7 @@ impl PageParts {
             name: name.into(),
             kind,
         });
-        // More than can be numbered are reported when the page is whole.
+        // Declared names and columns are bounded by the size of a header.
         (self.fields.len() - 1) as FieldId
     }
 

@@ -1,35 +1,7 @@
-//! Sizes that are known at load: pages that could never be answered, or not be numbered.
+//! Sizes that are known at load: pages that could never be answered.
 
-use super::build::PageParts;
 use crate::diagnostic::{Place, Report};
-use crate::program::{Block, Call, Op, PageProgram};
-use crate::source::declaration::PageHeader;
-
-/// Most of anything that a program numbers by 16 bits.
-const NUMBERED_MAX: usize = u16::MAX as usize;
-
-/// Reports a page that has more of something than its program can number.
-pub(super) fn check_numbers(
-    header: &PageHeader<'_>,
-    parts: &PageParts,
-    calls: &[Call],
-    widest: usize,
-    report: &mut Report,
-) {
-    let counts = [
-        (parts.fields.len(), "parameters and columns"),
-        (parts.header_names.len(), "headers"),
-        (parts.tables.len(), "lists of constants"),
-        (calls.len(), "calls"),
-        (widest, "columns of one list"),
-    ];
-    for (count, what) in counts {
-        if count > NUMBERED_MAX {
-            let message = format!("the page has {count} {what}");
-            report.error(header.place, message, format!("at most {NUMBERED_MAX}"));
-        }
-    }
-}
+use crate::program::{Block, Op, PageProgram};
 
 /// Reports a page whose static text alone is more than an answer may be.
 pub(super) fn check_body(

@@ -2,8 +2,8 @@
 //!
 //! A slot is free or live. Its state word holds a *generation*, which grows by one with each change
 //! between the two (odd: live), and the *tick* of the last use, with a bit that says whether there
-//! was any use since the session began (until then it is *fresh*). Every change of the state of a live
-//! slot is a compare-and-swap on that one word, which settles all races:
+//! was any use since the session began (until then it is *fresh*). Every change of the state of a
+//! live slot is a compare-and-swap on that one word, which settles all races:
 //!
 //! - of two threads that destroy or expire a session, one wins, and it owns the slot;
 //! - an expiry that decided on an old tick fails if the session has been used meanwhile, so a user
@@ -137,8 +137,8 @@ impl Slot {
 
     /// Is the session of `seen` still there? Then it is now one used at `now`.
     ///
-    /// The tick is stored only when it is a later one or the first, so sessions in use do not keep pulling their
-    /// cache lines from core to core.
+    /// The tick is stored only when it is a later one or the first, so sessions in use do not
+    /// keep pulling their cache lines from core to core.
     #[inline]
     pub(super) fn touch(&self, seen: State, now: u64) -> bool {
         // Relaxed: what was loaded before was loaded with Acquire, so this load is already bound to

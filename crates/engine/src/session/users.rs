@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The stamp tells which of a user's sessions is the oldest; it counts modulo 2^23, so about as
-//! many sign-ins later another of the user's own sessions may pass for the oldest. The tag spares looking
-//! at the slots of others.
+//! many sign-ins later another of the user's own sessions may pass for the oldest. The tag spares
+//! looking at the slots of others.
 //!
 //! A slot's cell is written by the slot's owner alone: before its session begins, and after it has
 //! ended but before the slot is free. So a slot has one cell at most, and a live session has its
