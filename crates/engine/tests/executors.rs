@@ -1,7 +1,7 @@
 //! Every executor against the reference, over programs made at random.
 
 use rhythm_engine::cohort::LaneState;
-use rhythm_engine::device::conformance::{self, LANES, make_service};
+use rhythm_engine::device::conformance::{self, LANES, make_service, make_service_with_rows};
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits};
@@ -10,9 +10,10 @@ use rhythm_protocol::scan::Level;
 /// Runs `seeds` programs on an executor, each with a few cohort sizes.
 fn run(executor: &mut dyn Executor, seeds: std::ops::Range<u64>, limits: LaneLimits) {
     for seed in seeds {
-        let service = make_service(seed);
-        for lanes in [1, 2, 7, 300] {
-            conformance::check(executor, &service, 0, lanes, seed, limits).unwrap();
+        for service in [make_service(seed), make_service_with_rows(seed)] {
+            for lanes in [1, 2, 7, 300] {
+                conformance::check(executor, &service, 0, lanes, seed, limits).unwrap();
+            }
         }
     }
 }

@@ -185,3 +185,25 @@ fn a_division_by_zero_that_always_happens_is_refused() {
         assert_eq!(mistake(template, &[]), "this divides by zero", "{template}");
     }
 }
+
+#[test]
+fn no_index_wraps() {
+    // One more than an index reaches, and less than what is refused as too large for a page.
+    const MANY: usize = 1 << 16;
+    let columns: Vec<String> = (0..MANY).map(|at| format!("'c{at}': {at}")).collect();
+    let template = format!("{{% set x = [{{ {} }}] %}}", columns.join(", "));
+    assert_eq!(mistake(&template, &[]), "a list has too many columns here");
+    let mut sources = Sources::default();
+    let params: String = (0..MANY)
+        .map(|at| format!("p{at} = {{ in = \"query\", type = \"int\" }}\n"))
+        .collect();
+    let page = format!("+++\nroute = \"GET /\"\n[params]\n{params}+++\n");
+    let files = &mut sources.files;
+    files.insert("service.toml".to_owned(), String::new());
+    files.insert("pages/a.html".to_owned(), page);
+    let mistakes = compile(&sources, conformance::BESIM).expect_err("too many parameters");
+    assert_eq!(
+        mistakes[0].message,
+        "the page has too many parameters, columns, headers or lists of constants"
+    );
+}

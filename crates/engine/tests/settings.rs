@@ -43,9 +43,10 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
         SettingKind::Count(least, most) | SettingKind::Bytes(least, most) => {
             (least..=most).prop_map(Value::Number).boxed()
         }
-        SettingKind::Duration => (any::<u64>().prop_map(Duration::from_nanos))
-            .prop_map(Value::Duration)
-            .boxed(),
+        SettingKind::Duration(least) => ((least.as_nanos() as u64..)
+            .prop_map(Duration::from_nanos))
+        .prop_map(Value::Duration)
+        .boxed(),
         SettingKind::Choice(words) => (select(words).prop_map(str::to_owned))
             .prop_map(Value::Text)
             .boxed(),

@@ -107,6 +107,9 @@ impl Clients {
             if connection.is_idle() && buffers != 0 {
                 return Err(format!("{id:?} is idle and keeps a buffer"));
             }
+            if self.upkeep.timers.deadline(id.slot()).is_none() && !connection.closing {
+                return Err(format!("{id:?} may stay for ever: it has no timer"));
+            }
             if connection.pending.len() as u32 > connection.under_way() {
                 return Err(format!("{id:?} has answers to nothing"));
             }

@@ -110,7 +110,10 @@ impl Upkeep {
         if waiting == Waiting::First && draining {
             limit = limit.min(DRAIN_GRACE);
         }
-        self.timers.set(id.slot(), connection.since + limit);
+        // While it is for us, whatever timer is set may as well pass: nothing comes of it.
+        if waiting != Waiting::Answer {
+            self.timers.set(id.slot(), connection.since + limit);
+        }
         if connection.stall_is_over(limits.pipelined_max) {
             self.unstalled.push(id);
         }

@@ -8,13 +8,12 @@
 //! 3. for each ready connection: recv once    1 system call
 //! 4. tick, if its time has come
 //! 5. idle: the handler works and sends       1 system call
+//! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
 //!
-//! Interest is level-triggered, and a connection is received from once per turn: what does not fit
-//! the buffer is reported again in the next turn, which is also what keeps a fast sender from
-//! starving the others. Edge-triggered interest needs as many system calls and saves the kernel a
-//! second look at each ready socket (about 2 % of the time when nothing else is done), but we would
-//! have to keep a list of our own of the sockets not yet read empty, through pauses and ends.
+//! A connection is received from once per turn, which keeps a fast sender from starving the others:
+//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered, which
+//! spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 use crate::clock::{monotonic, timespec_until};
 use crate::datagram::{BATCH_MAX, DatagramSocket};
@@ -227,6 +226,7 @@ impl Driver {
         // cohort may be asked to wait. Where it cannot be changed the delays are so much longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.sockets.now = monotonic();
         while !handler.finished() {
             self.turn(handler, &mut events)?;
         }
@@ -267,6 +267,8 @@ impl Driver {
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
         }
+        self.sockets.now = monotonic();
+        handler.turn_ended(self.sockets.now);
         Ok(())
     }
 
@@ -278,7 +280,7 @@ impl Driver {
             .into_iter()
             .flatten()
             .min();
-        let timeout = until.map(|until| timespec_until(until, monotonic()));
+        let timeout = until.map(|until| timespec_until(until, self.sockets.now));
         events.clear();
         match epoll::wait(
             &self.sockets.epoll,
@@ -365,8 +367,9 @@ impl Driver {
                 handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
             }
             Ok((length, _)) => {
-                let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-                if length == self.buffer.len() || flags.intersects(end) {
+                // Else it was read empty: what comes later is told of.
+                let more = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR | EventFlags::PRI;
+                if length == self.buffer.len() || flags.intersects(more) {
                     self.sockets.rearm(id);
                 }
                 handler.received(&mut self.sockets, id, &self.buffer[..length], now);

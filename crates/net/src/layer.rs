@@ -266,6 +266,10 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
         self.handle(port, now, |handler, port| handler.idle(port, now));
     }
 
+    fn turn_ended(&mut self, now: Time) {
+        self.handler.turn_ended(now);
+    }
+
     fn wake_at(&self) -> Option<Time> {
         let times = [self.handler.wake_at(), self.state.closing.wake_at()];
         times.into_iter().flatten().min()

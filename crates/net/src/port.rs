@@ -374,6 +374,11 @@ pub trait Handler {
         let _ = (port, now);
     }
 
+    /// The turn is over, with all that [`Handler::idle`] did in it: what the time is by now.
+    fn turn_ended(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// When to be woken at the latest, if nothing happens before. Asked before each wait; a time
     /// that has passed means at once.
     fn wake_at(&self) -> Option<Time> {

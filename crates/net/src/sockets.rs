@@ -7,8 +7,8 @@
 //!
 //! Connections are told of by edges: epoll says when more has come, not that something is still
 //! there, which spares it a look at each connection in each turn. Where an edge was used up and
-//! something may be left (a full buffer, an end behind bytes, a pause), the connection is
-//! [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
+//! something may be left (a full buffer, an end behind bytes, urgent data between them, a pause), the
+//! connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
 use crate::datagram::DatagramSocket;
@@ -60,7 +60,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// The interest that epoll should know of. Failures are told regardless.
     fn interest(&self) -> EventFlags {
-        let input = EventFlags::IN | EventFlags::RDHUP;
+        // Urgent data (RFC 6093) is nobody's here, but a `recv` stops before it.
+        let input = EventFlags::IN | EventFlags::RDHUP | EventFlags::PRI;
         let mut interest = EventFlags::ET;
         match self.state {
             State::Connecting => interest |= EventFlags::OUT,
@@ -302,7 +303,7 @@ impl Port for Sockets {
             return Sent::Taken(0);
         }
         // More slices than the kernel takes at once are left for `writable`, which then follows at
-        // once.
+        // once: no edge would tell of the room that there still is.
         let slices_taken = &slices[..slices.len().min(IOV_MAX)];
         let mut no_control = SendAncillaryBuffer::default();
         let result = retry(|| {
@@ -313,6 +314,9 @@ impl Port for Sockets {
                 SendFlags::NOSIGNAL,
             )
         });
+        if slices.len() > IOV_MAX {
+            self.rearm(id);
+        }
         self.sent(id, result, slices.iter().map(|slice| slice.len()).sum())
     }
 

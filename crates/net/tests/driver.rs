@@ -4,7 +4,7 @@
 //! Nothing sleeps: a client's read, or a message from the handler, says that something happened.
 
 use rhythm_net::*;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SendFlags, SocketType};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -63,6 +63,8 @@ struct Echo {
     on_input: Option<Command>,
     /// Every connection is to be resumed when the turn ends.
     resumes: bool,
+    /// When `idle` was told, as long as the turn has not ended.
+    idle_at: Option<Time>,
     wake_at: Option<Time>,
     finished: bool,
 }
@@ -217,10 +219,20 @@ impl Handler for Echo {
         }
     }
 
-    fn idle(&mut self, port: &mut dyn Port, _: Time) {
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        let before = self.idle_at.replace(now);
+        assert_eq!(before, None, "told of the end of the turn before");
         if std::mem::take(&mut self.resumes) {
             self.unsent.keys().for_each(|id| port.resume(*id));
         }
+    }
+
+    fn turn_ended(&mut self, now: Time) {
+        let began = self.idle_at.take();
+        assert!(
+            began.is_some_and(|at| at <= now),
+            "once a turn, behind idle"
+        );
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -266,6 +278,7 @@ fn serve(options: DriverOptions) -> Server {
             ended: Vec::new(),
             on_input: None,
             resumes: false,
+            idle_at: None,
             wake_at: None,
             finished: false,
         };
@@ -440,6 +453,25 @@ fn what_came_during_a_pause_within_a_turn_is_read_after_it() {
     for client in &mut clients {
         assert_eq!(read_to_end(client), b"both");
     }
+    server.finish();
+}
+
+#[test]
+fn what_stands_behind_urgent_data_is_read_without_more_coming() {
+    let server = serve(DriverOptions::default());
+    let mut client = server.client();
+    server.wait_for(|event| matches!(event, Event::Opened(_)));
+    server.command(Command::Pause, "pause");
+    client.write_all(b"before").expect("the kernel takes it");
+    rustix::net::send(&client, b"!", SendFlags::OOB).expect("the kernel takes it");
+    client.write_all(b"behind").expect("the kernel takes it");
+    // So that all of it is there when the first is read.
+    let mut other = server.client();
+    echoed(&mut other, b"between");
+    server.command(Command::Resume, "resume");
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).expect("both come back");
+    assert_eq!(&answer, b"beforebehind");
     server.finish();
 }
 

@@ -155,7 +155,7 @@ mod tests {
         let default = (definition.default)();
         match definition.rule.kind {
             SettingKind::Count(least, _) | SettingKind::Bytes(least, _) => (least + 1).to_string(),
-            SettingKind::Duration => "77ms".to_owned(),
+            SettingKind::Duration(_) => "77ms".to_owned(),
             SettingKind::Choice(words) => {
                 let is_other = |word: &&&str| Value::Text((**word).to_owned()) != default;
                 (*words.iter().find(is_other).unwrap()).to_owned()

@@ -5,14 +5,13 @@ use crate::flags::Overrides;
 use crate::folder::Folder;
 use crate::logs;
 use anyhow::{Context, Result, bail};
-use rhythm_engine::cohort::{LaneError, Requests, Rows};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, Setting};
+use rhythm_engine::settings::Setting;
 use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
-use rhythm_server::backend::{self, Backend, Embedded, InProcess, KINDS};
+use rhythm_server::backend::{self, Backend, KINDS};
 use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -80,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
             Ok(Box::new(executor))
         }),
-        backends: Arc::new(|site, index| open(&site.service().backends[index])),
+        backends: Arc::new(open),
         hosts: None,
         log: config
             .server
@@ -124,11 +123,12 @@ fn load(args: &Args) -> Result<Arc<Site>> {
     let folder = Folder::read(&args.folder)?;
     let mut service = folder.compile()?;
     override_config(&mut service, args)?;
-    for config in &service.backends {
-        // Wrong addresses are found now, not by the first request.
-        backend::open(config).map_err(anyhow::Error::msg)?;
+    let mut settings = SiteSettings::of(&service);
+    for (config, settings) in service.backends.iter().zip(&mut settings.backends) {
+        // Workers cannot wait for a resolver, nor refuse a site.
+        settings.peers = backend::locate(config).map_err(anyhow::Error::msg)?;
+        backend::open(config, &settings.peers).map_err(anyhow::Error::msg)?;
     }
-    let settings = SiteSettings::of(&service);
     folder.into_site(service, settings)
 }
 
@@ -177,22 +177,14 @@ fn override_config(service: &mut Service, args: &Args) -> Result<()> {
 }
 
 /// A worker's own instance of a backend.
-fn open(config: &BackendConfig) -> Box<dyn Backend> {
-    backend::open(config).unwrap_or_else(|why| {
-        // It could be opened when the service was loaded.
-        tracing::error!(why, "a backend cannot be opened: its requests fail");
-        Box::new(InProcess(Unreachable))
-    })
-}
-
-/// A backend that could not be opened.
-struct Unreachable;
-
-impl Embedded for Unreachable {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
-        for request in 0..requests.len() {
-            rows.fail(request, LaneError::BackendFailed);
-        }
+fn open(site: &Site, index: usize) -> Box<dyn Backend> {
+    let (config, settings) = (
+        &site.service().backends[index],
+        &site.settings().backends[index],
+    );
+    match backend::open(config, &settings.peers) {
+        Ok(backend) => backend,
+        Err(why) => unreachable!("it could be opened when the site was loaded: {why}"),
     }
 }
 

@@ -180,6 +180,9 @@ impl Pipeline {
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} backend requests are of no context"));
         }
+        if unanswered == 0 && self.cohorts.waiting().next().is_some() {
+            return Err("a cohort waits, and nothing is asked of a backend".to_owned());
+        }
         if self.device.in_flight() > busy {
             return Err("the device has cohorts of contexts that are not busy".to_owned());
         }
@@ -537,6 +540,7 @@ impl Pipeline {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
             self.backends.set_gauges(&self.epoch);
             (self.backends).retire(port, &self.epoch, &self.cohorts);
+            self.metrics.retire();
             self.responder.sweep(now);
         }
     }

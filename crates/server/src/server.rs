@@ -33,10 +33,11 @@ pub type DeviceFactory =
 /// threads do for them.
 pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
 
-/// Makes a backend of a site, by its index, for a worker.
+/// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
 
-/// Gives the site anew: what it was made from may have changed.
+/// Gives the site anew: what it was made from may have changed. It is on no event loop: what takes
+/// waiting, such as looking names up, is done here.
 pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 /// What the server needs beside its options.

@@ -97,10 +97,14 @@ impl Handler for Worker {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        // Where the turn had no event.
+        self.event(now);
         self.pipeline.idle(port, now);
-        let end = clock::monotonic();
+    }
+
+    fn turn_ended(&mut self, end: Time) {
         self.pipeline.turn_ended(end);
-        let began = self.turn_began.take().unwrap_or(now);
+        let began = self.turn_began.take().unwrap_or(end);
         self.metrics.busy_ns.add(end.since(began).as_nanos() as u64);
         self.metrics
             .total_ns

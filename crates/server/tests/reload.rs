@@ -126,3 +126,26 @@ fn old_sites_and_backends_go_and_their_figures_stay() {
     until("all are counted", || metrics.retries.get() == retries);
     stop(server);
 }
+
+#[test]
+fn figures_of_a_page_that_is_gone_go() {
+    let (gone, left): (Vec<_>, Vec<_>) = PAGES.iter().partition(|(name, _)| *name == "gone.html");
+    assert_eq!(gone.len(), 1);
+    let without = site_of(service_of(&left, SERVICE));
+    let first = site_of(service_of(PAGES, SERVICE));
+    let options = options_of(first.service());
+    let loader = Box::new(move || Ok(without.clone()));
+    let server = Server::start(options, parts(first, loader)).expect("it starts");
+    let mut client = client(&server);
+    assert_eq!(client.get("/gone").status, 303);
+    assert_eq!(client.get("/hello").status, 200);
+    let shows = |page: &str| {
+        let text = server.metrics().encode().expect("it can be written");
+        text.contains(&format!("page=\"{page}\""))
+    };
+    until("figures of both", || shows("gone") && shows("hello"));
+    server.reload().expect("the next version");
+    until("one is forgotten", || !shows("gone"));
+    assert!(shows("hello"), "the other is served on");
+    stop(server);
+}

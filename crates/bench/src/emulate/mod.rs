@@ -171,7 +171,7 @@ impl Stage {
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
         Stage {
             pipeline: Pipeline::new(parts, pipeline_options),
-            port: MemoryPort::new(options.ring_bytes, options.output),
+            port: MemoryPort::new(options.ring_bytes),
             connections: Vec::new(),
             requests: Vec::new(),
             now: Time::ZERO,

@@ -1,16 +1,13 @@
 //! A port to nowhere: what is sent is copied to main memory.
 
-use super::output::Output;
 use rhythm_net::{ConnectionId, Peer, Port, Sent, WallClock};
 use rhythm_protocol::scan::Ring;
 use std::io::{self, IoSlice};
 
-/// Takes every answer whole, and writes it to a ring of memory too large for the caches.
+/// Takes every answer whole, and streams it to a ring of memory too large for the caches: nobody
+/// here reads it again.
 pub(super) struct MemoryPort {
     pub(super) ring: Ring,
-    /// Pages are streamed there, since nobody reads them; runs are copied, since whoever gathers an
-    /// answer would read them soon.
-    output: Output,
     /// Bytes sent so far.
     pub(super) bytes: u64,
     /// Whether answers are kept, to be looked at.
@@ -20,10 +17,9 @@ pub(super) struct MemoryPort {
 
 impl MemoryPort {
     /// A port with a ring of so many bytes.
-    pub(super) fn new(ring_bytes: usize, output: Output) -> MemoryPort {
+    pub(super) fn new(ring_bytes: usize) -> MemoryPort {
         MemoryPort {
             ring: Ring::new(ring_bytes),
-            output,
             bytes: 0,
             keep: false,
             answers: Vec::new(),
@@ -66,10 +62,7 @@ impl Port for MemoryPort {
         }
         let length = slices.iter().map(|slice| slice.len()).sum();
         self.bytes += length as u64;
-        match self.output {
-            Output::Pages => self.ring.stream_parts(slices),
-            Output::Runs => slices.iter().for_each(|slice| self.ring.copy(slice)),
-        }
+        self.ring.stream_parts(slices);
         Sent::Taken(length)
     }
 

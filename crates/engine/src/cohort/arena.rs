@@ -1,5 +1,7 @@
 //! The arena that a cohort's texts live in, and views into it.
 
+use super::kept::Kept;
+
 /// A text in a cohort's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -27,6 +29,7 @@ pub struct Arena {
     /// Bytes that count against the bound, but lie elsewhere.
     elsewhere: usize,
     bytes_max: usize,
+    kept: Kept,
 }
 
 impl Default for Arena {
@@ -46,12 +49,16 @@ impl Arena {
             bytes: Vec::new(),
             elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
+            kept: Kept::default(),
         }
     }
 
-    /// Empties it and puts the program's texts at its start. They always fit.
+    /// Empties it and puts the program's texts at its start. They always fit. Memory that was not
+    /// needed of late is given back.
     pub fn reset(&mut self, texts: &[u8]) {
+        self.kept.needed(self.bytes.len());
         self.bytes.clear();
+        self.kept.shrink(&mut self.bytes);
         self.bytes.extend_from_slice(texts);
         self.elsewhere = 0;
     }
@@ -65,19 +72,26 @@ impl Arena {
     /// Counts bytes that lie elsewhere, for which there is room.
     #[inline]
     pub(super) fn charge(&mut self, bytes: usize) {
-        debug_assert!(self.has_room(bytes));
+        assert!(self.has_room(bytes), "whoever charges asks for room before");
         self.elsewhere += bytes;
     }
 
     /// Takes back what was charged.
     pub(super) fn give_back(&mut self, bytes: usize) {
-        debug_assert!(bytes <= self.elsewhere, "what was charged is given back");
+        assert!(bytes <= self.elsewhere, "what was charged is given back");
         self.elsewhere -= bytes;
     }
 
     /// Appends a text and gives its view.
+    ///
+    /// # Panics
+    /// If there is no room for it: the caller's mistake.
+    #[inline]
     pub fn push(&mut self, text: &[u8]) -> View {
-        debug_assert!(self.has_room(text.len()));
+        assert!(
+            self.has_room(text.len()),
+            "whoever appends asks for room before"
+        );
         let offset = self.bytes.len() as u32;
         self.bytes.extend_from_slice(text);
         View {
@@ -87,10 +101,16 @@ impl Arena {
     }
 
     /// Appends what `write` appends and gives its view.
+    ///
+    /// # Panics
+    /// If there was no room for it: the caller's mistake.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> View {
         let offset = self.bytes.len();
         write(&mut self.bytes);
-        debug_assert!(self.bytes.len() + self.elsewhere <= self.bytes_max);
+        assert!(
+            self.bytes.len() + self.elsewhere <= self.bytes_max,
+            "whoever appends asks for room before"
+        );
         View {
             offset: offset as u32,
             length: (self.bytes.len() - offset) as u32,
@@ -106,6 +126,12 @@ impl Arena {
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Bytes that it has of the system.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The bytes to append to, for writers that format in place.

@@ -1,6 +1,7 @@
 //! Columns: a field's values, one a lane.
 
 use super::arena::{Arena, View};
+use super::kept::Kept;
 use crate::program::{FieldType, Type};
 
 /// Bytes of a cell of a list, whatever it holds: a view or an integer.
@@ -26,6 +27,8 @@ pub struct ListColumn {
     pub spans: Vec<Span>,
     /// A column each for the records' columns, all of one length. Only Text and Int.
     pub columns: Vec<Column>,
+    /// Of items.
+    kept: Kept,
 }
 
 /// A field's values, one a lane.
@@ -93,6 +96,7 @@ impl Column {
                     .iter()
                     .map(|(_, t)| Column::new(&FieldType::Scalar(*t)))
                     .collect(),
+                kept: Kept::default(),
             }),
         }
     }
@@ -111,14 +115,23 @@ impl Column {
         }
     }
 
-    /// Empties it, keeping its memory.
+    /// Empties it, keeping its memory but what items have not needed of late.
     pub fn clear(&mut self) {
         match self {
             Column::Text(views) => views.clear(),
             Column::Int(values) => values.clear(),
             Column::List(list) => {
                 list.spans.clear();
-                list.columns.iter_mut().for_each(Column::clear);
+                list.kept
+                    .needed(list.columns.first().map_or(0, Column::len));
+                for column in &mut list.columns {
+                    column.clear();
+                    match column {
+                        Column::Text(views) => list.kept.shrink(views),
+                        Column::Int(values) => list.kept.shrink(values),
+                        Column::List(_) => unreachable!("records have no lists"),
+                    }
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ mod column;
 mod error;
 mod exchange;
 mod form;
+mod kept;
 mod output;
 mod requests;
 mod rows;
@@ -57,12 +58,14 @@ impl Cohort {
         }
     }
 
-    /// Makes the cohort an empty one of this page, keeping its memory.
+    /// Makes the cohort an empty one of this page, keeping its memory but what was not needed of
+    /// late.
     pub fn reset(&mut self, program: &PageProgram) {
         self.stage = 0;
         self.lanes.clear();
         self.requests.clear();
         self.answers.clear();
+        self.requests.kept.shrink(&mut self.answers);
         self.output.clear();
         self.arena.reset(&program.texts);
         let same_shape = self.fields.len() == program.fields.len()
@@ -243,6 +246,47 @@ mod tests {
                 assert_eq!(argument, Argument::Text(if room { text } else { b"" }));
             }
         }
+    }
+
+    /// Bytes that a cohort has of the system, but for what each lane has in any cohort.
+    fn held(cohort: &Cohort) -> usize {
+        let list = cohort.fields[1].list();
+        let Column::Text(items) = &list.columns[0] else {
+            unreachable!("the page has a list of texts");
+        };
+        cohort.arena.capacity()
+            + cohort.requests.capacity()
+            + cohort.answers.capacity() * size_of::<Option<Answered>>()
+            + cohort.output.capacity()
+            + items.capacity() * size_of::<View>()
+    }
+
+    #[test]
+    fn what_a_burst_needed_is_given_back() {
+        const BURST: usize = 1 << 18;
+        let page = page();
+        let mut cohort = filled(&page, b"0123456789");
+        cohort.reset(&page);
+        let usual = held(&cohort);
+        for lane in 0..BURST {
+            cohort.arena.push(b"0123456789");
+            cohort.fields[1].list_mut().columns[0].push_empty();
+            let argument = [Argument::Text(b"0123456789")].into_iter();
+            assert!(cohort.requests.push(lane as u32, argument));
+            cohort.output.reserve(10, 1);
+            cohort.output.headers.push((0, 0, View::default()));
+            cohort.output.lanes.push(LaneOutput::default());
+        }
+        cohort.answers.resize(BURST, None);
+        cohort.reset(&page);
+        assert!(
+            held(&cohort) >= usual + 50 * BURST,
+            "the next may be like it"
+        );
+        for _ in 0..1000 {
+            cohort.reset(&page);
+        }
+        assert!(held(&cohort) <= 16 * 2 * kept::LEAST_BYTES);
     }
 
     /// The same, each request answered with a text of 10.

@@ -8,6 +8,7 @@
 //! Padding in HTML Headers*).
 
 use super::arena::View;
+use super::kept::Kept;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Default for LaneOutput {
 pub struct Output {
     /// A slot for each lane, meaningful where the lane is finished.
     pub lanes: Vec<LaneOutput>,
-    /// The lanes' runs. Its length is what was ever needed; the lanes' slots say what is meant.
+    /// The lanes' runs. Its length is what was needed of late; the lanes' slots say what is meant.
     pub runs: Vec<u8>,
     /// The lanes' segments, likewise.
     pub segments: Vec<Segment>,
@@ -84,15 +85,35 @@ pub struct Output {
     /// Headers of lanes: lane, index into the program's header names, value in the cohort's arena.
     /// In order of lanes, and for one lane in the order set.
     pub headers: Vec<(u32, u16, View)>,
+    /// Of lanes, runs, segments and headers.
+    kept: [Kept; 4],
 }
 
 impl Output {
-    /// Empties it, keeping its memory.
+    /// Empties it, keeping its memory but what was not needed of late.
     pub fn clear(&mut self) {
+        let [lanes, runs, segments, headers] = &mut self.kept;
+        lanes.needed(self.lanes.len());
+        runs.needed(self.runs_used);
+        segments.needed(self.segments_used);
+        headers.needed(self.headers.len());
         self.lanes.clear();
         self.headers.clear();
         self.runs_used = 0;
         self.segments_used = 0;
+        lanes.shrink(&mut self.lanes);
+        runs.shrink(&mut self.runs);
+        segments.shrink(&mut self.segments);
+        headers.shrink(&mut self.headers);
+    }
+
+    /// Bytes that it has of the system.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.lanes.capacity() * size_of::<LaneOutput>()
+            + self.runs.capacity()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self.headers.capacity() * size_of::<(u32, u16, View)>()
     }
 
     /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each

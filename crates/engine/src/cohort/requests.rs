@@ -2,6 +2,7 @@
 //! argument of the call.
 
 use super::arena::{Arena, View};
+use super::kept::Kept;
 
 /// One argument of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +47,7 @@ pub struct Requests {
     lanes: Vec<u32>,
     arguments: Vec<Values>,
     texts: Arena,
+    pub(super) kept: Kept,
 }
 
 impl Requests {
@@ -91,9 +93,14 @@ impl Requests {
         (0..self.arguments.len()).map(move |argument| self.argument(request, argument))
     }
 
-    /// Empties it, keeping its memory.
+    /// Empties it, keeping its memory but what was not needed of late.
     pub fn clear(&mut self) {
+        self.kept.needed(self.len());
         self.truncate(0);
+        self.kept.shrink(&mut self.lanes);
+        for values in &mut self.arguments {
+            each_type!(values, of => self.kept.shrink(of));
+        }
         self.texts.reset(b"");
     }
 
@@ -154,6 +161,19 @@ impl Requests {
                 Argument::Bool(_) => Values::Bool(Vec::new()),
             });
         }
+    }
+
+    /// Bytes that it has of the system.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        fn bytes<T>(of: &Vec<T>) -> usize {
+            of.capacity() * size_of::<T>()
+        }
+        let mut all = bytes(&self.lanes) + self.texts.capacity();
+        for values in &self.arguments {
+            all += each_type!(values, of => bytes(of));
+        }
+        all
     }
 
     /// Keeps the first `len` requests.

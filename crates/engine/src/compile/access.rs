@@ -1,5 +1,6 @@
 //! Attributes, items, and lists of constants.
 
+use super::build::{INDEXED_MAX, index_of};
 use super::compiler::{Compiler, Result};
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean};
@@ -20,7 +21,7 @@ impl<'a> Compiler<'_, 'a> {
                 let column = list.columns.iter().position(|(column, _)| column == name);
                 column.map(|column| Operand::Column {
                     list: list.clone(),
-                    column: column as u16,
+                    column: index_of(column),
                     position: *position,
                 })
             }
@@ -166,9 +167,7 @@ impl<'a> Compiler<'_, 'a> {
             self.page.tables.push(table);
             self.page.tables.len() - 1
         });
-        // Tables are bounded by the number of nodes compiled, which is checked; past the bound the
-        // page is refused.
-        index.min(usize::from(u16::MAX)) as u16
+        index_of(index)
     }
 
     /// A list of constants: of values, of tuples or of maps.
@@ -243,6 +242,10 @@ impl<'a> Compiler<'_, 'a> {
                 }
                 literals.push(literal);
             }
+        }
+        if columns.len() > INDEXED_MAX {
+            let hint = format!("at most {INDEXED_MAX}");
+            return Err(self.error(place, "a list has too many columns here", hint));
         }
         if columns.is_empty() {
             return Ok(Operand::Range {

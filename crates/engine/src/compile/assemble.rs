@@ -4,7 +4,7 @@
 //! next. What a page knows grows with its steps: parameters and the session first, then the rows of
 //! each call.
 
-use super::build::{Fragments, PageParts, StageBuilder};
+use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
 use super::step::{Steps, request};
 use super::value::{Items, List, Operand};
@@ -76,6 +76,13 @@ impl<'a> Assembly<'_, 'a> {
             .extend(lost.map(|name| (name.clone(), Operand::Poison)));
         let (params, list_params) = declare_params(header, &mut page);
         self.stages(&mut page);
+        if page.parts.is_too_large() {
+            self.report.error(
+                header.place,
+                "the page has too many parameters, columns, headers or lists of constants",
+                format!("at most {INDEXED_MAX} of each"),
+            );
+        }
         PageProgram {
             name: file.file_name.trim_end_matches(".html").to_owned(),
             routes: header
@@ -260,7 +267,7 @@ impl<'a> Assembly<'_, 'a> {
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
             form: form.unwrap_or_else(|| Form::plain(&[])),
-            columns: columns.len() as u16,
+            columns: index_of(columns.len()),
             result,
             status,
             idempotent: declaration.retry.unwrap_or(gets),

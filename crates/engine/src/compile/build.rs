@@ -30,6 +30,15 @@ impl Fragments {
     }
 }
 
+/// Most fields, columns of a list, lists of constants or names of headers of a page.
+pub(crate) const INDEXED_MAX: usize = u16::MAX as usize;
+
+/// The index of a field, column, list of constants or name of a header. Of one beyond
+/// [`INDEXED_MAX`] it does not matter which it is: the page is refused.
+pub(crate) fn index_of(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
 /// What the stages of a page share.
 #[derive(Debug, Default)]
 pub(crate) struct PageParts {
@@ -45,8 +54,22 @@ impl PageParts {
             name: name.into(),
             kind,
         });
-        // Declared names and columns are bounded by the size of a header.
-        (self.fields.len() - 1) as FieldId
+        index_of(self.fields.len() - 1)
+    }
+
+    /// Whether it has more of something than an index reaches; the page is then refused.
+    pub(crate) fn is_too_large(&self) -> bool {
+        let columns = |field: &Field| match &field.kind {
+            FieldType::List(columns) => columns.len(),
+            FieldType::Scalar(_) => 1,
+        };
+        let counts = [
+            self.fields.len(),
+            self.tables.len(),
+            self.header_names.len(),
+        ];
+        let most = counts.into_iter().chain(self.fields.iter().map(columns));
+        most.max() > Some(INDEXED_MAX)
     }
 
     pub(crate) fn constant(&mut self, literal: &Literal) -> Constant {

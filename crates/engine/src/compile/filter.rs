@@ -1,6 +1,6 @@
 //! Filters: `{{ value|filter }}`.
 
-use super::build::OpenBlock;
+use super::build::{OpenBlock, index_of};
 use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
@@ -378,7 +378,7 @@ impl<'a> Compiler<'_, 'a> {
             }
         };
         let safe = separator.is_safe();
-        Ok(self.joined(list.clone(), column as u16, &separator, safe))
+        Ok(self.joined(list.clone(), index_of(column), &separator, safe))
     }
 
     pub(super) fn joined(

@@ -1,6 +1,6 @@
 //! Loops: `{% for item in items %}`, and the items of lists.
 
-use super::build::OpenBlock;
+use super::build::{OpenBlock, index_of};
 use super::compiler::{Compiler, Result};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
@@ -218,7 +218,7 @@ impl<'a> Compiler<'_, 'a> {
                     };
                     let operand = Operand::Column {
                         list: list.clone(),
-                        column: column as u16,
+                        column: index_of(column),
                         position,
                     };
                     self.scope.set(name.id, operand);

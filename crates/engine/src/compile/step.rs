@@ -1,6 +1,6 @@
 //! Steps: requests, checks and the pages they show, sessions, headers, redirects and files.
 
-use super::build::Sink;
+use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
@@ -419,7 +419,7 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
     };
     let value = compiler.text_register(&text);
     compiler.stage.push(Op::Header(Header {
-        name: index as u16,
+        name: index_of(index),
         value,
     }));
 }

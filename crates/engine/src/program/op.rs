@@ -228,6 +228,45 @@ impl Op {
         blocks.into_iter().flatten()
     }
 
+    /// Calls `each` with every register that it reads, once for each operand. What the blocks inside
+    /// it read is not among them.
+    pub fn each_read(&self, mut each: impl FnMut(Register)) {
+        match self {
+            Op::Copy(op)
+            | Op::Negate(op)
+            | Op::Absolute(op)
+            | Op::Not(op)
+            | Op::Truth(op)
+            | Op::Convert(_, op)
+            | Op::Text(_, op)
+            | Op::TextLength(op) => each(op.from),
+            Op::Arithmetic(_, op) | Op::Compare(_, op) | Op::TextTest(_, op) => {
+                [op.left, op.right].into_iter().for_each(each);
+            }
+            Op::Item(op) => each(op.position),
+            Op::ConstantItem(op) => each(op.position),
+            Op::Concat(op) => op.parts.iter().copied().for_each(each),
+            Op::Replace(op) => {
+                [op.from, op.old, op.new].into_iter().for_each(each);
+            }
+            Op::If(op) => each(op.condition),
+            Op::For(op) => {
+                each(op.count);
+                op.filter.iter().for_each(|filter| each(filter.keep));
+            }
+            Op::Put(op) => each(op.from),
+            Op::Request(op) => op.arguments.iter().copied().for_each(each),
+            Op::Header(op) => each(op.value),
+            Op::File(register) | Op::SessionCreate(register) => each(*register),
+            Op::Field(_)
+            | Op::Length(_)
+            | Op::Fragment(_)
+            | Op::Status(_)
+            | Op::SessionDestroy
+            | Op::Finish => {}
+        }
+    }
+
     /// Whether it, or any operation in a block inside it, is such a one.
     pub fn any(&self, is_such: &impl Fn(&Op) -> bool) -> bool {
         is_such(self) || (self.blocks().flatten()).any(|inner| inner.any(is_such))

@@ -31,7 +31,7 @@ pub(super) fn same_secret(a: Secret, b: Secret) -> bool {
 
 impl SessionId {
     /// Length of an id as text, in bytes.
-    pub(crate) const TEXT_LEN: usize = 40;
+    pub const TEXT_LEN: usize = 40;
 
     /// The id of the session in a slot with these random bits. For arrays that are kept elsewhere,
     /// such as on a device: what [`SessionArray`](super::SessionArray) knows is only what it

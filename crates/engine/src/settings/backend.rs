@@ -1,6 +1,6 @@
 //! What `service.toml` says of a backend.
 
-use super::definition::{count, time};
+use super::definition::{count, time, timeout};
 use super::section::Section;
 use super::value::Value;
 use crate::section;
@@ -100,7 +100,7 @@ section! {
     /// A backend: what backends of every kind have, beside `kind`.
     pub struct PoolSettings = "backend.NAME" {
         /// A call that takes longer fails; only its request is affected.
-        timeout: Duration = Duration::from_secs(2); time(),
+        timeout: Duration = Duration::from_secs(2); timeout(),
         /// After this the requests of a cohort that have their answers go on without the others,
         /// which join a later cohort. Never less than 100us.
         straggler_delay: Option<Duration> = None; time().or_none("an eighth of `timeout`"),

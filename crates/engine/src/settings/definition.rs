@@ -6,6 +6,7 @@
 use super::duration;
 use super::value::{NONE, Value};
 use crate::diagnostic::did_you_mean;
+use std::time::Duration;
 
 /// A setting. [`section!`](crate::section) makes these.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,8 @@ pub enum SettingKind {
     Count(u32, u32),
     /// A number of bytes, from and to.
     Bytes(u32, u32),
-    /// A time.
-    Duration,
+    /// A time, from this one.
+    Duration(Duration),
     /// One of some words.
     Choice(&'static [&'static str]),
     /// `true` or `false`.
@@ -104,7 +105,12 @@ pub const fn bytes(least: u32, most: u32) -> Rule {
 
 /// A time.
 pub const fn time() -> Rule {
-    rule(SettingKind::Duration)
+    rule(SettingKind::Duration(Duration::ZERO))
+}
+
+/// A time after which something fails or ends: with none, everything would.
+pub const fn timeout() -> Rule {
+    rule(SettingKind::Duration(Duration::from_millis(1)))
 }
 
 /// One of some words.
@@ -191,7 +197,11 @@ impl Definition {
             return Ok(Value::None);
         }
         match self.rule.kind {
-            SettingKind::Duration => match duration::parse(text) {
+            SettingKind::Duration(least) => match duration::parse(text) {
+                Ok(duration) if duration < least => {
+                    let what = format!("at least {}", duration::format(least));
+                    Err(self.must_be(&what, self.default_hint()))
+                }
                 Ok(duration) => Ok(Value::Duration(duration)),
                 Err(_) => Err(self.must_be("a duration", duration::FORM)),
             },
@@ -251,7 +261,7 @@ impl Definition {
             }
             SettingKind::Switch => self.must_be("true or false", "without quotes"),
             SettingKind::Map(_) => self.must_be("a table", "{ name = \"text\" }"),
-            SettingKind::Duration => self.must_be("a string", duration::FORM),
+            SettingKind::Duration(_) => self.must_be("a string", duration::FORM),
             SettingKind::Choice(words) => {
                 let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 self.must_be("a string", words.join(" or "))
@@ -288,7 +298,7 @@ impl Definition {
         match self.rule.kind {
             SettingKind::Count(..) => "N",
             SettingKind::Bytes(..) => "BYTES",
-            SettingKind::Duration => "DURATION",
+            SettingKind::Duration(_) => "DURATION",
             SettingKind::Choice(_) => "CHOICE",
             SettingKind::Switch => "BOOL",
             SettingKind::Address => "ADDR",

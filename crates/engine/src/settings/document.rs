@@ -2,9 +2,11 @@
 
 use super::backend::{BackendKey, Setting};
 use super::definition::{Definition, SettingKind};
+use super::duration;
 use super::section::Section;
 use super::value::Value;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// A heading, what a section is about, and its settings.
 pub fn section(section: &dyn Section) -> String {
@@ -59,7 +61,8 @@ fn values(definition: &Definition) -> String {
     let values = match definition.rule.kind {
         SettingKind::Count(least, most) => range(least, most, ""),
         SettingKind::Bytes(least, most) => range(least, most, " bytes"),
-        SettingKind::Duration => "duration".to_owned(),
+        SettingKind::Duration(Duration::ZERO) => "duration".to_owned(),
+        SettingKind::Duration(least) => format!("duration, from {}", duration::format(least)),
         SettingKind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
             words.join(", ")

@@ -29,6 +29,7 @@ mod value;
 pub use backend::{BackendConfig, BackendKey, PoolSettings, Setting};
 pub use definition::{
     Definition, Mistake, Rule, SettingKind, address, bytes, choice, count, file, map, text, time,
+    timeout,
 };
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};

@@ -1,6 +1,8 @@
 //! The tables of `service.toml`: each setting is defined here, and nowhere else.
 
-use super::definition::{Mistake, address, bytes, choice, count, file, map, switch, text, time};
+use super::definition::{
+    Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
+};
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use std::collections::BTreeMap;
@@ -64,9 +66,9 @@ section! {
         /// Sessions at once, of 48 bytes each. A sign-in beyond them answers 503.
         capacity: u32 = 262_144; count(1, 1 << 28).restart(),
         /// A session unused for so long is over.
-        idle_timeout: Duration = Duration::from_secs(30 * 60); time().restart(),
+        idle_timeout: Duration = Duration::from_secs(30 * 60); timeout().restart(),
         /// A session that was never used after its sign-in is over sooner.
-        unused_timeout: Duration = Duration::from_secs(5 * 60); time().restart(),
+        unused_timeout: Duration = Duration::from_secs(5 * 60); timeout().restart(),
         /// Sessions of one user. A sign-in beyond them ends the user's oldest.
         per_user_max: Option<NonZeroU32> = NonZeroU32::new(16);
             count(1, 64).or_none("any number, and no reserve").restart(),
@@ -83,7 +85,7 @@ section! {
         failed_sign_ins_per_address_max: Option<NonZeroU32> = NonZeroU32::new(60);
             count(1, 1_000_000).or_none("any number").restart(),
         /// For how long sign-ins count.
-        sign_in_window: Duration = Duration::from_secs(60); time().restart(),
+        sign_in_window: Duration = Duration::from_secs(60); timeout().restart(),
         /// Refuse (403) what other sites have a browser send: requests that are no GET or HEAD, for
         /// pages with a session or that begin one, whose `Origin` is neither `Host` nor in
         /// `origins`. With `cookie_secure`, `Origin` must be https.
@@ -149,13 +151,13 @@ section! {
         /// Bytes of a request's body. More answer 413.
         body_bytes_max: u32 = 65_536; bytes(0, 1 << 30).was("body_bytes"),
         /// Time to send the whole head.
-        header_timeout: Duration = Duration::from_secs(10); time().restart(),
+        header_timeout: Duration = Duration::from_secs(10); timeout().restart(),
         /// Time to send the whole body.
-        body_timeout: Duration = Duration::from_secs(30); time().restart(),
+        body_timeout: Duration = Duration::from_secs(30); timeout().restart(),
         /// Time between two requests of a connection.
-        idle_timeout: Duration = Duration::from_secs(60); time().restart(),
+        idle_timeout: Duration = Duration::from_secs(60); timeout().restart(),
         /// Time for a client to take an answer, beside what its bytes take at 4096 a second.
-        send_timeout: Duration = Duration::from_secs(30); time().restart(),
+        send_timeout: Duration = Duration::from_secs(30); timeout().restart(),
         /// Requests of one connection under way at a time. More are not read until one is answered.
         pipelined_max: u32 = 64; count(1, 65_536).restart(),
         /// Requests after which a connection is closed.

@@ -246,6 +246,11 @@ impl<W: Worker> Handler for Obeying<'_, W> {
     }
 
     #[inline]
+    fn turn_ended(&mut self, now: Time) {
+        self.worker.turn_ended(now);
+    }
+
+    #[inline]
     fn wake_at(&self) -> Option<Time> {
         self.worker.wake_at()
     }

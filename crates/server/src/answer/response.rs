@@ -3,7 +3,7 @@
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
-use crate::answer::sessions::{Asked, Refused, Sessions};
+use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::reply::TOO_MANY;
 use crate::host::statics::FileAnswer;
@@ -218,7 +218,7 @@ struct PageAnswer<'a, H> {
     /// The headers that its lane sets.
     headers: H,
     /// The session's cookie, if it is set.
-    cookie: Option<Vec<u8>>,
+    cookie: Option<Cookie>,
 }
 
 impl<'a, H> PageAnswer<'a, H>
@@ -251,8 +251,8 @@ where
         for (_, name, value) in self.headers.clone() {
             head.header(name, value);
         }
-        if let Some(text) = &self.cookie {
-            write_cookie(head, &self.site.settings, text);
+        if let Some(cookie) = &self.cookie {
+            write_cookie(head, &self.site.settings, cookie.value());
         }
     }
 

@@ -38,6 +38,23 @@ pub(crate) struct Asked<'a> {
     pub(crate) address: Option<IpAddr>,
 }
 
+/// What a session's cookie is set to.
+pub(crate) enum Cookie {
+    /// A session's id.
+    Id([u8; SessionId::TEXT_LEN]),
+    /// Nothing: it is removed.
+    Removed,
+}
+
+impl Cookie {
+    pub(crate) fn value(&self) -> &[u8] {
+        match self {
+            Cookie::Id(text) => text,
+            Cookie::Removed => b"",
+        }
+    }
+}
+
 /// Why an answer is another than the page's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -78,7 +95,7 @@ impl Sessions {
         may.inspect_err(|too_many| self.refused(Some(address), *too_many, now))
     }
 
-    /// Does what a lane asks for, and gives the cookie's new value.
+    /// Does what a lane asks for, and gives what the cookie is set to.
     ///
     /// # Errors
     /// Why it gets another answer than its page's.
@@ -86,7 +103,7 @@ impl Sessions {
         &mut self,
         asked: Asked<'_>,
         now: Time,
-    ) -> Result<Option<Vec<u8>>, Refused> {
+    ) -> Result<Option<Cookie>, Refused> {
         let at = milliseconds(now);
         if asked.begins {
             let tried = match (asked.address, asked.change) {
@@ -111,13 +128,13 @@ impl Sessions {
                     self.array.destroy(earlier);
                 }
                 self.metrics.sign_ins.add(1);
-                Ok(Some(id.to_text().to_vec()))
+                Ok(Some(Cookie::Id(id.to_text())))
             }
             SessionChange::Destroy => {
                 if let Some(session) = asked.earlier {
                     self.array.destroy(session);
                 }
-                Ok(Some(Vec::new()))
+                Ok(Some(Cookie::Removed))
             }
         }
     }

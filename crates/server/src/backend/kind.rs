@@ -6,15 +6,21 @@ use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Peer;
 use std::net::ToSocketAddrs;
 
+/// A backend for one worker, or in words what is wrong with its configuration.
+pub type Opened = Result<Box<dyn Backend>, String>;
+
 /// A kind of backend.
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// What pages and service.toml say to it.
     pub declaration: BackendKind,
-    /// Opens one, for one worker. It may look names up, and nothing else.
+    /// Looks up where one is; nowhere where it is in this process. It may wait for the system's
+    /// resolver as long as that takes: never on an event loop.
     ///
     /// The error says in words what is wrong with the configuration or the name.
-    pub open: fn(&BackendConfig) -> Result<Box<dyn Backend>, String>,
+    pub locate: fn(&BackendConfig) -> Result<Vec<Peer>, String>,
+    /// Opens one that is there, for one worker. It waits for nothing.
+    pub open: fn(&BackendConfig, &[Peer]) -> Opened,
 }
 
 /// A host's addresses as peers of its name.

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //!    kinds      what there is, by `kind = "..."`        registry.rs, kind.rs, a folder a kind
-//!      v  open
+//!      v  locate, as the site is loaded; open, in each worker
 //!    embedded   answers a whole batch at once           Embedded, InProcess
 //!    or a pool  connections, deadlines, retries         pool/, awaited.rs, arguments.rs
 //!      v  ^
@@ -31,9 +31,9 @@ mod wire;
 
 pub use answers::{Answers, Tell, Told};
 pub use awaited::{Awaited, Which};
-pub use kind::Kind;
+pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, Pool, PoolOptions};
-pub use registry::{KINDS, besim, kinds, open};
+pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;

@@ -1,9 +1,9 @@
 //! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
 
-use super::Backend;
-use super::kind::Kind;
+use super::kind::{Kind, Opened};
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
+use rhythm_net::Peer;
 
 /// Names each kind's folder, and puts its `KIND` into the table. What others use of a kind is shown
 /// in `mod.rs`; of most that is nothing.
@@ -25,15 +25,32 @@ pub fn kinds() -> Vec<BackendKind> {
     KINDS.iter().map(|kind| kind.declaration.clone()).collect()
 }
 
-/// Opens a backend of service.toml, for one worker.
+/// Looks up where a backend of service.toml is. It may wait for the system's resolver: this is for
+/// whoever loads a site, not for its workers.
 ///
 /// # Errors
 /// What is wrong with its configuration, or that its host has no address, in words.
-pub fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
+pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
+    of(config, |kind| (kind.locate)(config))
+}
+
+/// Opens a backend of service.toml that is where [`locate`] found it, for one worker.
+///
+/// # Errors
+/// What is wrong with its configuration, in words.
+pub fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
+    of(config, |kind| (kind.open)(config, peers))
+}
+
+/// Does something with a backend's kind, and tells of which backend an error is.
+fn of<T>(
+    config: &BackendConfig,
+    act: impl FnOnce(&Kind) -> Result<T, String>,
+) -> Result<T, String> {
     let kind = KINDS
         .iter()
         .find(|kind| kind.declaration.name == config.kind);
     let kind = kind.ok_or_else(|| format!("there is no kind {} of backends", config.kind));
-    let opened = kind.and_then(|kind| (kind.open)(config));
-    opened.map_err(|why| format!("backend {}: {why}", config.name))
+    kind.and_then(act)
+        .map_err(|why| format!("backend {}: {why}", config.name))
 }

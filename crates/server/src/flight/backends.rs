@@ -29,7 +29,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes a site's backend, by its index, for one pipeline.
+/// Makes a site's backend, by its index, for one pipeline. It is called on the event loop: it waits
+/// for nothing.
 pub type BackendFactory = Box<dyn FnMut(&Site, usize) -> Box<dyn Backend>>;
 
 /// The least straggler delay: going on at once would not be waiting.
@@ -88,10 +89,7 @@ impl Backends {
     pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<Key> {
         let all = site.settings.backends.iter().enumerate();
         all.map(|(index, settings)| {
-            let same = |(_, slot): &(Key, &NamedBackend)| {
-                (&slot.settings.name, &slot.settings.identity)
-                    == (&settings.name, &settings.identity)
-            };
+            let same = |(_, slot): &(Key, &NamedBackend)| slot.settings.is_same(settings);
             let known = self.slots.iter().find(same).map(|(key, _)| key);
             known.unwrap_or_else(|| {
                 self.slots.insert(NamedBackend {

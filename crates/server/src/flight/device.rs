@@ -24,6 +24,8 @@ pub(crate) struct Device {
     /// Work that is done, its memory kept from call to call.
     done: VecDeque<Work>,
     polled: Vec<Work>,
+    /// It has been said that the device is lost, and not yet that it is back.
+    is_lost: bool,
 }
 
 impl Device {
@@ -34,6 +36,7 @@ impl Device {
             ready: VecDeque::new(),
             done: VecDeque::new(),
             polled: Vec::new(),
+            is_lost: false,
         }
     }
 
@@ -56,6 +59,9 @@ impl Device {
         };
         match self.link.submit(port, work, now) {
             Ok(()) => {
+                if std::mem::take(&mut self.is_lost) {
+                    tracing::info!(device = self.link.name(), "the device is back");
+                }
                 cohorts.flight_mut(id).phase = Phase::Device;
                 Ok(())
             }
@@ -66,7 +72,9 @@ impl Device {
                 Ok(())
             }
             Err(Refusal::Lost(work, reason)) => {
-                tracing::error!(device = self.link.name(), reason, "the device is lost");
+                if !std::mem::replace(&mut self.is_lost, true) {
+                    tracing::error!(device = self.link.name(), reason, "the device is lost");
+                }
                 take_back(cohorts, id, work.cohort);
                 Err(DeviceLost)
             }

@@ -52,9 +52,6 @@ pub(crate) struct LaneRequests {
     conditions: Vec<KeptConditions>,
 }
 
-/// Bytes of an arena that are kept for the next cohort. What a burst needed beyond is given back.
-const ARENA_KEPT: usize = 256 << 10;
-
 impl LaneRequests {
     /// Begins with a new cohort.
     pub(crate) fn clear(&mut self) {
@@ -63,7 +60,6 @@ impl LaneRequests {
         self.sessions.clear();
         self.conditions.clear();
         self.arena.reset(&[]);
-        self.arena.bytes_mut().shrink_to(ARENA_KEPT);
     }
 
     /// How many are not answered.

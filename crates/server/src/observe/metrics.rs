@@ -2,7 +2,7 @@
 //!
 //! Each worker has figures of its own, and only it writes them, so that counting is a load and a
 //! store without a locked instruction or a shared cache line. A scrape adds up the figures of all
-//! workers. They outlive a reload: pages are known by their name.
+//! workers. They outlive a reload: pages are known by their name, for as long as they are served.
 
 mod scrape;
 
@@ -177,6 +177,13 @@ impl WorkerMetrics {
         named(&self.backends, name)
     }
 
+    /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
+    /// and what was under way is answered.
+    pub(crate) fn retire(&self) {
+        retain_counted(&self.pages);
+        retain_counted(&self.backends);
+    }
+
     /// Counts an answer of the host path.
     pub(crate) fn host_answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
@@ -187,6 +194,12 @@ impl WorkerMetrics {
 fn named<T: Default>(map: &Mutex<BTreeMap<String, Arc<T>>>, name: &str) -> Arc<T> {
     let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
     map.entry(name.to_owned()).or_default().clone()
+}
+
+/// Keeps what is held elsewhere. Who asks for more meanwhile waits at the lock.
+fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) {
+    let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
+    map.retain(|_, figures| Arc::strong_count(figures) > 1);
 }
 
 /// The figures of a server.

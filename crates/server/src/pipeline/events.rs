@@ -114,7 +114,11 @@ impl Handler for Pipeline {
             0 => self.former.wake_at(&self.cohorts),
             _ => None,
         };
-        let waiting = self.cohorts.waiting().map(|wait| wait.until()).min();
+        // Asked twice a turn: where nothing is asked of backends, the contexts need no look.
+        let waiting = match self.backends.unanswered() {
+            0 => None,
+            _ => self.cohorts.waiting().map(|wait| wait.until()).min(),
+        };
         [
             self.clients.wake_at(),
             forming,

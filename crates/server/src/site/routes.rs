@@ -8,6 +8,7 @@ use rhythm_engine::program::{Route, Segment};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::uri;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// What answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +40,37 @@ pub(crate) type PatternId = usize;
 /// The values of a path's parameters, decoded. Kept from request to request for its memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captures {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    /// The path, each segment decoded behind a slash.
+    path: Vec<u8>,
+    /// Where the segments are in it, without their slashes; of these, once a route is found, those
+    /// that are its parameters.
+    segments: Vec<Range<usize>>,
 }
 
 impl Captures {
     /// The value of parameter `index`.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
-        let start = match index {
-            0 => 0,
-            _ => *self.ends.get(index - 1)?,
-        };
-        self.bytes.get(start..*self.ends.get(index)?)
+        self.path.get(self.segments.get(index)?.clone())
     }
 
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+    /// Decodes a path as it was sent. Whether that is one.
+    fn decode(&mut self, path: &[u8]) -> bool {
+        self.path.clear();
+        self.segments.clear();
+        for segment in uri::segments(path) {
+            self.path.push(b'/');
+            let start = self.path.len();
+            if uri::decode(segment, &mut self.path).is_err() {
+                return false;
+            }
+            self.segments.push(start..self.path.len());
+        }
+        true
+    }
+
+    /// The segments, decoded.
+    fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        (self.segments.iter()).map(|segment| &self.path[segment.clone()])
     }
 }
 
@@ -224,39 +239,29 @@ impl Routes {
 
     #[cold]
     fn find_decoded(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
-        captures.clear();
         if self.patterns.is_empty() && !path.contains(&b'%') {
             return self.find_host(path);
         }
-        let mut segments: Vec<Vec<u8>> = Vec::new();
-        for segment in uri::segments(path) {
-            let mut decoded = Vec::new();
-            if uri::decode(segment, &mut decoded).is_err() {
-                return self.find_host(path);
-            }
-            segments.push(decoded);
+        if !captures.decode(path) {
+            return self.find_host(path);
         }
         let mut other_method = None;
-        if segments.iter().all(|segment| !segment.contains(&b'/')) {
-            let mut whole = Vec::new();
-            for segment in &segments {
-                whole.push(b'/');
-                whole.extend_from_slice(segment);
-            }
-            if let Some(&index) = self.decoded.get(&whole) {
-                let resource = &self.resources[index as usize];
-                match resource.target(method) {
-                    Some(target) => return Found::Target(target, None),
-                    None => other_method = Some(resource.allow.as_str()),
-                }
+        let is_split_alike = captures.segments().all(|segment| !segment.contains(&b'/'));
+        if is_split_alike && let Some(&index) = self.decoded.get(&captures.path) {
+            let resource = &self.resources[index as usize];
+            match resource.target(method) {
+                Some(target) => return Found::Target(target, None),
+                None => other_method = Some(resource.allow.as_str()),
             }
         }
         for (id, pattern) in self.patterns.iter().enumerate() {
-            let fits = pattern.segments.len() == segments.len()
-                && (pattern.segments.iter().zip(&segments)).all(|(want, is)| match want {
-                    Segment::Literal(text) => text.as_bytes() == is,
-                    Segment::Param(_) => !is.is_empty(),
-                });
+            let fits = pattern.segments.len() == captures.segments.len()
+                && (pattern.segments.iter().zip(captures.segments())).all(
+                    |(want, is)| match want {
+                        Segment::Literal(text) => text.as_bytes() == is,
+                        Segment::Param(_) => !is.is_empty(),
+                    },
+                );
             if !fits {
                 continue;
             }
@@ -264,12 +269,9 @@ impl Routes {
                 other_method.get_or_insert(pattern.resource.allow.as_str());
                 continue;
             };
-            for (want, is) in pattern.segments.iter().zip(&segments) {
-                if let Segment::Param(_) = want {
-                    captures.bytes.extend_from_slice(is);
-                    captures.ends.push(captures.bytes.len());
-                }
-            }
+            let mut wanted = pattern.segments.iter();
+            let is_param = |_: &Range<usize>| matches!(wanted.next(), Some(Segment::Param(_)));
+            captures.segments.retain(is_param);
             return Found::Target(target, Some(id));
         }
         other_method.map_or_else(|| self.find_host(path), Found::OtherMethod)

@@ -2,6 +2,7 @@
 
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use rhythm_net::Peer;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Default for SiteSettings {
 }
 
 impl SiteSettings {
-    /// What a service's settings say.
+    /// What a service's settings say; where its backends are is not looked up.
     pub fn of(service: &Service) -> SiteSettings {
         let ServiceConfig {
             session,
@@ -113,9 +114,11 @@ pub struct HostRoute {
 pub struct BackendSettings {
     /// Its name.
     pub name: String,
-    /// What tells it from another backend of that name, such as its address: where this is the same
-    /// after a reload, so are the connections.
+    /// What tells it from another backend of that name, such as its settings: where this and the
+    /// peers are the same after a reload, so are the connections.
     pub identity: String,
+    /// Where it is: what whoever loads the site found, so that workers look nothing up.
+    pub peers: Vec<Peer>,
     /// After this a request to it has failed, and its page is answered 504.
     pub timeout: Duration,
     /// After this the lanes of a cohort that have their answers go on without the others.
@@ -128,9 +131,19 @@ impl BackendSettings {
         BackendSettings {
             name: name.into(),
             identity: String::new(),
+            peers: Vec::new(),
             timeout,
             straggler_delay: timeout / STRAGGLER_SHARE,
         }
+    }
+
+    /// Whether this is the backend that the other is: then its connections serve on. Addresses in
+    /// another order, as resolvers give them, are the same place.
+    pub(crate) fn is_same(&self, other: &BackendSettings) -> bool {
+        let within = |of: &[Peer], all: &[Peer]| of.iter().all(|peer| all.contains(peer));
+        (&self.name, &self.identity) == (&other.name, &other.identity)
+            && within(&self.peers, &other.peers)
+            && within(&other.peers, &self.peers)
     }
 }
 
@@ -139,6 +152,23 @@ mod tests {
     use super::*;
     use rhythm_engine::settings::PoolSettings;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_backend_elsewhere_is_another_one() {
+        let at = |ports: &[u16]| BackendSettings {
+            peers: (ports.iter())
+                .map(|port| Peer::tcp("bank", ([127, 0, 0, 1], *port).into()))
+                .collect(),
+            ..BackendSettings::new("bank", Duration::from_secs(1))
+        };
+        assert!(at(&[1, 2]).is_same(&at(&[2, 1])), "resolvers rotate");
+        for (one, other) in [(&[1, 2][..], &[1, 3][..]), (&[1], &[1, 2]), (&[], &[1])] {
+            assert!(!at(one).is_same(&at(other)), "{one:?} and {other:?}");
+            assert!(!at(other).is_same(&at(one)), "{other:?} and {one:?}");
+        }
+        let named = BackendSettings::new("bonk", Duration::from_secs(1));
+        assert!(!at(&[]).is_same(&named));
+    }
 
     #[test]
     fn stragglers_are_waited_for_as_long_as_settings_say_or_for_a_share_of_the_timeout() {

@@ -8,7 +8,7 @@
 
 mod programs;
 
-pub use programs::make_service;
+pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;

@@ -29,6 +29,8 @@ struct Maker {
     /// Whether what is made may write output; see the rules in `page::program`.
     may_put: bool,
     rows_known: bool,
+    /// Whether it has what rows of pages have; see [`make_service_with_rows`].
+    has_rows: bool,
 }
 
 impl Maker {
@@ -225,6 +227,7 @@ impl Maker {
                 otherwise: self.block(depth - 1),
             }),
             21 if depth > 0 => return self.for_loop(depth, list, i, i3),
+            23 if self.may_put && self.has_rows => return self.choice(t, t2),
             22 | 23 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
             _ if self.may_put => {
                 let escape =
@@ -236,6 +239,70 @@ impl Maker {
             _ => Op::Copy(Unary { to: x, from: z }),
         };
         vec![op]
+    }
+
+    /// An if, elifs and else that append a fragment each, or now and then nothing or a number, what
+    /// they compare read by nobody else.
+    fn choice(&mut self, left: Register, right: Register) -> Vec<Op> {
+        let condition = self.own_register(Type::Bool);
+        let shown = |maker: &mut Maker| match maker.dice.below(6) {
+            0 => vec![],
+            1 => vec![Op::Put(Put {
+                from: maker.register(Type::Int),
+                escape: Escape::Html,
+            })],
+            fragment => vec![Op::Fragment(fragment as u32 % 3)],
+        };
+        let then = shown(self);
+        let otherwise = if self.dice.once_in(2) {
+            let other = self.register(Type::Text);
+            self.choice(left, other)
+        } else {
+            shown(self)
+        };
+        let comparison =
+            *self
+                .dice
+                .pick(&[Comparison::Equal, Comparison::NotEqual, Comparison::Less]);
+        vec![
+            Op::Compare(
+                comparison,
+                Binary {
+                    to: condition,
+                    left,
+                    right,
+                },
+            ),
+            Op::If(If {
+                condition,
+                then,
+                otherwise,
+            }),
+        ]
+    }
+
+    /// Loads a text, read by what is made here alone, and shows it, perhaps twice.
+    fn shown_item(&mut self, list: FieldId, position: Register) -> Vec<Op> {
+        let to = self.own_register(Type::Text);
+        let put = Op::Put(Put {
+            from: to,
+            escape: *self.dice.pick(&[Escape::Html, Escape::None]),
+        });
+        let mut ops = vec![
+            Op::Item(Item {
+                to,
+                list,
+                column: 0,
+                position,
+            }),
+            put.clone(),
+        ];
+        if self.dice.once_in(2) {
+            let other = self.register(Type::Text);
+            ops.extend(self.choice(to, other));
+            ops.extend([Op::Fragment(self.dice.below(3) as u32), put]);
+        }
+        ops
     }
 
     fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
@@ -273,6 +340,10 @@ impl Maker {
                 },
             ),
         ];
+        if self.may_put && self.has_rows {
+            body.extend(self.shown_item(list, position));
+            body.extend(self.shown_item(list, position));
+        }
         body.extend(self.block(depth - 1));
         vec![
             Op::Length(Load {
@@ -295,12 +366,24 @@ impl Maker {
 /// A service with one page of two stages, made from a seed.
 #[must_use]
 pub fn make_service(seed: u64) -> Arc<Service> {
+    make(seed, false)
+}
+
+/// As [`make_service`], with what rows of pages have besides: texts that are shown as soon as they
+/// are loaded, once or twice, and ifs with elifs that show one short text or another.
+#[must_use]
+pub fn make_service_with_rows(seed: u64) -> Arc<Service> {
+    make(seed, true)
+}
+
+fn make(seed: u64, has_rows: bool) -> Arc<Service> {
     let mut maker = Maker {
         dice: Dice::new(seed),
         texts: TextPool::default(),
         stage: StageProgram::default(),
         may_put: false,
         rows_known: false,
+        has_rows,
     };
     let columns = vec![("a".to_owned(), Type::Text), ("b".to_owned(), Type::Int)];
     let field = |name: &str, kind| Field {

@@ -1,14 +1,14 @@
 //! Operations that choose which lanes run what: branches and loops.
 
 use super::kept::Kept;
+use super::plan::{Branch, Loop};
 use super::run::Run;
 use super::strip::Selection;
 use crate::cohort::LaneError;
-use crate::program::{For, If};
 
-impl<'a> Run<'a> {
+impl Run<'_> {
     /// Runs each branch once, for the lanes that take it.
-    pub(super) fn branch(&mut self, op: &'a If, selection: &Selection) {
+    pub(super) fn branch(&mut self, op: &Branch, selection: &Selection) {
         let mut taken = self.selection();
         let mut other = self.selection();
         for &lane in selection {
@@ -23,7 +23,7 @@ impl<'a> Run<'a> {
         self.selections.extend([taken, other]);
     }
 
-    pub(super) fn repeat(&mut self, op: &'a For, selection: &Selection) {
+    pub(super) fn repeat(&mut self, op: &Loop, selection: &Selection) {
         let kept = self.kept_turns(op, selection);
         self.turns(op, selection, kept.as_ref());
         self.kept.extend(kept.map(|mut kept| {
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
 
     /// Sets `length` to how many turns each lane's loop takes, and gives which where it has a
     /// filter; without one they are 0, 1, 2, ... for every lane.
-    fn kept_turns(&mut self, op: &'a For, selection: &Selection) -> Option<Kept> {
+    fn kept_turns(&mut self, op: &Loop, selection: &Selection) -> Option<Kept> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
             let left = &mut self.lanes.turns_left[usize::from(lane)];
@@ -61,7 +61,7 @@ impl<'a> Run<'a> {
             for &lane in &turning {
                 self.registers.set(op.position, lane, at);
             }
-            self.block(&filter.block, &mut turning);
+            self.block(&filter.parts, &mut turning);
             for &lane in &turning {
                 if self.registers.bool(filter.keep, lane) {
                     kept.keep(lane, at);
@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
     /// for those that had none.
-    fn turns(&mut self, op: &'a For, selection: &Selection, kept: Option<&Kept>) {
+    fn turns(&mut self, op: &Loop, selection: &Selection, kept: Option<&Kept>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
         for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {

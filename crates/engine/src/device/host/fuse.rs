@@ -1,34 +1,103 @@
-//! From operations to steps, once a strip.
+//! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Row, Step, Steps, Values};
-use super::write::{Appended, MOVE};
-use crate::cohort::Column;
+use super::step::{Choice, Needed, Place, Row, Step, Steps, Values};
+use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
-    Comparison, Escape, FragmentId, Op, PageProgram, Put, Register, StageProgram, Type,
+    Comparison, Escape, Field, FieldType, FragmentId, If, Op, Put, Register, StageProgram, Type,
 };
 
 /// Turns operations to steps.
 pub(super) struct Fuse<'a> {
-    pub(super) steps: Steps<'a>,
-    pub(super) program: &'a PageProgram,
-    pub(super) stage: &'a StageProgram,
-    pub(super) fragments: &'a [Box<[u8]>],
-    pub(super) fields: &'a [Column],
+    stage: &'a StageProgram,
+    fragments: &'a [Box<[u8]>],
+    fields: &'a [Field],
+    /// How often each register is read.
+    reads: &'a [u32],
+    /// The columns that all steps of the stage read.
+    pub(super) needed: Needed,
+    steps: Steps,
     /// What stands before this step may not be put together with what comes: it is jumped to.
-    pub(super) target: usize,
+    target: usize,
+    /// Registers that hold what is in a column of texts, and where there.
+    loaded: Vec<(Register, Row, u16)>,
 }
 
 impl<'a> Fuse<'a> {
-    fn push(&mut self, step: Step<'a>) -> bool {
+    pub(super) fn new(
+        stage: &'a StageProgram,
+        fragments: &'a [Box<[u8]>],
+        fields: &'a [Field],
+        reads: &'a [u32],
+    ) -> Fuse<'a> {
+        Fuse {
+            stage,
+            fragments,
+            fields,
+            reads,
+            needed: Needed::default(),
+            steps: Steps::default(),
+            target: 0,
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Makes steps of the operations at the start of `block` that can run as one, and tells how
+    /// many they are.
+    pub(super) fn as_one(&mut self, block: &[Op]) -> (Steps, usize) {
+        self.target = 0;
+        self.loaded.clear();
+        let mut count = 0;
+        for op in block {
+            let before = self.steps.lengths();
+            // What may be undone begins with a target, so nothing before it is put together with it.
+            if !self.op(op) {
+                self.steps.truncate(before);
+                break;
+            }
+            count += 1;
+        }
+        (std::mem::take(&mut self.steps), count)
+    }
+
+    /// Which of the columns of this kind it is.
+    fn index<P: PartialEq>(needed: &mut Vec<P>, place: P) -> u16 {
+        let found = needed.iter().position(|other| *other == place);
+        let at = found.unwrap_or_else(|| {
+            needed.push(place);
+            needed.len() - 1
+        });
+        at as u16
+    }
+
+    fn values(&mut self, place: Place, kind: Type) -> Values {
+        match kind {
+            Type::Text => Values::Text(Fuse::index(&mut self.needed.texts, place)),
+            _ => Values::Int(Fuse::index(&mut self.needed.ints, place)),
+        }
+    }
+
+    fn spans(&mut self, list: u16) -> u16 {
+        Fuse::index(&mut self.needed.spans, list)
+    }
+
+    fn push(&mut self, step: Step) -> bool {
+        if let Some(written) = step.destination() {
+            self.loaded.retain(|(register, row, _)| {
+                *register != written
+                    && !matches!(row, Row::Item { position, .. } if *position == written)
+            });
+        }
+        self.loaded.extend(step.loaded_text());
         self.steps.list.push(step);
         true
     }
 
     /// Where the next step will be, which is jumped to.
-    pub(super) fn at(&mut self) -> u32 {
+    fn at(&mut self) -> u32 {
         self.target = self.steps.list.len();
+        self.loaded.clear();
         self.target as u32
     }
 
@@ -43,36 +112,32 @@ impl<'a> Fuse<'a> {
             }
             _ => (list.len(), None),
         };
-        let (row, views) = match list[self.target..before] {
-            [
-                ..,
-                Step::Field {
-                    to,
-                    values: Values::Text(views),
-                },
-            ] if to == from => (Row::Fields, views),
-            [
-                ..,
-                Step::Item {
-                    to,
-                    position,
-                    spans,
-                    values: Values::Text(views),
-                },
-            ] if to == from && to != position => (Row::Item { position, spans }, views),
-            _ if constant.is_some() => (Row::Registers, &[][..]),
-            _ => return self.push(Step::Text { from, escaped }),
+        let is_it = |(register, ..): &&(Register, Row, u16)| *register == from;
+        let loaded = self.loaded.iter().find(is_it);
+        let is_just_loaded = matches!(
+            list[self.target..before],
+            [.., step] if step.destination() == Some(from) && loaded.is_some()
+        );
+        let (row, column) = match loaded {
+            Some((_, row, column)) => (*row, *column),
+            None if constant.is_some() => (Row::Registers, 0),
+            None => return self.push(Step::Text { from, escaped }),
         };
-        let loaded = usize::from(!matches!(row, Row::Registers));
-        list.truncate(before - loaded);
+        list.truncate(before - usize::from(is_just_loaded));
         let (constant, length) = constant.unwrap_or(([0; MOVE], 0));
+        // Where it is to be put, if it is not there and others read it.
+        let register = match (row, is_just_loaded) {
+            (Row::Registers, _) => from,
+            (_, true) if self.reads[usize::from(from)] > 1 => from,
+            _ => nobodys(self.stage),
+        };
         let cells = &mut self.steps.cells;
         cells.push(Appended {
             constant,
             length,
-            register: from,
+            register,
             escaped,
-            views,
+            column,
         });
         if let [
             ..,
@@ -80,7 +145,7 @@ impl<'a> Fuse<'a> {
                 row: last, count, ..
             },
         ] = &mut list[self.target..]
-            && last.is(&row)
+            && *last == row
         {
             *count += 1;
             return true;
@@ -94,24 +159,31 @@ impl<'a> Fuse<'a> {
     }
 
     /// Appends the steps of an operation, if it is one of those that run as one.
-    pub(super) fn op(&mut self, op: &'a Op) -> bool {
-        let column = |field: u16| &self.fields[usize::from(field)];
+    fn op(&mut self, op: &Op) -> bool {
         let step = match op {
-            Op::Field(op) => Step::Field {
-                to: op.to,
-                values: Values::of(column(op.field)),
-            },
+            Op::Field(op) => {
+                let FieldType::Scalar(kind) = self.fields[usize::from(op.field)].kind else {
+                    unreachable!("lists are read item by item");
+                };
+                let (field, column) = (op.field, None);
+                let values = self.values(Place { field, column }, kind);
+                Step::Field { to: op.to, values }
+            }
             Op::Length(op) => Step::Length {
                 to: op.to,
-                spans: &column(op.field).list().spans,
+                spans: self.spans(op.field),
             },
             Op::Item(op) => {
-                let list = column(op.list).list();
+                let FieldType::List(columns) = &self.fields[usize::from(op.list)].kind else {
+                    unreachable!("only lists have items");
+                };
+                let kind = columns[usize::from(op.column)].1;
+                let (field, column) = (op.list, Some(op.column));
                 Step::Item {
                     to: op.to,
                     position: op.position,
-                    spans: &list.spans,
-                    values: Values::of(&list.columns[usize::from(op.column)]),
+                    spans: self.spans(op.list),
+                    values: self.values(Place { field, column }, kind),
                 }
             }
             Op::Compare(comparison, operands) => {
@@ -130,7 +202,7 @@ impl<'a> Fuse<'a> {
                         right,
                         wanted,
                     },
-                    _ => Step::Compute { op, to },
+                    _ => self.compute(op, to),
                 }
             }
             Op::Fragment(fragment) => return self.fragment(*fragment),
@@ -141,9 +213,10 @@ impl<'a> Fuse<'a> {
                         return self.text(from, escape == Escape::Html);
                     }
                     (Type::Int, _) => Step::Int { from },
-                    (kind, _) => Step::Print { put, kind },
+                    (kind, _) => Step::Print { put: *put, kind },
                 }
             }
+            Op::If(op) if self.choice(op) => return true,
             Op::If(op) => {
                 let branch = self.at();
                 self.push(Step::Jump { to: 0 });
@@ -172,7 +245,9 @@ impl<'a> Fuse<'a> {
                     return false;
                 }
                 self.push(Step::Next {
-                    op,
+                    position: op.position,
+                    index: op.index,
+                    length: op.length,
                     body: begin + 1,
                 });
                 let mut none = self.at();
@@ -184,7 +259,13 @@ impl<'a> Fuse<'a> {
                     self.steps.list[none as usize] = Step::Jump { to: self.at() };
                     none += 1;
                 }
-                self.steps.list[begin as usize] = Step::Begin { op, none };
+                self.steps.list[begin as usize] = Step::Begin {
+                    count: op.count,
+                    position: op.position,
+                    index: op.index,
+                    length: op.length,
+                    none,
+                };
                 return true;
             }
             Op::Status(status) => Step::Status(*status),
@@ -193,16 +274,80 @@ impl<'a> Fuse<'a> {
             Op::SessionDestroy => Step::Session { user: None },
             Op::Finish => Step::Finish,
             _ => match compute::destination(op) {
-                Some(to) => Step::Compute { op, to },
+                Some(to) => self.compute(op, to),
                 None => return false,
             },
         };
         self.push(step)
     }
 
+    fn compute(&mut self, op: &Op, to: Register) -> Step {
+        self.steps.ops.push(op.clone());
+        let op = (self.steps.ops.len() - 1) as u32;
+        Step::Compute { op, to }
+    }
+
+    /// A branch that appends one short constant or another, and perhaps compares in its else to do
+    /// the same: all is compared and one chosen, since nothing foretells a jump that hangs on data.
+    fn choice(&mut self, op: &If) -> bool {
+        let (mut choices, mut compared) = (Vec::new(), Vec::new());
+        let mut branch = op;
+        let otherwise = loop {
+            let Some(then) = self.short(&branch.then) else {
+                return false;
+            };
+            choices.push((branch.condition, then));
+            match &branch.otherwise[..] {
+                // Where nobody else reads it, it may be computed for all.
+                [compare @ Op::Compare(_, operands), Op::If(inner)]
+                    if inner.condition == operands.to
+                        && self.reads[usize::from(operands.to)] == 1 =>
+                {
+                    compared.push(compare);
+                    branch = inner;
+                }
+                otherwise => break otherwise,
+            }
+        };
+        let Some(last) = self.short(otherwise) else {
+            return false;
+        };
+        for compare in compared {
+            self.op(compare);
+        }
+        let first = self.steps.choices.len() as u32;
+        let count = choices.len() as u32;
+        choices.push((nobodys(self.stage), last));
+        self.steps
+            .choices
+            .extend(choices.iter().map(|&(condition, text)| Choice {
+                condition,
+                length: text.len() as u16,
+                constant: {
+                    let mut padded = [0; HALF];
+                    padded[..text.len()].copy_from_slice(text);
+                    padded
+                },
+            }));
+        self.push(Step::Choose { first, count })
+    }
+
+    /// The text of a block that appends a short constant or nothing.
+    fn short(&self, block: &[Op]) -> Option<&'a [u8]> {
+        let text = match block {
+            [] => &[],
+            [Op::Fragment(fragment)] => &*self.fragments[*fragment as usize],
+            _ => return None,
+        };
+        (text.len() <= HALF).then_some(text)
+    }
+
     fn fragment(&mut self, fragment: FragmentId) -> bool {
         let text = &self.fragments[fragment as usize];
         let length = text.len();
+        if text.is_empty() {
+            return true;
+        }
         if length > FOLD_BYTES_MAX {
             return self.push(Step::Fragment { fragment, length });
         }
@@ -218,4 +363,10 @@ impl<'a> Fuse<'a> {
             length: length as u32,
         })
     }
+}
+
+/// The register behind all of the stage's: what is put there is read by nobody. The compiler leaves
+/// room for it.
+pub(super) fn nobodys(stage: &StageProgram) -> Register {
+    stage.registers.len() as Register
 }

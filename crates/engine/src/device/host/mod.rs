@@ -2,7 +2,7 @@
 //!
 //! It walks a stage's program once for each strip of 256 lanes. What needs no other lane (loads,
 //! computations, output, branches and loops of these) runs as one: each lane takes all of its
-//! steps, which are looked up once a strip, before the next lane begins, so that its cells and its
+//! steps, which are made once for each page, before the next lane begins, so that its cells and its
 //! region stay in the first-level cache. What makes texts, asks a backend or has a kernel for many
 //! lanes runs one operation at a time for all lanes, and so does a block with such an operation in
 //! it: a branch once, over the lanes that took it, a loop as often as the lane with the most turns
@@ -10,9 +10,10 @@
 //! 2.1).
 //!
 //! - `strip`: the registers and lanes of a strip;
+//! - `stages`: what is kept of each page: its stages' plans;
+//! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s;
 //! - `run`: what is run for which lanes;
-//! - `fuse`: what can run as one, as `step`s; `walk`: lanes taking them, with `compute` (cells
-//!   from cells) and `write` (output);
+//! - `walk`: lanes taking their steps, with `compute` (cells from cells) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
 //!
@@ -25,7 +26,9 @@ mod fuse;
 mod kept;
 mod md5;
 mod output;
+mod plan;
 mod run;
+mod stages;
 mod step;
 mod strip;
 mod texts;
@@ -33,144 +36,97 @@ mod walk;
 mod write;
 
 use super::executor::{Executor, Refusal, Work};
-use super::limits::{FOLD_BYTES_MAX, LaneLimits};
+use super::limits::LaneLimits;
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
+use kept::Kept;
+use plan::Plan;
 use rhythm_protocol::scan::Level;
 use run::Run;
-use std::collections::HashMap;
-use step::Steps;
+use stages::{Room, Stage, Stages};
+use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
-use write::{Regions, SLACK};
+use write::Regions;
 
 /// A strip's output regions take no more than this; where lanes need large ones, fewer run
 /// together.
 const STRIP_BYTES_MAX: usize = 64 << 20;
 
-/// Room for output that a lane is run with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Room {
-    run_bytes: usize,
-    segments: usize,
-}
-
-impl Room {
-    /// What a lane of a page not run before gets.
-    const FIRST: Room = Room {
-        run_bytes: 1024,
-        segments: 32,
-    };
-    /// No lane gets more on the strength of what others needed.
-    const EXPECTED_MAX: Room = Room {
-        run_bytes: 64 << 10,
-        segments: 1024,
-    };
-
-    /// What a lane can need at most: its body is limited, and a segment stands for more than
-    /// [`FOLD_BYTES_MAX`] bytes.
-    fn most(limits: LaneLimits) -> Room {
-        Room {
-            run_bytes: limits.body_bytes_max,
-            segments: limits.body_bytes_max / FOLD_BYTES_MAX + 1,
-        }
-    }
-
-    fn at_most(self, other: Room) -> Room {
-        Room {
-            run_bytes: self.run_bytes.min(other.run_bytes),
-            segments: self.segments.min(other.segments),
-        }
-    }
-
-    fn times_four(self) -> Room {
-        Room {
-            run_bytes: self.run_bytes * 4,
-            segments: self.segments * 4,
-        }
-    }
-
-    /// Bytes of run region a lane.
-    fn stride(self) -> usize {
-        (self.run_bytes + SLACK).next_multiple_of(64)
-    }
-}
-
 /// The host executor. A submitted stage is complete at the next poll.
 pub struct Host {
-    limits: LaneLimits,
-    level: Level,
     done: Vec<Work>,
-    /// The room that lanes of a page's stage were seen to need, by page and stage. Only a hint, so
-    /// pages of a reloaded service may find their predecessors'.
-    expected: HashMap<(usize, usize), Room>,
-    scratch: Scratch,
+    stages: Stages,
+    strips: Strips,
 }
 
-/// Memory kept from strip to strip.
-#[derive(Default)]
-struct Scratch {
+/// What runs strips, and its memory, which is kept from strip to strip.
+struct Strips {
+    limits: LaneLimits,
+    level: Level,
+    /// The lanes to be run.
+    active: Vec<u32>,
+    /// Those that needed more room.
+    overflowed: Vec<u32>,
     registers: Registers,
     lanes: Box<Lanes>,
-    steps: Steps<'static>,
+    columns: Columns<'static>,
     selections: Vec<Selection>,
-    kept: Vec<kept::Kept>,
+    kept: Vec<Kept>,
 }
 
 impl Host {
     /// An executor with these limits that uses the instructions of `level`.
     pub fn new(limits: LaneLimits, level: Level) -> Self {
         Host {
-            limits,
-            level,
             done: Vec::new(),
-            expected: HashMap::new(),
-            scratch: Scratch::default(),
+            stages: Stages::default(),
+            strips: Strips {
+                limits,
+                level,
+                active: Vec::new(),
+                overflowed: Vec::new(),
+                registers: Registers::default(),
+                lanes: Box::default(),
+                columns: Columns::default(),
+                selections: Vec::new(),
+                kept: Vec::new(),
+            },
         }
     }
+}
 
+impl Strips {
     /// Runs the cohort's next stage.
-    fn run_stage(
-        &mut self,
-        page: usize,
-        program: &PageProgram,
-        fragments: &[Box<[u8]>],
-        cohort: &mut Cohort,
-    ) {
-        cohort
-            .output
-            .lanes
-            .resize(cohort.lanes.len(), LaneOutput::default());
-        let stage = (page, cohort.stage);
+    fn run_stage(&mut self, program: &PageProgram, stage: &mut Stage, cohort: &mut Cohort) {
+        (cohort.output.lanes).resize(cohort.lanes.len(), LaneOutput::default());
         let most = Room::most(self.limits);
-        let mut room = self
-            .expected
-            .get(&stage)
-            .copied()
-            .unwrap_or(Room::FIRST)
-            .at_most(most);
-        let mut active: Vec<u32> = (0u32..)
-            .zip(&cohort.lanes)
-            .filter_map(|(lane, state)| (*state == LaneState::Active).then_some(lane))
-            .collect();
+        let mut room = stage.expected.at_most(most);
+        let mut active = std::mem::take(&mut self.active);
+        active.extend(
+            (0u32..)
+                .zip(&cohort.lanes)
+                .filter(|(_, state)| **state == LaneState::Active)
+                .map(|(lane, _)| lane),
+        );
         while !active.is_empty() {
-            let mut overflowed = Vec::new();
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
             for indexes in active.chunks(strip_lanes) {
-                let used =
-                    self.run_strip(program, fragments, cohort, indexes, room, &mut overflowed);
-                let expected = self.expected.entry(stage).or_insert(Room::FIRST);
+                let used = self.run_strip(program, &stage.plan, cohort, indexes, room);
+                let expected = &mut stage.expected;
                 expected.run_bytes = expected.run_bytes.max(used.run_bytes);
                 expected.segments = expected.segments.max(used.segments);
                 *expected = expected.at_most(Room::EXPECTED_MAX);
             }
             if room == most {
-                for lane in overflowed.drain(..) {
+                for lane in self.overflowed.drain(..) {
                     cohort.fail(lane as usize, LaneError::TooLarge);
                 }
             }
-            active = overflowed;
+            std::mem::swap(&mut active, &mut self.overflowed);
+            self.overflowed.clear();
             room = room.times_four().at_most(most);
         }
+        self.active = active;
         // Lanes that were run again came late.
         if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
             cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
@@ -183,20 +139,19 @@ impl Host {
     fn run_strip(
         &mut self,
         program: &PageProgram,
-        fragments: &[Box<[u8]>],
+        plan: &Plan,
         cohort: &mut Cohort,
         indexes: &[u32],
         room: Room,
-        overflowed: &mut Vec<u32>,
     ) -> Room {
         let stage = &program.stages[cohort.stage];
         let stride = room.stride();
         let output = &mut cohort.output;
         let (run_start, segment_start) =
             output.reserve(indexes.len() * stride, indexes.len() * room.segments);
-        let scratch = &mut self.scratch;
-        scratch.registers.prepare(stage.registers.len());
-        let lanes = &mut *scratch.lanes;
+        // One more for what nobody reads.
+        self.registers.prepare(stage.registers.len() + 1);
+        let lanes = &mut *self.lanes;
         lanes.begin(
             indexes,
             stride as u32,
@@ -205,16 +160,18 @@ impl Host {
         );
         let requests_before = cohort.requests.len();
         let headers_before = output.headers.len();
+        let mut columns = std::mem::take(&mut self.columns).reuse();
+        columns.find(&plan.needed, &cohort.fields);
 
         Run {
             program,
             stage,
-            fragments,
-            fields: &cohort.fields,
+            plan,
+            columns: &columns,
             arena: &mut cohort.arena,
             requests: &mut cohort.requests,
             headers: &mut output.headers,
-            registers: &mut scratch.registers,
+            registers: &mut self.registers,
             lanes,
             regions: Regions {
                 runs: &mut output.runs[run_start..],
@@ -222,12 +179,12 @@ impl Host {
                 segments: &mut output.segments[segment_start..],
                 segment_stride: room.segments,
             },
-            steps: &mut scratch.steps,
-            selections: &mut scratch.selections,
-            kept: &mut scratch.kept,
+            selections: &mut self.selections,
+            kept: &mut self.kept,
             level: self.level,
         }
         .run(indexes.len());
+        self.columns = columns.reuse();
 
         let mut used = Room {
             run_bytes: 0,
@@ -243,7 +200,7 @@ impl Host {
                 fate = Fate::Failed(LaneError::TooLarge);
             }
             match fate {
-                Fate::Overflowed => overflowed.push(index),
+                Fate::Overflowed => self.overflowed.push(index),
                 Fate::Failed(error) => cohort.lanes[index as usize] = LaneState::Failed(error),
                 Fate::Running if stage.call.is_some() => continue,
                 Fate::Running | Fate::Finished => {
@@ -303,7 +260,7 @@ fn retain_from<T>(elements: &mut Vec<T>, start: usize, keep: impl Fn(&T) -> bool
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host")
-            .field("level", &self.level)
+            .field("level", &self.strips.level)
             .finish_non_exhaustive()
     }
 }
@@ -314,13 +271,14 @@ impl Executor for Host {
     }
 
     fn submit(&mut self, mut work: Work) -> Result<(), Refusal> {
-        let service = std::sync::Arc::clone(&work.service);
-        self.run_stage(
-            work.page,
-            &service.pages[work.page],
-            &service.fragments,
-            &mut work.cohort,
-        );
+        let Work {
+            service,
+            page,
+            cohort,
+            ..
+        } = &mut work;
+        let stage = self.stages.get(service, *page, cohort.stage);
+        self.strips.run_stage(&service.pages[*page], stage, cohort);
         self.done.push(work);
         Ok(())
     }

@@ -1,58 +1,95 @@
 //! Steps: operations that need no other lane, as a lane takes them one by one.
 //!
-//! Columns are looked up and blocks are jumps: `fuse` makes steps of operations, once a strip, and
-//! `walk` has each lane take all of them.
+//! Blocks are jumps, and columns are places in a table: `fuse` makes steps of operations, once for
+//! each page, a launch fills the table with the columns of its cohort, and `walk` has each lane
+//! take all steps.
 
 use super::strip::Cell;
-use super::write::{Appended, MOVE};
+use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
-use crate::program::{Comparison, For, FragmentId, Op, Put, Register, Type};
+use crate::program::{Comparison, FieldId, FragmentId, Op, Put, Register, Type};
 
-/// A column's values, or those of a list's column.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Values<'a> {
-    Text(&'a [View]),
-    Int(&'a [i64]),
+/// A column of a cohort: a field's, or one of the list that the field is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) field: FieldId,
+    pub(super) column: Option<u16>,
 }
 
-impl Row<'_> {
-    pub(super) fn is(&self, other: &Row<'_>) -> bool {
-        match (self, other) {
-            (Row::Registers, Row::Registers) | (Row::Fields, Row::Fields) => true,
-            (
-                Row::Item { position, spans },
-                Row::Item {
-                    position: p,
-                    spans: s,
-                },
-            ) => position == p && std::ptr::eq(*spans, *s),
-            _ => false,
-        }
+/// The columns that a stage's steps read, each kind by itself. Steps say which by their indexes.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    pub(super) texts: Vec<Place>,
+    pub(super) ints: Vec<Place>,
+    /// Lists: where each lane's items are.
+    pub(super) spans: Vec<FieldId>,
+}
+
+/// The same of a cohort.
+#[derive(Default)]
+pub(super) struct Columns<'a> {
+    pub(super) texts: Vec<&'a [View]>,
+    pub(super) ints: Vec<&'a [i64]>,
+    pub(super) spans: Vec<&'a [Span]>,
+}
+
+impl<'a> Columns<'a> {
+    /// Looks them up.
+    pub(super) fn find(&mut self, needed: &Needed, fields: &'a [Column]) {
+        let column = |place: &Place| {
+            let field = &fields[usize::from(place.field)];
+            match place.column {
+                Some(column) => &field.list().columns[usize::from(column)],
+                None => field,
+            }
+        };
+        let spans = |list: &FieldId| &*fields[usize::from(*list)].list().spans;
+        self.texts
+            .extend(needed.texts.iter().map(|place| column(place).texts()));
+        self.ints
+            .extend(needed.ints.iter().map(|place| column(place).ints()));
+        self.spans.extend(needed.spans.iter().map(spans));
     }
-}
 
-impl<'a> Values<'a> {
-    pub(super) fn of(column: &'a Column) -> Values<'a> {
-        match column {
-            Column::Text(views) => Values::Text(views),
-            Column::Int(values) => Values::Int(values),
-            Column::List(_) => unreachable!("lists are read item by item"),
+    /// None, in the memory of these.
+    pub(super) fn reuse<'b>(self) -> Columns<'b> {
+        fn reuse<'b, T>(mut slices: Vec<&[T]>) -> Vec<&'b [T]> {
+            slices.clear();
+            // None is left to be turned into another; what remains is the memory.
+            slices
+                .into_iter()
+                .map(|_| unreachable!("it is empty"))
+                .collect()
+        }
+        Columns {
+            texts: reuse(self.texts),
+            ints: reuse(self.ints),
+            spans: reuse(self.spans),
         }
     }
 
     #[inline(always)]
-    pub(super) fn cell(self, at: usize) -> u64 {
-        match self {
-            Values::Text(views) => views[at].pack(),
-            Values::Int(values) => values[at].pack(),
+    pub(super) fn cell(&self, values: Values, at: usize) -> u64 {
+        match values {
+            Values::Text(column) => self.texts[usize::from(column)][at].pack(),
+            Values::Int(column) => self.ints[usize::from(column)][at].pack(),
         }
     }
 }
 
+/// Which of the [`Columns`] values are from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Values {
+    Text(u16),
+    Int(u16),
+}
+
+const _: () = assert!(size_of::<Step>() == 16);
+
 /// What a lane does next. Steps are counted from 0, and a jump says which one follows.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(super) enum Step<'a> {
+pub(super) enum Step {
     /// Appends the first `length` bytes of the constants, from a move on.
     Constant {
         first_move: u32,
@@ -70,7 +107,13 @@ pub(super) enum Step<'a> {
     },
     /// Appends `count` of the cells, from `first` on.
     Cells {
-        row: Row<'a>,
+        row: Row,
+        first: u32,
+        count: u32,
+    },
+    /// Appends the first of `count` choices, from `first` on, whose condition is true, or the one
+    /// behind them.
+    Choose {
         first: u32,
         count: u32,
     },
@@ -80,25 +123,25 @@ pub(super) enum Step<'a> {
     },
     /// Appends what is seldom appended.
     Print {
-        put: &'a Put,
+        put: Put,
         kind: Type,
     },
     /// Loads a scalar field.
     Field {
         to: Register,
-        values: Values<'a>,
+        values: Values,
     },
     /// Loads how many items the lane's list has.
     Length {
         to: Register,
-        spans: &'a [Span],
+        spans: u16,
     },
     /// Loads an item of the lane's list.
     Item {
         to: Register,
         position: Register,
-        spans: &'a [Span],
-        values: Values<'a>,
+        spans: u16,
+        values: Values,
     },
     /// Compares integers or truth values.
     Compare {
@@ -116,7 +159,7 @@ pub(super) enum Step<'a> {
     },
     /// Computes a cell from others.
     Compute {
-        op: &'a Op,
+        op: u32,
         to: Register,
     },
     /// Goes on where a condition is true, and jumps where it is not.
@@ -129,12 +172,17 @@ pub(super) enum Step<'a> {
     },
     /// Begins a loop's first turn, or jumps where there is none.
     Begin {
-        op: &'a For,
+        count: Register,
+        position: Register,
+        index: Register,
+        length: Register,
         none: u32,
     },
     /// Begins a loop's next turn at `body`, or goes on where there is none.
     Next {
-        op: &'a For,
+        position: Register,
+        index: Register,
+        length: Register,
         body: u32,
     },
     /// Sets the answer's status.
@@ -150,40 +198,84 @@ pub(super) enum Step<'a> {
 }
 
 /// Where cells are from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Row<'a> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Row {
     /// Registers.
     Registers,
     /// Fields, which are loaded into registers, too.
     Fields,
     /// An item of the lane's list, likewise.
-    Item {
-        position: Register,
-        spans: &'a [Span],
-    },
+    Item { position: Register, spans: u16 },
+}
+
+/// A short constant to append where a condition is true.
+pub(super) struct Choice {
+    pub(super) condition: Register,
+    pub(super) length: u16,
+    /// Padded.
+    pub(super) constant: [u8; HALF],
+}
+
+impl Step {
+    /// The register that it is for to write. Those of a loop it has for itself.
+    pub(super) fn destination(&self) -> Option<Register> {
+        match *self {
+            Step::Field { to, .. }
+            | Step::Length { to, .. }
+            | Step::Item { to, .. }
+            | Step::Compare { to, .. }
+            | Step::Equal { to, .. }
+            | Step::Compute { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The register that it loads a text into, and where that is from.
+    pub(super) fn loaded_text(&self) -> Option<(Register, Row, u16)> {
+        match *self {
+            Step::Field {
+                to,
+                values: Values::Text(column),
+            } => Some((to, Row::Fields, column)),
+            Step::Item {
+                to,
+                position,
+                spans,
+                values: Values::Text(column),
+            } => (to != position).then_some((to, Row::Item { position, spans }, column)),
+            _ => None,
+        }
+    }
 }
 
 /// Steps, and what they work on.
 #[derive(Default)]
-pub(super) struct Steps<'a> {
-    pub(super) list: Vec<Step<'a>>,
-    pub(super) cells: Vec<Appended<'a>>,
+pub(super) struct Steps {
+    pub(super) list: Vec<Step>,
+    pub(super) cells: Vec<Appended>,
     /// Constants, padded to whole moves.
     pub(super) moves: Vec<[u8; MOVE]>,
+    pub(super) choices: Vec<Choice>,
+    /// What computes cells.
+    pub(super) ops: Vec<Op>,
 }
 
-impl Steps<'_> {
-    /// None, in the memory of these.
-    pub(super) fn reuse<'b>(mut self) -> Steps<'b> {
-        self.list.clear();
-        self.cells.clear();
-        self.moves.clear();
-        // No element is left to be turned into another; what remains is the memory.
-        let (list, cells) = (self.list.into_iter(), self.cells.into_iter());
-        Steps {
-            list: list.map(|_| unreachable!("it is empty")).collect(),
-            cells: cells.map(|_| unreachable!("it is empty")).collect(),
-            moves: self.moves,
-        }
+impl Steps {
+    pub(super) fn lengths(&self) -> [usize; 5] {
+        [
+            self.list.len(),
+            self.cells.len(),
+            self.moves.len(),
+            self.choices.len(),
+            self.ops.len(),
+        ]
+    }
+
+    pub(super) fn truncate(&mut self, [list, cells, moves, choices, ops]: [usize; 5]) {
+        self.list.truncate(list);
+        self.cells.truncate(cells);
+        self.moves.truncate(moves);
+        self.choices.truncate(choices);
+        self.ops.truncate(ops);
     }
 }

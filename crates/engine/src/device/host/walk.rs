@@ -1,15 +1,15 @@
 //! Operations that run as one, lane by lane: the kernel that most pages spend their time in.
 //!
 //! What makes no texts and asks nothing (loads, computations, output, and branches and loops of
-//! these) needs no other lane. A sequence of such operations is turned to [`Step`]s, once a strip,
-//! with columns looked up and jumps in place of blocks; then each lane takes all of its steps
+//! these) needs no other lane. A sequence of such operations is turned to [`Step`]s, once for each page,
+//! with jumps in place of blocks; then each lane takes all of its steps
 //! before the next lane begins. So its cursor stays in a register, its region and its cells in the
 //! first-level cache, and a loop takes as many turns as the lane has.
 //!
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
-use super::step::{Row, Step, Steps};
+use super::step::{Columns, Row, Step, Steps};
 use super::strip::{Fate, Lanes, Registers, unpack};
 use super::write::{Appended, MOVE, Out, Regions};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
@@ -17,13 +17,15 @@ use crate::device::functions;
 use crate::program::{PageProgram, StageProgram};
 use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
+use std::hint;
 
 /// How many lanes ahead a region's first lines are fetched.
 const AHEAD: usize = 3;
 
 /// All selected lanes taking their steps, compiled for each instruction set.
 pub(super) struct Walk<'w, 'r> {
-    pub(super) steps: &'w Steps<'w>,
+    pub(super) steps: &'w Steps,
+    pub(super) columns: &'w Columns<'w>,
     pub(super) selection: &'w [u8],
     pub(super) program: &'w PageProgram,
     pub(super) stage: &'w StageProgram,
@@ -69,6 +71,7 @@ impl Walk<'_, '_> {
         let own = usize::from(lane);
         let index = self.lanes.index[own] as usize;
         let texts = self.arena.bytes();
+        let columns = self.columns;
         let mut next = 0;
         while let Some(step) = self.steps.list.get(next) {
             next += 1;
@@ -95,7 +98,7 @@ impl Walk<'_, '_> {
                         Row::Fields => Some(index),
                         Row::Item { position, spans } => {
                             let position = self.registers.column(position)[own];
-                            match item(spans[index], position) {
+                            match item(columns.spans[usize::from(spans)][index], position) {
                                 Some(at) => Some(at),
                                 None => return Fate::Failed(LaneError::OutOfRange),
                             }
@@ -104,12 +107,12 @@ impl Walk<'_, '_> {
                     let registers = &mut *self.registers;
                     let appended = match at {
                         Some(at) => out.cells(s, texts, cells, |cell| {
-                            let view = cell.views[at];
+                            let view = columns.texts[usize::from(cell.column)][at];
                             registers.set(cell.register, lane, view);
                             view
                         }),
                         None => {
-                            let view = |cell: &Appended<'_>| registers.view(cell.register, lane);
+                            let view = |cell: &Appended| registers.view(cell.register, lane);
                             out.cells(s, texts, cells, view)
                         }
                     };
@@ -124,14 +127,30 @@ impl Walk<'_, '_> {
                     values,
                 } => {
                     let position = self.registers.column(position)[own];
-                    let Some(at) = item(spans[index], position) else {
+                    let span = columns.spans[usize::from(spans)][index];
+                    let Some(at) = item(span, position) else {
                         return Fate::Failed(LaneError::OutOfRange);
                     };
-                    self.registers.set(to, lane, values.cell(at));
+                    self.registers.set(to, lane, columns.cell(values, at));
                 }
-                Step::Field { to, values } => self.registers.set(to, lane, values.cell(index)),
+                Step::Field { to, values } => {
+                    self.registers.set(to, lane, columns.cell(values, index))
+                }
                 Step::Length { to, spans } => {
-                    (self.registers).set(to, lane, i64::from(spans[index].length));
+                    let span = columns.spans[usize::from(spans)][index];
+                    self.registers.set(to, lane, i64::from(span.length));
+                }
+                Step::Choose { first, count } => {
+                    let choices = &self.steps.choices[first as usize..][..=count as usize];
+                    let mut chosen = count as usize;
+                    for at in (0..chosen).rev() {
+                        let is_true = self.registers.bool(choices[at].condition, lane);
+                        chosen = hint::select_unpredictable(is_true, at, chosen);
+                    }
+                    let choice = &choices[chosen];
+                    if !out.short(&choice.constant, usize::from(choice.length)) {
+                        return Fate::Overflowed;
+                    }
                 }
                 Step::Int { from } => {
                     if !out.int(self.registers.int(from, lane)) {
@@ -169,27 +188,38 @@ impl Walk<'_, '_> {
                     }
                 }
                 Step::Jump { to } => next = to as usize,
-                Step::Begin { op, none } => {
-                    let count = self.registers.int(op.count, lane).max(0);
+                Step::Begin {
+                    count,
+                    position,
+                    index,
+                    length,
+                    none,
+                } => {
+                    let turns = self.registers.int(count, lane).max(0);
                     let left = &mut self.lanes.turns_left[own];
-                    match usize::try_from(count).map(|count| left.checked_sub(count)) {
+                    match usize::try_from(turns).map(|turns| left.checked_sub(turns)) {
                         Ok(Some(less)) => *left = less,
                         _ => return Fate::Failed(LaneError::TooManyTurns),
                     }
-                    self.registers.set(op.length, lane, count);
-                    if count == 0 {
+                    self.registers.set(length, lane, turns);
+                    if turns == 0 {
                         next = none as usize;
                     } else {
-                        self.registers.set(op.position, lane, 0i64);
-                        self.registers.set(op.index, lane, 0i64);
+                        self.registers.set(position, lane, 0i64);
+                        self.registers.set(index, lane, 0i64);
                     }
                 }
-                Step::Next { op, body } => {
+                Step::Next {
+                    position,
+                    index,
+                    length,
+                    body,
+                } => {
                     // The body writes neither `index` nor `length`: the loop owns both.
-                    let turn = self.registers.int(op.index, lane) + 1;
-                    if turn < self.registers.int(op.length, lane) {
-                        self.registers.set(op.position, lane, turn);
-                        self.registers.set(op.index, lane, turn);
+                    let turn = self.registers.int(index, lane) + 1;
+                    if turn < self.registers.int(length, lane) {
+                        self.registers.set(position, lane, turn);
+                        self.registers.set(index, lane, turn);
                         next = body as usize;
                     }
                 }
@@ -213,7 +243,7 @@ impl Walk<'_, '_> {
                         stage: self.stage,
                         lane,
                     };
-                    match cells.compute(op) {
+                    match cells.compute(&self.steps.ops[op as usize]) {
                         Ok(cell) => self.registers.set(to, lane, cell),
                         Err(error) => return Fate::Failed(error),
                     }

@@ -23,7 +23,7 @@ pub(super) const MOVE: usize = 64;
 
 /// Bytes that a move of a shorter text takes: it seldom crosses a line of the cache, which a move
 /// of [`MOVE`] bytes nearly always does.
-const HALF: usize = MOVE / 2;
+pub(super) const HALF: usize = MOVE / 2;
 
 /// The bytes that HTML must escape.
 const HTML_SPECIAL: DistinctSet = DistinctSet::new(b"<>&\"'/");
@@ -40,17 +40,18 @@ pub(super) struct Regions<'a> {
 
 /// A text to append, behind a constant of at most [`MOVE`] bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Appended<'a> {
+pub(super) struct Appended {
     /// Padded.
     pub(super) constant: [u8; MOVE],
     /// The constant's length.
     pub(super) length: u32,
-    /// Where the text is, or is put for those who read it later.
+    /// Where the text is, or is put for those who read it later (if nobody does, a register that
+    /// is nobody's).
     pub(super) register: Register,
     /// Whether the text is escaped for HTML.
     pub(super) escaped: bool,
-    /// The column that the text is loaded from, if it is.
-    pub(super) views: &'a [View],
+    /// Which column of texts it is loaded from, if it is.
+    pub(super) column: u16,
 }
 
 /// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
@@ -107,14 +108,24 @@ impl<'a> Out<'a> {
         true
     }
 
+    /// Appends the first `length` bytes of half a move.
+    #[inline(always)]
+    pub(super) fn short(&mut self, text: &[u8; HALF], length: usize) -> bool {
+        let has_room = self.has_room(length);
+        if has_room {
+            self.move_bytes(text, length);
+        }
+        has_room
+    }
+
     /// Appends constants and texts, one cell after the other, `view` saying where a cell's text is.
     #[inline(always)]
     pub(super) fn cells<'c, S: Simd>(
         &mut self,
         s: S,
         texts: &[u8],
-        cells: &'c [Appended<'c>],
-        mut view: impl FnMut(&'c Appended<'c>) -> View,
+        cells: &'c [Appended],
+        mut view: impl FnMut(&'c Appended) -> View,
     ) -> bool {
         let mut cells = cells.iter();
         loop {

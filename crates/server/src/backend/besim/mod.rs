@@ -9,14 +9,15 @@ mod wire;
 pub use embedded::EmbeddedBesim;
 pub use wire::BesimWire;
 
-use crate::backend::http_client::{BackendUrl, ResponseLimits};
-use crate::backend::kind::{Kind, peers};
-use crate::backend::{Backend, InProcess, Pool, PoolOptions};
+use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
+use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::{InProcess, Pool, PoolOptions};
 use rhythm_besim::Bank;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
 use rhythm_engine::program::Form;
 use rhythm_engine::settings::{BackendConfig, Setting};
+use rhythm_net::Peer;
 
 /// What `url` says of a backend in this process.
 const EMBEDDED: &str = "embedded";
@@ -46,12 +47,13 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         check,
     },
+    locate,
     open,
 };
 
 fn check_url(url: &Setting) -> bool {
     let url = url.text();
-    url == EMBEDDED || url.starts_with("http://")
+    url == EMBEDDED || url.parse::<BackendUrl>().is_ok()
 }
 
 fn check_users(users: &Setting) -> bool {
@@ -74,15 +76,27 @@ fn check(form: &Form) -> Option<CallMistake> {
     })
 }
 
-fn open(config: &BackendConfig) -> Result<Box<dyn Backend>, String> {
-    let url = config.text("url");
-    if url == EMBEDDED {
+fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
+    match remote(config)? {
+        None => Ok(Vec::new()),
+        Some(url) => peers(&url.host, url.port),
+    }
+}
+
+fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
+    let Some(url) = remote(config)? else {
         let users = u32::try_from(config.int("users")).unwrap_or(u32::MAX);
         return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
-    }
-    let url: BackendUrl = url.parse().map_err(|why| format!("{url}: {why}"))?;
-    let peers = peers(&url.host, url.port)?;
+    };
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let options = PoolOptions::of(config);
+    let (peers, options) = (peers.to_vec(), PoolOptions::of(config));
     Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
+}
+
+/// Where it is, if not in this process.
+fn remote(config: &BackendConfig) -> Result<Option<BackendUrl>, String> {
+    match config.text("url") {
+        EMBEDDED => Ok(None),
+        url => (url.parse().map(Some)).map_err(|why: UrlError| format!("{url}: {why}")),
+    }
 }

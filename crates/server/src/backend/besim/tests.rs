@@ -4,12 +4,15 @@ use super::*;
 use crate::backend::Embedded;
 use crate::backend::answers::Answers;
 use crate::backend::awaited::Awaited;
+use crate::backend::kinds;
 use crate::backend::wire::Wire;
 use proptest::prelude::*;
+use rhythm_engine::compile::compile;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };
+use rhythm_engine::source::Sources;
 use rhythm_protocol::besim;
 
 /// A page that asks with this form for rows of so many columns.
@@ -284,5 +287,61 @@ proptest! {
         let program = page(form(&pieces, &arguments), columns);
         let [embedded, remote] = both(&program, &[arguments]);
         prop_assert_eq!(embedded, remote);
+    }
+}
+
+/// What service.toml says of a backend there.
+fn config(url: &str) -> BackendConfig {
+    BackendConfig {
+        name: "bank".to_owned(),
+        kind: "besim",
+        pool: Default::default(),
+        own: (KIND.declaration.keys.iter())
+            .map(|key| {
+                let value = match (key.name, key.default) {
+                    ("url", _) => Setting::Text(url.to_owned()),
+                    (_, Setting::Text(text)) => Setting::Text(text.to_owned()),
+                    (_, Setting::Int(value)) => Setting::Int(value),
+                };
+                (key.name, value)
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn names_are_looked_up_by_whoever_locates_and_by_nobody_else() {
+    // No resolver has an address for it (RFC 6761, section 6.4).
+    let config = config("http://nowhere.invalid:1/besim");
+    let why = (KIND.locate)(&config).expect_err("it is nowhere");
+    assert!(
+        why.starts_with("cannot find the address of nowhere.invalid"),
+        "{why}"
+    );
+    let peers = [Peer::tcp("nowhere.invalid", ([127, 0, 0, 1], 1).into())];
+    assert!((KIND.open)(&config, &peers).is_ok());
+}
+
+#[test]
+fn what_cannot_be_opened_is_no_address() {
+    for (url, is_one) in [
+        ("embedded", true),
+        ("http://127.0.0.1:8081/besim", true),
+        ("HTTP://[::1]/", true),
+        ("http://:0/x", false),
+        ("http://127.0.0.1:0/", false),
+        ("http://127.0.0.1:8081/besim?", false),
+        ("https://127.0.0.1/", false),
+        ("Embedded", false),
+        ("", false),
+    ] {
+        assert_eq!(check_url(&Setting::Text(url.to_owned())), is_one, "{url}");
+        assert_eq!((KIND.open)(&config(url), &[]).is_ok(), is_one, "{url}");
+        // The same, as `rhythm check` finds it.
+        let mut sources = Sources::default();
+        let toml = format!("[backend.bank]\nkind = \"besim\"\nurl = \"{url}\"\n");
+        sources.files.insert("service.toml".to_owned(), toml);
+        let compiled = compile(&sources, &kinds());
+        assert_eq!(compiled.is_ok(), is_one, "{url}: {compiled:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! How a pool is used.
 
 use super::circuit::CircuitOptions;
-use rhythm_engine::settings::BackendConfig;
+use rhythm_engine::settings::{BackendConfig, PoolSettings};
 use std::time::Duration;
 
 /// How a pool is used. The limits are a worker's, not the process's.
@@ -30,29 +30,29 @@ pub struct PoolOptions {
 }
 
 impl Default for PoolOptions {
+    /// What service.toml says where it says nothing.
     fn default() -> PoolOptions {
-        PoolOptions {
-            connections_max: 4,
-            depth_max: 128,
-            requests_max: 1 << 16,
-            request_max: 16 * 1024,
-            retries_max: 1,
-            timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(1),
-            idle_max: Duration::from_secs(4),
-            circuit: CircuitOptions::default(),
-        }
+        PoolOptions::with(&PoolSettings::default())
     }
 }
 
 impl PoolOptions {
-    /// What a backend's table in service.toml says, and for the rest the defaults.
+    /// What a backend's table in service.toml says, and for the rest what is usual.
     pub fn of(config: &BackendConfig) -> PoolOptions {
+        PoolOptions::with(&config.pool)
+    }
+
+    fn with(pool: &PoolSettings) -> PoolOptions {
         PoolOptions {
-            connections_max: config.pool.connections_max as usize,
-            retries_max: config.pool.retries,
-            timeout: config.pool.timeout,
-            ..PoolOptions::default()
+            connections_max: pool.connections_max as usize,
+            depth_max: 128,
+            requests_max: 1 << 16,
+            request_max: 16 * 1024,
+            retries_max: pool.retries,
+            timeout: pool.timeout,
+            connect_timeout: Duration::from_secs(1),
+            idle_max: Duration::from_secs(4),
+            circuit: CircuitOptions::default(),
         }
     }
 }

@@ -1,0 +1,119 @@
+//! Plans: a stage's program as this executor runs it, made when its page is first run.
+//!
+//! What can run as one becomes steps (`fuse`), what is left stays an operation, and columns become
+//! places in a table that a launch fills. So a cohort of one lane pays for its steps, not for their
+//! making.
+
+use super::fuse::Fuse;
+use super::step::{Needed, Steps};
+use crate::program::{Op, PageProgram, Register};
+
+/// A stage's plan.
+pub(super) struct Plan {
+    /// What is run.
+    pub(super) parts: Vec<Part>,
+    /// The columns that its steps read.
+    pub(super) needed: Needed,
+}
+
+/// What is run for all selected lanes before the next part is.
+pub(super) enum Part {
+    /// Operations that run as one, lane by lane.
+    Steps(Steps),
+    /// One that makes texts or asks.
+    Op(Op),
+    /// A branch with such an operation in it.
+    Branch(Branch),
+    /// A loop with one in it, or with a filter.
+    Loop(Loop),
+}
+
+/// An [`If`](crate::program::If).
+pub(super) struct Branch {
+    pub(super) condition: Register,
+    pub(super) then: Vec<Part>,
+    pub(super) otherwise: Vec<Part>,
+}
+
+/// A [`For`](crate::program::For).
+pub(super) struct Loop {
+    pub(super) count: Register,
+    pub(super) position: Register,
+    pub(super) index: Register,
+    pub(super) length: Register,
+    pub(super) filter: Option<Filter>,
+    pub(super) body: Vec<Part>,
+    pub(super) otherwise: Vec<Part>,
+}
+
+/// A [`LoopFilter`](crate::program::LoopFilter).
+pub(super) struct Filter {
+    pub(super) parts: Vec<Part>,
+    pub(super) keep: Register,
+}
+
+impl Plan {
+    /// The plan of a page's stage.
+    pub(super) fn new(program: &PageProgram, stage: usize, fragments: &[Box<[u8]>]) -> Plan {
+        let stage = &program.stages[stage];
+        let mut reads = vec![0; stage.registers.len()];
+        count_reads(&stage.body, &mut reads);
+        let mut fuse = Fuse::new(stage, fragments, &program.fields, &reads);
+        let parts = parts(&stage.body, &mut fuse);
+        Plan {
+            parts,
+            needed: fuse.needed,
+        }
+    }
+}
+
+/// Counts how often each register is read.
+fn count_reads(block: &[Op], reads: &mut [u32]) {
+    for op in block {
+        op.each_read(|register| reads[usize::from(register)] += 1);
+        for inner in op.blocks() {
+            count_reads(inner, reads);
+        }
+    }
+}
+
+/// The parts of a block.
+fn parts(block: &[Op], fuse: &mut Fuse<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut rest = block;
+    while let [op, others @ ..] = rest {
+        let (steps, count) = fuse.as_one(rest);
+        if count > 0 {
+            parts.push(Part::Steps(steps));
+            rest = &rest[count..];
+        } else {
+            parts.push(part(op, fuse));
+            rest = others;
+        }
+    }
+    parts
+}
+
+/// The part of an operation that cannot run as one with others.
+fn part(op: &Op, fuse: &mut Fuse<'_>) -> Part {
+    match op {
+        Op::If(op) => Part::Branch(Branch {
+            condition: op.condition,
+            then: parts(&op.then, fuse),
+            otherwise: parts(&op.otherwise, fuse),
+        }),
+        Op::For(op) => Part::Loop(Loop {
+            count: op.count,
+            position: op.position,
+            index: op.index,
+            length: op.length,
+            filter: op.filter.as_ref().map(|filter| Filter {
+                parts: parts(&filter.block, fuse),
+                keep: filter.keep,
+            }),
+            body: parts(&op.body, fuse),
+            otherwise: parts(&op.otherwise, fuse),
+        }),
+        _ => Part::Op(op.clone()),
+    }
+}
