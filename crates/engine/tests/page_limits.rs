@@ -132,6 +132,60 @@ fn templates_that_grow_without_end_are_refused() {
     );
 }
 
+/// Compiles a page with this header and template under these settings, and gives the first mistake.
+fn mistake_of(settings: &str, header: &str, template: &str) -> String {
+    let mut sources = Sources::default();
+    let page = format!("+++\nroute = \"GET /\"\n{header}+++\n{template}");
+    (sources.files).insert("service.toml".to_owned(), settings.to_owned());
+    sources.files.insert("pages/a.html".to_owned(), page);
+    match compile(&sources, conformance::BESIM) {
+        Ok(service) => format!("compiles to {} fragments", service.fragments.len()),
+        Err(diagnostics) => diagnostics[0].message.clone(),
+    }
+}
+
+#[test]
+fn a_page_that_no_answer_can_hold_is_refused() {
+    let settings = "[limits]\nresponse_bytes_max = 1024";
+    let header = "[params]\nn = { in = \"query\", type = \"text\" }\n";
+    let [x, y] = ["x".repeat(1000), "y".repeat(100)];
+    let short = "y".repeat(24);
+    for (template, bytes) in [
+        (format!("{x}{{{{ n }}}}{y}"), Some(1100)),
+        (
+            format!("{x}{{% if n %}}{short}{{% else %}}{y}{{% endif %}}{y}"),
+            Some(1124),
+        ),
+        (format!("{x}{{{{ n }}}}{short}"), None),
+        (format!("{x}{{% if n %}}{y}{{% endif %}}{short}"), None),
+        (
+            format!("{x}{{% for i in range(9) %}}{y}{{% endfor %}}"),
+            None,
+        ),
+    ] {
+        let found = mistake_of(settings, header, &template);
+        match bytes {
+            Some(bytes) => assert_eq!(
+                found,
+                format!("the page's static text is {bytes} bytes, too many for any answer")
+            ),
+            None => assert!(found.starts_with("compiles"), "{found}"),
+        }
+    }
+}
+
+#[test]
+fn a_division_by_zero_that_always_happens_is_refused() {
+    for template in [
+        "{{ 1 // 0 }}",
+        "{{ 1 % 0 }}",
+        "{{ n // 0 }}",
+        "{{ n % (1 - 1) }}",
+    ] {
+        assert_eq!(mistake(template, &[]), "this divides by zero", "{template}");
+    }
+}
+
 #[test]
 fn no_index_wraps() {
     // One more than an index reaches, and less than what is refused as too large for a page.

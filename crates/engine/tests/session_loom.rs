@@ -19,8 +19,10 @@ mod id;
 mod prefetch;
 #[path = "../src/session/slot.rs"]
 mod slot;
+#[path = "../src/session/users.rs"]
+mod users;
 
-use array::{Full, SessionArray};
+use array::{Full, SessionArray, SessionRules};
 use free::FreeList;
 use id::SessionId;
 use loom::sync::Arc;
@@ -242,5 +244,44 @@ fn the_free_list_hands_out_no_slot_twice() {
         taken.sort_unstable();
         assert_eq!(taken, [0, 1, 2]);
         assert_eq!(list.count(), 0);
+    });
+}
+
+/// An array in which each user may have one session.
+fn one_each(capacity: u32) -> Arc<SessionArray> {
+    Arc::new(SessionArray::with(SessionRules {
+        per_user_max: core::num::NonZeroU32::new(1),
+        ..SessionRules::new(capacity, TIMEOUT)
+    }))
+}
+
+#[test]
+fn two_sign_ins_at_once_leave_a_user_one_session() {
+    check(2, || {
+        let array = one_each(2);
+        let other = array.clone();
+        let rival = thread::spawn(move || other.create(7, 1, 0).unwrap());
+        let mine = array.create(7, 2, 0).unwrap();
+        let theirs = rival.join().unwrap();
+        let left = [mine, theirs].map(|id| array.lookup(&id, 0).is_some());
+        assert!(left[0] ^ left[1], "both or none: {left:?}");
+        assert_eq!(array.live(), 1);
+        assert_intact(&array);
+    });
+}
+
+#[test]
+fn a_sign_in_and_a_sign_out_free_a_slot_once() {
+    check(2, || {
+        let array = one_each(2);
+        let old = array.create(7, 1, 0).unwrap();
+        let other = array.clone();
+        let leaver = thread::spawn(move || other.destroy(&old));
+        let new = array.create(7, 2, 0).unwrap();
+        leaver.join().unwrap();
+        assert_eq!(array.lookup(&old, 0), None);
+        assert_eq!(array.lookup(&new, 0), Some(7));
+        assert_eq!(array.live(), 1);
+        assert_intact(&array);
     });
 }

@@ -54,6 +54,11 @@ impl Clients {
         self.connections.get(id).is_some()
     }
 
+    /// Who is at the other end of an open connection.
+    pub fn peer(&self, id: ConnectionId) -> Option<SocketAddr> {
+        Some(self.connections.get(id)?.peer)
+    }
+
     /// Whether every answer is the last of its connection.
     pub fn is_draining(&self) -> bool {
         self.upkeep.draining

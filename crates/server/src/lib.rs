@@ -33,7 +33,7 @@ mod server;
 mod site;
 mod worker;
 
-pub use answer::response::Random;
+pub use answer::sessions::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
 pub use options::{PipelineOptions, ServerOptions};

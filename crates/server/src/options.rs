@@ -2,7 +2,10 @@
 
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{AccessLogFormat, CohortPolicy, Limits, ServiceConfig};
+use rhythm_engine::session::{Millis, SessionRules, SignInRules};
+use rhythm_engine::settings::{
+    AccessLogFormat, CohortPolicy, Limits, ServiceConfig, SessionSettings,
+};
 use rhythm_http::ClientLimits;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,10 +25,10 @@ pub struct ServerOptions {
     pub pipeline: PipelineOptions,
     /// Connections of clients at a time, shared out evenly to the workers.
     pub connections_max: usize,
-    /// Sessions at a time.
-    pub sessions_max: u32,
-    /// A session that is not used for so long has ended.
-    pub session_idle: Duration,
+    /// How many sessions there are, and for how long.
+    pub sessions: SessionRules,
+    /// How often users may sign in, and fail to.
+    pub sign_ins: SignInRules,
     /// The longest that a shutdown waits for what is under way.
     pub drain: Duration,
     /// The access log's format.
@@ -82,8 +85,12 @@ impl ServerOptions {
                 clients: client_limits(limits),
             },
             connections_max: limits.connections_max as usize,
-            sessions_max: session.capacity,
-            session_idle: session.idle_timeout,
+            sessions: session_rules(session),
+            sign_ins: SignInRules {
+                per_user_max: session.sign_ins_per_user_max,
+                failed_per_address_max: session.failed_sign_ins_per_address_max,
+                window: millis(session.sign_in_window),
+            },
             drain: server.drain_timeout,
             log_format: server.access_log_format,
         }
@@ -92,6 +99,27 @@ impl ServerOptions {
 
 /// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
 const CONTEXTS_MIN: usize = 16;
+
+/// What settings say of sessions.
+pub(crate) fn session_rules(session: &SessionSettings) -> SessionRules {
+    SessionRules {
+        capacity: session.capacity,
+        idle_timeout: millis(session.idle_timeout),
+        unused_timeout: millis(session.unused_timeout),
+        per_user_max: session.per_user_max,
+        reserve: match session.reserve {
+            Some(reserve) => reserve.get(),
+            None => session.capacity / RESERVE_SHARE,
+        },
+    }
+}
+
+/// The part of all sessions that is for users who have none, where settings do not say.
+const RESERVE_SHARE: u32 = 16;
+
+fn millis(time: Duration) -> Millis {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// What a service's settings say of clients' connections.
 fn client_limits(limits: &Limits) -> ClientLimits {

@@ -42,6 +42,7 @@ mod parts;
 pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
+use crate::answer::sessions::Sessions;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -104,11 +105,13 @@ impl Pipeline {
             backends,
             hosts,
             sessions,
+            sign_ins,
             random,
             metrics,
             log,
             now,
         } = parts;
+        let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
         let hosts = Hosts::new(hosts);
@@ -126,7 +129,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             hosts,
-            responder: Responder::new(sessions, random, metrics.clone(), log),
+            responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
             drain_until: None,
             now,
@@ -326,6 +329,11 @@ impl Pipeline {
             .last()
             .map_or(head.target(), |last| last.value);
         let info = epoch.page(page);
+        if info.begins_session
+            && let Err(too_many) = self.responder.may_try(reading.owed().peer.ip(), now)
+        {
+            return Ok(Err(Reply::TooMany(too_many)));
+        }
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,

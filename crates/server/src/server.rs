@@ -12,7 +12,7 @@ use crate::site::current::Current;
 use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_engine::settings::{ServerSettings, ServiceConfig};
 use rhythm_http::Host;
 use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
@@ -107,6 +107,10 @@ impl fmt::Debug for Sessions {
 impl SessionGauge for Sessions {
     fn sessions(&self) -> (usize, usize) {
         (self.0.live(), self.0.capacity())
+    }
+
+    fn replaced(&self) -> u64 {
+        self.0.replaced()
     }
 }
 
@@ -295,7 +299,8 @@ impl Server {
             Some(to) => Some(LogWriter::start(options.log_format, to)?),
             None => None,
         };
-        let sessions = sessions_of(&options);
+        let sessions = Arc::new(SessionArray::with(options.sessions));
+        let sign_ins = Arc::new(SignIns::new(options.sign_ins, system_random()()));
         let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
@@ -310,6 +315,7 @@ impl Server {
             backends: parts.backends,
             hosts: parts.hosts,
             sessions,
+            sign_ins,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
@@ -339,12 +345,6 @@ impl Server {
     }
 }
 
-/// The session array of all workers.
-fn sessions_of(options: &ServerOptions) -> Arc<SessionArray> {
-    let idle_ms = u64::try_from(options.session_idle.as_millis()).unwrap_or(u64::MAX);
-    Arc::new(SessionArray::new(options.sessions_max, idle_ms))
-}
-
 /// What the workers' threads are like.
 fn worker_options(options: &ServerOptions) -> WorkerOptions {
     let threads = options.workers.max(1);
@@ -366,6 +366,7 @@ struct WorkerFactory {
     backends: SharedBackendFactory,
     hosts: Option<HostFactory>,
     sessions: Arc<SessionArray>,
+    sign_ins: Arc<SignIns>,
     metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
     sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
@@ -396,6 +397,7 @@ impl WorkerFactory {
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,
             sessions: self.sessions.clone(),
+            sign_ins: self.sign_ins.clone(),
             random: system_random(),
             metrics: metrics.clone(),
             log: self.sinks.as_ref().map(|make| make()),
@@ -410,7 +412,7 @@ impl WorkerFactory {
 }
 
 /// Random bits from a generator that the system's entropy seeds.
-fn system_random() -> crate::answer::response::Random {
+fn system_random() -> crate::answer::sessions::Random {
     let mut generator = ChaCha20Rng::from_os_rng();
     Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
 }

@@ -31,7 +31,7 @@ use port::MemoryPort;
 use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
 use rhythm_engine::device::scalar::Scalar;
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::{SessionArray, SignInRules, SignIns};
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_protocol::scan::Ring;
 use rhythm_server::backend::InProcess;
@@ -153,6 +153,7 @@ impl Stage {
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             hosts: Vec::new(),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
+            sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {
                 seed = seed

@@ -59,6 +59,9 @@ pub(crate) struct Setup {
     pub(crate) workers: usize,
 }
 
+/// The time between two wrong passwords of all workers.
+const WRONG_EVERY: Duration = Duration::from_secs(2);
+
 /// A thread's users.
 pub(crate) struct Worker {
     setup: Rc<Setup>,
@@ -85,6 +88,8 @@ pub(crate) struct Worker {
     idle: Vec<u32>,
     started: usize,
     next_start: Time,
+    /// When a wrong password may be tried again.
+    next_wrong: Time,
     next_scan: Time,
     measure_from: Time,
     end: Time,
@@ -144,6 +149,7 @@ impl Worker {
             arrival_mean,
             waiting: VecDeque::new(),
             next_start: now,
+            next_wrong: now,
             next_scan: now + SCAN,
             measure_from: now + options.warmup,
             end: now + options.warmup + options.duration,
@@ -185,7 +191,10 @@ impl Worker {
         // Three of four browsers have been here before.
         client.visit = Visit::new(user, client.rng.one_in(4));
         client.phase = Phase::Active;
-        if options.refusals && options.page.is_none() && client.rng.one_in(64) {
+        // Few: servers refuse addresses from which many come.
+        let is_walk = options.refusals && options.page.is_none();
+        if is_walk && client.rng.one_in(64) && due >= self.next_wrong {
+            self.next_wrong = due + WRONG_EVERY * setup.workers as u32;
             client.queue.push_back(Ask::Probe(Probe::WrongPassword));
         }
         client.queue.push_back(Ask::Page(Page::Login));

@@ -5,7 +5,7 @@
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
 //!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`: stages, steps and pages.
+//! - `assemble`, `step`, `size`: stages, steps and pages.
 
 mod access;
 mod assemble;
@@ -20,6 +20,7 @@ mod looping;
 mod operator;
 mod output;
 mod scope;
+mod size;
 mod statement;
 mod step;
 mod test;
@@ -109,6 +110,11 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     let shown = assembly.shown;
+    let most = service_file.config.limits.response_bytes_max;
+    let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
+    for (page, program) in routed.zip(&programs) {
+        size::check_body(program, &fragments.list, most, page.template, &mut report);
+    }
     // Pages that have mistakes may be the ones that show others.
     let complete = report.errors() == 0;
     for page in pages.iter().filter(|_| complete) {

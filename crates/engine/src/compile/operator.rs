@@ -153,6 +153,10 @@ impl<'a> Compiler<'_, 'a> {
             && operator != Arithmetic::Divide
             && !negative_power
         {
+            let divides = matches!(operator, Arithmetic::FloorDivide | Arithmetic::Remainder);
+            if divides && matches!(right, Operand::Literal(Literal::Int(0))) {
+                return Err(self.error(place, "this divides by zero", "every request would fail"));
+            }
             return self.integer_arithmetic(operator, &left, &right);
         }
         let (left, right) = (self.float(&left), self.float(&right));

@@ -12,15 +12,21 @@
 //! evicted, and however many logins are refused, each thread searches the array at most about once
 //! per tick, which takes some 10 ms for a million slots.
 //!
+//! One user has no more sessions than the rules allow: a sign-in beyond them ends the user's
+//! oldest. A session counts as soon as it begins, and only then are the user's others counted, with
+//! a fence between: of two sign-ins at once, one sees the other at least.
+//!
 //! Time is counted in ticks, 1/128 to 1/64 of the idle timeout: the use of a session is recorded
 //! once per tick. Sessions expire on the late side: never before the timeout, at the latest 3 %
 //! after it.
 
-use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::free::FreeList;
 use super::id::SessionId;
 use super::prefetch::prefetch;
-use super::slot::Slot;
+use super::slot::{Slot, State};
+use super::users::UserIndex;
+use core::num::NonZeroU32;
 
 /// Milliseconds since a moment that the caller chose. All threads must mean the same moment and
 /// differ by far less than the idle timeout; none need be monotonic.
@@ -38,6 +44,41 @@ const AHEAD: usize = 16;
 /// More free lists than this bring nothing: what matters is that two threads rarely meet.
 const MAX_STACKS: u32 = 16;
 
+/// How many sessions there are, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionRules {
+    /// Sessions at once.
+    pub capacity: u32,
+    /// A session that is not used for so long has expired.
+    pub idle_timeout: Millis,
+    /// One that was never used since it began expires after this; not longer than `idle_timeout`.
+    pub unused_timeout: Millis,
+    /// Sessions of one user; `None` for any number.
+    pub per_user_max: Option<NonZeroU32>,
+    /// While fewer slots are free than this, a user who signs in keeps that session alone: the rest
+    /// is for those who have none. Only where `per_user_max` is set.
+    pub reserve: u32,
+}
+
+impl SessionRules {
+    /// Any number of sessions for each user, used or not.
+    pub fn new(capacity: u32, idle_timeout: Millis) -> SessionRules {
+        SessionRules {
+            capacity,
+            idle_timeout,
+            unused_timeout: idle_timeout,
+            per_user_max: None,
+            reserve: 0,
+        }
+    }
+
+    /// The bytes that an array by these rules takes, all of them at the start.
+    pub fn bytes(&self) -> usize {
+        let index = self.per_user_max.map_or(0, |_| UserIndex::BYTES);
+        (size_of::<Slot>() + index).saturating_mul(self.capacity as usize)
+    }
+}
+
 /// The sessions of a server, shared by all its threads. All memory is allocated at the start, and
 /// no method blocks.
 pub struct SessionArray {
@@ -51,18 +92,38 @@ pub struct SessionArray {
     tick_shift: u32,
     /// A session whose last use is more ticks ago has expired.
     idle_ticks: u32,
+    /// One that was never used, and began more ticks ago, likewise.
+    unused_ticks: u32,
+    /// The sessions of each user and how many those may be, where that is limited.
+    users: Option<(UserIndex, u32)>,
+    /// See [`SessionRules::reserve`].
+    reserve: usize,
+    /// Sessions that ended because their user had more than may be.
+    replaced: AtomicU64,
 }
 
 impl SessionArray {
-    /// The bytes that each session takes, whether or not it is in use.
-    pub const SESSION_BYTES: usize = size_of::<Slot>();
-
     /// An array for `capacity` sessions, each of which expires when it has not been used for
     /// `idle_timeout`.
     pub fn new(capacity: u32, idle_timeout: Millis) -> SessionArray {
+        SessionArray::with(SessionRules::new(capacity, idle_timeout))
+    }
+
+    /// An array by these rules.
+    pub fn with(rules: SessionRules) -> SessionArray {
+        let SessionRules {
+            capacity,
+            idle_timeout,
+            ..
+        } = rules;
         let (free, slots) = FreeList::new(capacity, MAX_STACKS);
         let tick_shift = (idle_timeout / 64).max(1).ilog2();
+        let unused_timeout = rules.unused_timeout.min(idle_timeout);
         SessionArray {
+            unused_ticks: unused_timeout.div_ceil(1 << tick_shift) as u32,
+            users: (rules.per_user_max).map(|most| (UserIndex::new(capacity), most.get())),
+            reserve: rules.reserve as usize,
+            replaced: AtomicU64::new(0),
             slots,
             free,
             cursor: AtomicU32::new(0),
@@ -88,10 +149,66 @@ impl SessionArray {
             .or_else(|| self.take_expired(now))
             // What was returned during the search.
             .or_else(|| self.free.take(&self.slots, user))
+            // Who has a session already gives it for the new one.
+            .or_else(|| self.end_oldest(user, 0, now))
             .ok_or(Full)?;
         let id = SessionId::new(slot, random);
+        if let Some((index, _)) = &self.users {
+            index.insert(user, slot);
+        }
         self.slots[slot as usize].begin(user, id.secret, now);
+        self.keep_limit(user, now);
         Ok(id)
+    }
+
+    /// Ends sessions of a user, oldest first, until there are no more than may be.
+    fn keep_limit(&self, user: i64, now: u64) {
+        let Some((_, most)) = self.users else {
+            return;
+        };
+        let scarce = self.reserve > 0 && self.free.count() < self.reserve;
+        let most = if scarce { 1 } else { most };
+        fence(Ordering::SeqCst);
+        while let Some(ended) = self.end_oldest(user, most, now) {
+            self.free.give(&self.slots, ended);
+        }
+    }
+
+    /// Ends the oldest session of a user if there are more than `most`, those that have expired
+    /// before all others. The caller owns its slot.
+    ///
+    /// Of two that sign in at once, that may be the caller's own: all agree on which is the oldest,
+    /// so they do not end each other's.
+    fn end_oldest(&self, user: i64, most: u32, now: u64) -> Option<u32> {
+        let (index, _) = self.users.as_ref()?;
+        loop {
+            let (mut count, mut oldest) = (0, None::<((bool, u32), u32, State)>);
+            for entry in index.of(user) {
+                let (seen, owner) = self.slots[entry.slot as usize].peek();
+                if !seen.live() || owner != user {
+                    continue;
+                }
+                count += 1;
+                let rank = (self.is_expired(seen, now), entry.age);
+                if oldest.is_none_or(|(most, ..)| rank > most) {
+                    oldest = Some((rank, entry.slot, seen));
+                }
+            }
+            let (_, slot, seen) = oldest.filter(|_| count > most)?;
+            // Else another thread has just ended it: others may be left that are too many.
+            if self.slots[slot as usize].end(seen) {
+                self.forget(slot);
+                self.replaced.fetch_add(1, Ordering::Relaxed);
+                return Some(slot);
+            }
+        }
+    }
+
+    /// Takes a slot that the caller owns, and whose session has ended, out of the index.
+    fn forget(&self, slot: u32) {
+        if let Some((index, _)) = &self.users {
+            index.remove(self.slots[slot as usize].user(), slot);
+        }
     }
 
     /// The user whose session this is, if it exists and has not expired. It counts as a use.
@@ -128,6 +245,7 @@ impl SessionArray {
         };
         let ended = slot.find(id.secret).is_some_and(|(seen, _)| slot.end(seen));
         if ended {
+            self.forget(id.slot);
             self.free.give(&self.slots, id.slot);
         }
         ended
@@ -159,6 +277,11 @@ impl SessionArray {
         self.capacity().saturating_sub(self.free.count())
     }
 
+    /// Sessions that ended because their user signed in once more than may be, since the start.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
     /// The number of slots.
     pub fn capacity(&self) -> usize {
         self.slots.len()
@@ -179,7 +302,22 @@ impl SessionArray {
     fn lookup_at(&self, id: &SessionId, now: u64) -> Option<i64> {
         let slot = self.slots.get(id.slot as usize)?;
         let (seen, user) = slot.find(id.secret)?;
-        (seen.age(now) <= self.idle_ticks && slot.touch(seen, now)).then_some(user)
+        (!self.is_expired(seen, now) && slot.touch(seen, now)).then_some(user)
+    }
+
+    /// For how many ticks a session of this state lives.
+    #[inline]
+    fn life(&self, state: State) -> u32 {
+        if state.fresh() {
+            self.unused_ticks
+        } else {
+            self.idle_ticks
+        }
+    }
+
+    #[inline]
+    fn is_expired(&self, state: State, now: u64) -> bool {
+        state.age(now) > self.life(state)
     }
 
     /// Every slot once, from the cursor on.
@@ -190,16 +328,24 @@ impl SessionArray {
     }
 
     /// Ends the slot's session if it has expired, which makes the caller the slot's owner.
-    /// Otherwise tells how many ticks it has been idle, if there is one.
+    /// Otherwise tells in how many ticks it will have at the earliest.
     fn expire(&self, slot: u32, now: u64) -> Result<(), u32> {
-        let slot = &self.slots[slot as usize];
-        let state = slot.state();
-        let age = if state.live() { state.age(now) } else { 0 };
-        if age <= self.idle_ticks {
-            return Err(age);
+        // A slot that is free now may get a session in this tick, or in the last one by a thread
+        // whose clock is behind.
+        let of_new = self.unused_ticks;
+        let to_end = &self.slots[slot as usize];
+        let state = to_end.state();
+        if !state.live() {
+            return Err(of_new);
+        }
+        if !self.is_expired(state, now) {
+            let left = self.life(state) + 1 - state.age(now);
+            return Err(left.min(of_new));
         }
         // On failure it was used or destroyed just now.
-        slot.end_unused(state).map_err(|_| 0)
+        to_end.end_unused(state).map_err(|_| of_new)?;
+        self.forget(slot);
+        Ok(())
     }
 
     /// Takes over the slot of a session that has expired. `None` if there was none.
@@ -208,20 +354,18 @@ impl SessionArray {
         if now < self.quiet_until.load(Ordering::Relaxed) {
             return None;
         }
-        // A slot that is free now may get a session in this tick, or in the last one by a thread
-        // whose clock is behind.
-        let mut oldest = 1;
+        let mut left = self.unused_ticks;
         for slot in self.round() {
             match self.expire(slot, now) {
                 Ok(()) => {
                     self.cursor.store(slot + 1, Ordering::Relaxed);
                     return Some(slot);
                 }
-                Err(age) => oldest = oldest.max(age),
+                Err(until) => left = left.min(until),
             }
         }
-        let left = u64::from(self.idle_ticks + 1).saturating_sub(u64::from(oldest));
-        self.quiet_until.store(now + left, Ordering::Relaxed);
+        self.quiet_until
+            .store(now + u64::from(left), Ordering::Relaxed);
         None
     }
 }

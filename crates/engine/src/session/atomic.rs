@@ -1,4 +1,4 @@
 //! The atomics the array is built on. The model checking in `tests/session_loom.rs` compiles the
 //! same files with loom's atomics in this module's place.
 
-pub(super) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+pub(super) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};

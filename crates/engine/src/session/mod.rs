@@ -14,6 +14,8 @@
 //! - [`id`](SessionId): the id and its text in the cookie;
 //! - `slot`: one slot, and why no reader ever sees half of a change;
 //! - `free`: the lists of free slots;
+//! - `users`: which slots a user's sessions are in;
+//! - `sign_ins`: how often users sign in, and addresses fail to;
 //! - `array`: creating, looking up, destroying and expiring.
 //!
 //! It departs from the paper, whose array is a hash table with a bucket for each lane of a cohort
@@ -30,9 +32,12 @@ mod atomic;
 mod free;
 mod id;
 pub(crate) mod prefetch;
+mod sign_ins;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod users;
 
-pub use array::{Full, Millis, SessionArray};
+pub use array::{Full, Millis, SessionArray, SessionRules};
 pub use id::SessionId;
+pub use sign_ins::{SignInRules, SignIns, TooMany};

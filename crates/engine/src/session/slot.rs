@@ -1,8 +1,9 @@
 //! One slot of the array, and the protocol that keeps its readers from seeing half of a change.
 //!
 //! A slot is free or live. Its state word holds a *generation*, which grows by one with each change
-//! between the two (odd: live), and the *tick* of the last use. Every change of the state of a live
-//! slot is a compare-and-swap on that one word, which settles all races:
+//! between the two (odd: live), and the *tick* of the last use, with a bit that says whether there
+//! was any use since the session began (until then it is *fresh*). Every change of the state of a
+//! live slot is a compare-and-swap on that one word, which settles all races:
 //!
 //! - of two threads that destroy or expire a session, one wins, and it owns the slot;
 //! - an expiry that decided on an old tick fails if the session has been used meanwhile, so a user
@@ -32,13 +33,20 @@ pub(super) struct Slot {
     user: AtomicI64,
 }
 
-/// The state word as it was loaded: generation in the high half, tick in the low.
+/// The state word as it was loaded: generation in the high half; in the low the tick, and in its
+/// highest bit whether the session is fresh.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct State(u64);
 
+/// The bit of a session that was never used.
+const FRESH: u32 = 1 << 31;
+/// The bits of the tick.
+const TICKS: u32 = FRESH - 1;
+
 impl State {
-    fn new(generation: u32, tick: u32) -> State {
-        State(u64::from(generation) << 32 | u64::from(tick))
+    fn new(generation: u32, tick: u64, fresh: bool) -> State {
+        let fresh = if fresh { FRESH } else { 0 };
+        State(u64::from(generation) << 32 | u64::from(fresh | tick as u32 & TICKS))
     }
 
     fn generation(self) -> u32 {
@@ -50,11 +58,16 @@ impl State {
         self.generation() & 1 == 1
     }
 
+    /// Was the session never used since it began?
+    pub(super) fn fresh(self) -> bool {
+        self.0 as u32 & FRESH != 0
+    }
+
     /// Ticks from the last use to `now`; 0 where another thread's clock is a little ahead. Ticks
-    /// are counted modulo 2^32, which is far more than any session is idle.
+    /// are counted modulo 2^31, which is far more than any session is idle.
     pub(super) fn age(self, now: u64) -> u32 {
-        let age = (now as u32).wrapping_sub(self.0 as u32);
-        if age > u32::MAX / 2 { 0 } else { age }
+        let age = (now as u32).wrapping_sub(self.0 as u32) & TICKS;
+        if age > TICKS / 2 { 0 } else { age }
     }
 }
 
@@ -86,7 +99,7 @@ impl Slot {
         self.user.store(user, Ordering::Release);
         self.secret[0].store(secret[0], Ordering::Release);
         self.secret[1].store(secret[1], Ordering::Release);
-        let live = State::new(free.generation().wrapping_add(1), now as u32);
+        let live = State::new(free.generation().wrapping_add(1), now, true);
         self.state.store(live.0, Ordering::Release);
     }
 
@@ -109,10 +122,23 @@ impl Slot {
         (seen.live() && same_secret(found, secret)).then_some((seen, user))
     }
 
+    /// The state and the user, which are of one session if [`end`](Self::end) with the state then
+    /// finds that.
+    pub(super) fn peek(&self) -> (State, i64) {
+        let seen = self.state();
+        (seen, self.user.load(Ordering::Acquire))
+    }
+
+    /// Whose session it was; for the owner of a slot whose session has ended, until it is given to
+    /// a free list.
+    pub(super) fn user(&self) -> i64 {
+        self.user.load(Ordering::Relaxed)
+    }
+
     /// Is the session of `seen` still there? Then it is now one used at `now`.
     ///
-    /// The tick is stored only when it is a later one, so sessions in use do not keep pulling their
-    /// cache lines from core to core.
+    /// The tick is stored only when it is a later one or the first, so sessions in use do not
+    /// keep pulling their cache lines from core to core.
     #[inline]
     pub(super) fn touch(&self, seen: State, now: u64) -> bool {
         // Relaxed: what was loaded before was loaded with Acquire, so this load is already bound to
@@ -122,10 +148,12 @@ impl Slot {
             if state.generation() != seen.generation() {
                 return false;
             }
-            if state.age(now) == 0 {
+            let later = state.age(now) > 0;
+            if !later && !state.fresh() {
                 return true;
             }
-            match self.swap(state, State::new(state.generation(), now as u32)) {
+            let tick = if later { now } else { state.0 };
+            match self.swap(state, State::new(state.generation(), tick, false)) {
                 Ok(()) => return true,
                 Err(actual) => state = actual,
             }
@@ -149,7 +177,7 @@ impl Slot {
     /// way. On success the caller owns the slot.
     pub(super) fn end_unused(&self, seen: State) -> Result<(), State> {
         let generation = seen.generation().wrapping_add(1);
-        self.swap(seen, State::new(generation, seen.0 as u32))
+        self.swap(seen, State::new(generation, seen.0, false))
     }
 
     fn swap(&self, from: State, to: State) -> Result<(), State> {

@@ -34,7 +34,7 @@ pub use definition::{
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
 pub use tables::{
-    AccessLogFormat, CohortPolicy, CohortSettings, Limits, LogFormat, ServerSettings,
-    ServiceSettings, SessionSettings, StaticSettings,
+    AccessLogFormat, CohortPolicy, CohortSettings, HeaderSettings, Limits, LogFormat,
+    ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
 };
 pub use value::{NONE, Typed, Value};

@@ -3,7 +3,8 @@
 use super::definition::Definition;
 use super::section::Section;
 use super::tables::{
-    CohortSettings, Limits, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
+    CohortSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings, SessionSettings,
+    StaticSettings,
 };
 use super::value::Value;
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct ServiceConfig {
     pub statics: StaticSettings,
     /// `[session]`
     pub session: SessionSettings,
+    /// `[headers]`
+    pub headers: HeaderSettings,
     /// `[cohort]`
     pub cohort: CohortSettings,
     /// `[limits]`
@@ -53,23 +56,25 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     /// The tables, in the order in which they are shown.
-    pub fn sections(&self) -> [&dyn Section; 6] {
+    pub fn sections(&self) -> [&dyn Section; 7] {
         [
             &self.service,
             &self.server,
             &self.statics,
             &self.session,
+            &self.headers,
             &self.cohort,
             &self.limits,
         ]
     }
 
     fn section_mut(&mut self, table: &str) -> &mut dyn Section {
-        let sections: [&mut dyn Section; 6] = [
+        let sections: [&mut dyn Section; 7] = [
             &mut self.service,
             &mut self.server,
             &mut self.statics,
             &mut self.session,
+            &mut self.headers,
             &mut self.cohort,
             &mut self.limits,
         ];

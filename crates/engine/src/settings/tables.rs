@@ -63,10 +63,52 @@ section! {
         cookie: String = "rhythm_session".to_owned(); text(cookie_name),
         /// Mark the cookie Secure: behind a proxy that speaks TLS.
         cookie_secure: bool = false; switch().flag("secure-cookie"),
-        /// Sessions at once, of 32 bytes each. A sign-in beyond them answers 503.
+        /// Sessions at once, of 48 bytes each. A sign-in beyond them answers 503.
         capacity: u32 = 262_144; count(1, 1 << 28).restart(),
         /// A session unused for so long is over.
         idle_timeout: Duration = Duration::from_secs(30 * 60); timeout().restart(),
+        /// A session that was never used after its sign-in is over sooner.
+        unused_timeout: Duration = Duration::from_secs(5 * 60); timeout().restart(),
+        /// Sessions of one user. A sign-in beyond them ends the user's oldest.
+        per_user_max: Option<NonZeroU32> = NonZeroU32::new(64);
+            count(1, 64).or_none("any number, and no reserve").restart(),
+        /// Sessions for users who have none. While fewer are free, a sign-in ends the user's
+        /// others.
+        reserve: Option<NonZeroU32> = None;
+            count(1, 1 << 28).or_none("a sixteenth of `capacity`").restart(),
+        /// Sign-ins of one user in `sign_in_window`. More answer 429.
+        sign_ins_per_user_max: Option<NonZeroU32> = NonZeroU32::new(600);
+            count(1, 1_000_000).or_none("any number").restart(),
+        /// Sign-ins from one address (for IPv6, a network of 64 bits) that may fail in
+        /// `sign_in_window`. After them all from there answer 429. One fails where a page that can
+        /// begin a session does not. To be 0 behind a proxy, whose address is that of all.
+        failed_sign_ins_per_address_max: Option<NonZeroU32> = NonZeroU32::new(120);
+            count(1, 1_000_000).or_none("any number").restart(),
+        /// For how long sign-ins count.
+        sign_in_window: Duration = Duration::from_secs(60); timeout().restart(),
+        /// Refuse (403) what other sites have a browser send: requests that are no GET or HEAD, for
+        /// pages with a session or that begin one, whose `Origin` is neither `Host` nor in
+        /// `origins`. With `cookie_secure`, `Origin` must be https.
+        origin_check: bool = true; switch(),
+        /// More origins that are this service's, separated by spaces, such as
+        /// `https://bank.example`.
+        origins: String = String::new(); text(origins),
+    }
+}
+
+section! {
+    /// Headers of pages and files that tell browsers to be careful. A page's own header of the same
+    /// name goes before.
+    pub struct HeaderSettings = "headers" {
+        /// Content-Security-Policy; empty: none is sent.
+        content_security_policy: String =
+            "frame-ancestors 'self'; base-uri 'self'; object-src 'none'".to_owned();
+            text(header_value),
+        /// Referrer-Policy; empty: none is sent. With `no-referrer` browsers send `Origin: null`,
+        /// which `session.origin_check` refuses.
+        referrer_policy: String = "same-origin".to_owned(); text(header_value),
+        /// X-Content-Type-Options; empty: none is sent.
+        content_type_options: String = "nosniff".to_owned(); text(header_value),
     }
 }
 
@@ -188,6 +230,31 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
         return Err(Mistake::new(message, "index = { \"/\" = \"/home\" }"));
     }
     Ok(())
+}
+
+/// Schemes and authorities (RFC 6454, section 6.2).
+fn origins(origins: String) -> Result<String, Mistake> {
+    let is_one = |origin: &str| {
+        let authority = (origin.strip_prefix("https://")).or(origin.strip_prefix("http://"));
+        authority.is_some_and(|authority| !authority.is_empty() && !authority.contains('/'))
+    };
+    match origins.split_ascii_whitespace().find(|text| !is_one(text)) {
+        Some(text) => {
+            let message = format!("`{text}` is no origin");
+            let hint = "a scheme, a host and perhaps a port, such as \"https://bank.example\"";
+            Err(Mistake::new(message, hint))
+        }
+        None => Ok(origins.to_ascii_lowercase()),
+    }
+}
+
+/// What a header's line can hold.
+fn header_value(value: String) -> Result<String, Mistake> {
+    if value.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
+        let message = "this is no header's value";
+        return Err(Mistake::new(message, "printable ASCII, in one line"));
+    }
+    Ok(value)
 }
 
 /// A token (RFC 6265, section 4.1.1).

@@ -8,8 +8,8 @@
 //! makes any two depend on each other. It is relaxed and hence orders no memory: what a load may
 //! return stays the same.
 
-pub(super) use loom::sync::atomic::Ordering;
 use loom::sync::atomic::{self, AtomicUsize};
+pub(super) use loom::sync::atomic::{Ordering, fence};
 
 loom::lazy_static! {
     static ref SHARED: AtomicUsize = AtomicUsize::new(0);

@@ -2,3 +2,4 @@
 
 pub(crate) mod responder;
 pub(crate) mod response;
+pub(crate) mod sessions;

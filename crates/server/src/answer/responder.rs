@@ -3,7 +3,8 @@
 //! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
 //! the connections' order, through [`Clients`].
 
-use crate::answer::response::{LaneAnswers, Random, milliseconds};
+use crate::answer::response::{Failures, LaneAnswers};
+use crate::answer::sessions::{Sessions, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::host::reply;
 use crate::intake::dispatch::Reply;
@@ -12,7 +13,7 @@ use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::TooMany;
 use rhythm_http::{
     AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading, write_error,
 };
@@ -28,8 +29,8 @@ const SWEEP_SLOTS: usize = 1024;
 
 /// See the module's text.
 pub(crate) struct Responder {
-    sessions: Arc<SessionArray>,
-    random: Random,
+    sessions: Sessions,
+    failures: Failures,
     date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
@@ -52,14 +53,13 @@ struct Hosted {
 impl Responder {
     /// One that has answered nothing.
     pub(crate) fn new(
-        sessions: Arc<SessionArray>,
-        random: Random,
+        sessions: Sessions,
         metrics: Arc<WorkerMetrics>,
         log: Option<LogSink>,
     ) -> Responder {
         Responder {
             sessions,
-            random,
+            failures: Failures::default(),
             date: DateCache::new(0),
             metrics,
             log,
@@ -84,14 +84,21 @@ impl Responder {
         let ids = flight.requests.sessions();
         self.users.clear();
         self.users.resize(ids.len(), None);
-        self.sessions
-            .lookup_batch(ids, milliseconds(now), &mut self.users);
+        (self.sessions.array()).lookup_batch(ids, milliseconds(now), &mut self.users);
         for (lane, user) in self.users.iter().enumerate() {
             if let Some(user) = user {
                 cohort.fields[usize::from(fields.present)].set_int(lane, 1);
                 cohort.fields[usize::from(fields.user)].set_int(lane, *user);
             }
         }
+    }
+
+    /// Whether an address may try to sign in.
+    ///
+    /// # Errors
+    /// Too many tries from there have failed.
+    pub(crate) fn may_try(&mut self, address: IpAddr, now: Time) -> Result<(), TooMany> {
+        self.sessions.may_try(address, now)
     }
 
     /// Answers the lanes of a cohort that are finished or failed. Whether any is left.
@@ -110,11 +117,12 @@ impl Responder {
         let mut answers = LaneAnswers {
             clients,
             requests: &mut flight.requests,
-            sessions: &self.sessions,
-            random: &mut self.random,
+            sessions: &mut self.sessions,
+            failures: &mut self.failures,
             date: &self.date,
             site: &epoch.site,
             page: page as usize,
+            stage: cohort.stage,
             metrics,
             launched: flight.launched,
             now,
@@ -259,7 +267,7 @@ impl Responder {
 
     /// Looks for sessions that have expired, and hands over the lines of the log that are written.
     pub(crate) fn sweep(&mut self, now: Time) {
-        self.sessions.sweep(milliseconds(now), SWEEP_SLOTS);
+        (self.sessions.array()).sweep(milliseconds(now), SWEEP_SLOTS);
         if let Some(log) = &mut self.log {
             log.flush();
         }

@@ -3,14 +3,16 @@
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
+use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
+use crate::host::reply::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
+use crate::observe::sparse::Sparse;
 use crate::site::{HeaderKind, Site, SiteSettings};
-use rhythm_engine::cohort::{Cohort, LaneError, LaneOutput, LaneState, Output, SessionChange};
-use rhythm_engine::program::SessionUse;
-use rhythm_engine::session::{Millis, SessionArray, SessionId};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
+use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -20,19 +22,20 @@ use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
 
-/// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
-/// simulation.
-pub type Random = Box<dyn FnMut() -> u128 + Send>;
+/// When the next line of the log may tell of a lane that failed, by the reason.
+pub(crate) type Failures = [Sparse; LaneError::ALL.len()];
 
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
     pub(crate) requests: &'a mut LaneRequests,
-    pub(crate) sessions: &'a SessionArray,
-    pub(crate) random: &'a mut Random,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) failures: &'a mut Failures,
     pub(crate) date: &'a DateCache,
     pub(crate) site: &'a Site,
     pub(crate) page: usize,
+    /// The stage that was run last, or is waited for: the number of calls before it.
+    pub(crate) stage: usize,
     pub(crate) metrics: &'a PageMetrics,
     /// When the cohort was launched.
     pub(crate) launched: Time,
@@ -95,6 +98,11 @@ impl LaneAnswers<'_> {
 
     fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
+        if let Some(left_out) = self.failures[error.index()].line(self.now) {
+            let page = &*self.site.service.pages[self.page].name;
+            let (stage, status) = (self.stage, error.status());
+            tracing::warn!(page, stage, status, left_out, "a request failed: {error}");
+        }
         let (date, status) = (self.date, error.status());
         let LaneRequest { slot, shape, .. } = *request;
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
@@ -113,11 +121,6 @@ impl LaneAnswers<'_> {
         request: &LaneRequest,
     ) -> Answered {
         let output = &cohort.output.lanes[lane];
-        if output.session == SessionChange::Destroy
-            && let Some(session) = self.requests.session(lane)
-        {
-            self.sessions.destroy(session);
-        }
         let page = &self.site.pages[self.page];
         let program = &self.site.service.pages[self.page];
         let body = PageBody {
@@ -133,19 +136,24 @@ impl LaneAnswers<'_> {
                 (kind != HeaderKind::Framing).then_some((kind, name, cohort.arena.get(value)))
             });
         let (site, date, now) = (self.site, self.date, self.now);
-        let (sessions, random) = (self.sessions, &mut *self.random);
-        let conditions = || self.requests.conditions(request);
-        let mut answered = Ok(Answered::bare(output.status));
         let LaneRequest { slot, shape, .. } = *request;
+        let asked = Asked {
+            change: output.session,
+            begins: page.begins_session,
+            earlier: self.requests.session(lane),
+            address: match page.begins_session {
+                true => (self.clients.peer(slot.connection)).map(|peer| peer.ip()),
+                false => None,
+            },
+        };
+        let cookie = match self.sessions.change(asked, now) {
+            Ok(cookie) => cookie,
+            Err(Refused::Full) => return self.failed(port, request, LaneError::SessionsFull),
+            Err(Refused::TooMany(too_many)) => return self.too_many(port, request, too_many),
+        };
+        let conditions = || self.requests.conditions(request);
+        let mut answered = Answered::bare(output.status);
         (self.clients).answer(port, slot, shape, now, |shape, out| {
-            let cookie = match change_session(sessions, random, output, milliseconds(now)) {
-                Ok(cookie) => cookie,
-                Err(error) => {
-                    write_error(out, error.status(), shape, date, "", |_| {});
-                    answered = Err(error);
-                    return Body::Empty;
-                }
-            };
             let page = PageAnswer {
                 site,
                 page: self.page,
@@ -159,13 +167,27 @@ impl LaneAnswers<'_> {
                 Some(path) => page.with_file(path, conditions(), out),
                 None => page.with_body(&body, out),
             };
-            answered = Ok(given);
+            answered = given;
             body
         });
-        answered.unwrap_or_else(|error| {
-            self.metrics.lane_errors[error.index()].add(1);
-            Answered::bare(error.status())
-        })
+        answered
+    }
+
+    /// Refuses a sign-in.
+    fn too_many(
+        &mut self,
+        port: &mut dyn Port,
+        request: &LaneRequest,
+        TooMany(seconds): TooMany,
+    ) -> Answered {
+        let (date, LaneRequest { slot, shape, .. }) = (self.date, *request);
+        (self.clients).answer(port, slot, shape, self.now, |shape, out| {
+            write_error(out, 429, shape, date, TOO_MANY, |head| {
+                head.retry_after(seconds);
+            });
+            Body::Empty
+        });
+        Answered::bare(429)
     }
 }
 
@@ -210,8 +232,18 @@ where
 
     /// Whether what it shows is kept out of caches.
     fn is_private(&self) -> bool {
-        let program = &self.site.service.pages[self.page];
-        program.session != SessionUse::None && !self.sets(HeaderKind::CacheControl)
+        self.site.pages[self.page].is_private && !self.sets(HeaderKind::CacheControl)
+    }
+
+    /// Writes the headers of all pages, but those that its lane sets.
+    fn write_settings(&self, head: &mut ResponseWriter<'_>) {
+        for (index, (name, value)) in self.site.settings.headers.iter().enumerate() {
+            if let Some(name) = HeaderName::new(name)
+                && !self.sets(HeaderKind::Setting(index))
+            {
+                head.header(name, value.as_bytes());
+            }
+        }
     }
 
     /// Writes the headers that its lane sets.
@@ -245,6 +277,7 @@ where
             if self.is_private() {
                 head.no_store();
             }
+            self.write_settings(head);
             self.write_added(head);
         })
     }
@@ -272,6 +305,7 @@ where
             if self.is_private() {
                 head.no_store();
             }
+            self.write_settings(&mut head);
         } else {
             out.extend_from_slice(&info.fields);
         }
@@ -288,41 +322,6 @@ where
     }
 }
 
-/// What a session's cookie is set to.
-enum Cookie {
-    /// A session's id.
-    Id([u8; SessionId::TEXT_LEN]),
-    /// Nothing: it is removed.
-    Removed,
-}
-
-impl Cookie {
-    fn value(&self) -> &[u8] {
-        match self {
-            Cookie::Id(text) => text,
-            Cookie::Removed => b"",
-        }
-    }
-}
-
-/// Does what a lane asks for with its session, and gives what the cookie is set to.
-fn change_session(
-    sessions: &SessionArray,
-    random: &mut Random,
-    output: &LaneOutput,
-    now_ms: u64,
-) -> Result<Option<Cookie>, LaneError> {
-    match output.session {
-        SessionChange::None => Ok(None),
-        SessionChange::Create(user) => {
-            let created = sessions.create(user, random(), now_ms);
-            let id = created.map_err(|_| LaneError::SessionsFull)?;
-            Ok(Some(Cookie::Id(id.to_text())))
-        }
-        SessionChange::Destroy => Ok(Some(Cookie::Removed)),
-    }
-}
-
 /// Sets the session's cookie, or with an empty text removes it.
 fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[u8]) {
     if let Some(name) = HeaderName::new(&settings.cookie) {
@@ -335,9 +334,4 @@ fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[
             same_site: SameSite::Lax,
         });
     }
-}
-
-/// What the session array counts time in.
-pub(crate) fn milliseconds(now: Time) -> Millis {
-    now.as_nanos() / 1_000_000
 }

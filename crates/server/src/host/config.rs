@@ -4,8 +4,9 @@
 //! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
 //! `memory`.
 
+use crate::options::session_rules;
 use crate::site::Site;
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use rhythm_net::DriverOptions;
 use serde_json::{Map, json};
@@ -87,10 +88,7 @@ fn memory(
     let parts = [
         (
             "sessions",
-            product([
-                config.session.capacity as usize,
-                SessionArray::SESSION_BYTES,
-            ]),
+            session_rules(&config.session).bytes() + SignIns::BYTES,
         ),
         ("static_files", site.statics.bytes()),
         // A body in chunks is kept as it came and decoded.

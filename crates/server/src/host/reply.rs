@@ -4,10 +4,14 @@
 use crate::host::statics::FileAnswer;
 use crate::intake::dispatch::Reply;
 use crate::site::Site;
+use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+
+/// What whoever signs in too often is told.
+pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try again later.";
 
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
@@ -24,7 +28,7 @@ pub(crate) fn write<'s>(
             let method = request.head.method();
             let entry = site.statics.entry(*file);
             let answer = FileAnswer::new(entry, method, &conditions, date);
-            return answer.write(shape, date, out, |_| {});
+            return answer.write(shape, date, out, |head| site.settings.write_headers(head));
         }
         Reply::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
@@ -54,6 +58,12 @@ pub(crate) fn write<'s>(
             };
             write_error(out, 400, shape, date, &detail, |_| {});
             400
+        }
+        Reply::TooMany(TooMany(seconds)) => {
+            write_error(out, 429, shape, date, TOO_MANY, |head| {
+                head.retry_after(*seconds);
+            });
+            429
         }
         Reply::Error(status) => {
             write_error(out, *status, shape, date, "", |_| {});

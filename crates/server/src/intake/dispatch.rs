@@ -2,10 +2,12 @@
 //! the host path, where what is not data-parallel is answered: at once, as static files, redirects
 //! and errors are, or by a host.
 
+use crate::intake::origin;
 use crate::intake::params::BadParameter;
 use crate::intake::parser::form_fits;
 use crate::site::Site;
 use crate::site::routes::{Found, PatternId, Target};
+use rhythm_engine::session::TooMany;
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::uri;
 
@@ -22,6 +24,8 @@ pub(crate) enum Reply {
     OtherMethod(String),
     /// 400 because of a parameter.
     BadParameter(BadParameter),
+    /// 429: too many sign-ins.
+    TooMany(TooMany),
     /// An error by its status.
     Error(u16),
 }
@@ -41,12 +45,10 @@ pub(crate) enum Way {
 #[inline]
 pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
     Way::Reply(match found {
-        Found::Target(Target::Page(page), pattern) => {
-            if !site.pages[page as usize].has_form || form_fits(head, bytes) {
-                return Way::Lane(page, pattern);
-            }
-            Reply::Error(415)
-        }
+        Found::Target(Target::Page(page), pattern) => match refusal(site, page, head, bytes) {
+            None => return Way::Lane(page, pattern),
+            Some(status) => Reply::Error(status),
+        },
         Found::Target(Target::Host(host), _) => return Way::Host(host),
         Found::Target(Target::File(file), _) => Reply::File(file),
         Found::Target(Target::Redirect(redirect), _) => Reply::Redirect(redirect),
@@ -58,6 +60,17 @@ pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes:
     })
 }
 
+/// Why a page takes no such request, if it does not.
+#[inline]
+fn refusal(site: &Site, page: u32, head: &RequestHead, bytes: &[u8]) -> Option<u16> {
+    let info = &site.pages[page as usize];
+    if info.has_form && !form_fits(head, bytes) {
+        return Some(415);
+    }
+    let is_foreign = info.is_private && !origin::is_allowed(&site.settings, head, bytes);
+    is_foreign.then_some(403)
+}
+
 /// Why content that the client only announced is not wanted, if it is not.
 pub(crate) fn early_refusal(
     site: &Site,
@@ -66,10 +79,7 @@ pub(crate) fn early_refusal(
     bytes: &[u8],
 ) -> Option<u16> {
     match found {
-        Found::Target(Target::Page(page), _) => {
-            let form = site.pages[page as usize].has_form;
-            (form && !form_fits(head, bytes)).then_some(415)
-        }
+        Found::Target(Target::Page(page), _) => refusal(site, page, head, bytes),
         Found::Target(..) => None,
         Found::OtherMethod(_) => Some(405),
         Found::Nothing => Some(404),

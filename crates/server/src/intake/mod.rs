@@ -4,5 +4,6 @@
 //! what they mean (params.rs: into a lane's columns).
 
 pub(crate) mod dispatch;
+pub(crate) mod origin;
 pub(crate) mod params;
 pub(crate) mod parser;

@@ -8,7 +8,6 @@ use crate::intake::params::{BadParameter, ParamReader, Sources};
 use crate::site::Site;
 use crate::site::routes::{Captures, Found, PatternId};
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::program::SessionUse;
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
 use rhythm_protocol::http::head::Known;
@@ -67,9 +66,9 @@ impl Parser {
             captures: &self.captures,
         };
         (self.params).read(program, &sources, info.has_others, cohort, lane)?;
-        Ok(match program.session {
-            SessionUse::None => None,
-            _ => session_of(site, head, bytes),
+        Ok(match info.is_private {
+            false => None,
+            true => session_of(site, head, bytes),
         })
     }
 }

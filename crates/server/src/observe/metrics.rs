@@ -148,6 +148,12 @@ pub struct WorkerMetrics {
     pub stalls: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
+    /// Sessions begun.
+    pub sign_ins: Count,
+    /// Answers of pages that can begin a session, and did not.
+    pub sign_ins_failed: Count,
+    /// Sign-ins answered 429.
+    pub sign_ins_refused: Count,
     /// Contexts now: free, partially full, full, busy.
     pub contexts: [Count; 4],
     /// Nanoseconds the loop has worked.
@@ -210,6 +216,11 @@ pub struct Metrics {
 pub trait SessionGauge: Send + Sync + fmt::Debug {
     /// Sessions in use, and at most.
     fn sessions(&self) -> (usize, usize);
+
+    /// Sessions that ended because their user had too many.
+    fn replaced(&self) -> u64 {
+        0
+    }
 }
 
 impl SessionGauge for () {

@@ -1,12 +1,12 @@
 //! What a pipeline is made of.
 
-use crate::answer::response::Random;
+use crate::answer::sessions::Random;
 use crate::flight::backends::BackendFactory;
 use crate::flight::link::DeviceLink;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_http::Host;
 use rhythm_net::Time;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct PipelineParts {
     pub hosts: Vec<(String, Box<dyn Host>)>,
     /// Who is logged in; shared with the other pipelines.
     pub sessions: Arc<SessionArray>,
+    /// How often users have signed in, and failed to; shared likewise.
+    pub sign_ins: Arc<SignIns>,
     /// 128 bits that nobody can predict, for session ids.
     pub random: Random,
     /// Where it counts.

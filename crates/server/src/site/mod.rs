@@ -40,19 +40,28 @@ pub(crate) struct PageInfo {
     pub(crate) has_files: bool,
     /// What is special about each header that it can add.
     pub(crate) header_kinds: Vec<HeaderKind>,
-    /// Whether it can add Content-Type or Cache-Control, which then replace the fixed ones.
+    /// Whether it can add a header of the fixed ones, which it then replaces.
     pub(crate) replaces_fields: bool,
+    /// It can begin a session.
+    pub(crate) begins_session: bool,
+    /// It has a session or can begin one: it is kept out of caches, and refused to other sites.
+    pub(crate) is_private: bool,
 }
 
 impl PageInfo {
-    fn new(page: &PageProgram) -> PageInfo {
+    fn new(page: &PageProgram, settings: &SiteSettings) -> PageInfo {
+        let begins_session = page.any_op(|op| matches!(op, Op::SessionCreate(_)));
+        let is_private = page.session != SessionUse::None || begins_session;
         let mut fields = Vec::new();
         let mut head = ResponseWriter::resume(&mut fields);
         head.content_type(&page.content_type);
-        if page.session != SessionUse::None {
+        if is_private {
             head.no_store();
         }
-        let kinds: Vec<HeaderKind> = page.header_names.iter().map(|name| kind_of(name)).collect();
+        settings.write_headers(&mut head);
+        let kinds: Vec<HeaderKind> = (page.header_names.iter())
+            .map(|name| kind_of(name, settings))
+            .collect();
         let carriers = || {
             let scalars = page.params.iter().flat_map(|param| &param.carriers);
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
@@ -70,8 +79,10 @@ impl PageInfo {
                 .sum(),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: (kinds.iter())
-                .any(|kind| matches!(kind, HeaderKind::ContentType | HeaderKind::CacheControl)),
+                .any(|kind| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),
             header_kinds: kinds,
+            begins_session,
+            is_private,
         }
     }
 }
@@ -85,11 +96,17 @@ pub(crate) enum HeaderKind {
     ContentType,
     /// Replaces the page's own.
     CacheControl,
+    /// Replaces the settings' of this index.
+    Setting(usize),
     /// The server's business alone: not sent.
     Framing,
 }
 
-fn kind_of(name: &str) -> HeaderKind {
+fn kind_of(name: &str, settings: &SiteSettings) -> HeaderKind {
+    let of_settings = |(known, _): &(&str, String)| known.eq_ignore_ascii_case(name);
+    if let Some(index) = settings.headers.iter().position(of_settings) {
+        return HeaderKind::Setting(index);
+    }
     match name.to_ascii_lowercase().as_str() {
         "content-type" => HeaderKind::ContentType,
         "cache-control" => HeaderKind::CacheControl,
@@ -165,7 +182,9 @@ impl Site {
             body_max: settings.body_max,
         };
         Ok(Site {
-            pages: service.pages.iter().map(PageInfo::new).collect(),
+            pages: (service.pages.iter())
+                .map(|page| PageInfo::new(page, &settings))
+                .collect(),
             service,
             statics,
             settings,

@@ -3,6 +3,7 @@
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, PoolSettings, ServiceConfig};
 use rhythm_net::Peer;
+use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::time::Duration;
 
 /// How a site is served, beside what its pages say.
@@ -12,6 +13,12 @@ pub struct SiteSettings {
     pub cookie: String,
     /// Whether the cookie is for encrypted connections only (`Secure`).
     pub cookie_secure: bool,
+    /// Whether requests of other sites' pages are refused that could do something in a session.
+    pub origin_check: bool,
+    /// Origins that are this service's besides that of the Host header.
+    pub origins: Vec<String>,
+    /// Headers of all pages and files, but where a page has its own.
+    pub headers: Vec<(&'static str, String)>,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
     /// What hosts answer.
@@ -41,6 +48,7 @@ impl SiteSettings {
             session,
             limits,
             statics,
+            headers,
             ..
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
@@ -51,6 +59,19 @@ impl SiteSettings {
         SiteSettings {
             cookie: session.cookie.clone(),
             cookie_secure: session.cookie_secure,
+            origin_check: session.origin_check,
+            origins: (session.origins.split_ascii_whitespace())
+                .map(str::to_owned)
+                .collect(),
+            headers: [
+                ("Content-Security-Policy", &headers.content_security_policy),
+                ("Referrer-Policy", &headers.referrer_policy),
+                ("X-Content-Type-Options", &headers.content_type_options),
+            ]
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (name, value.clone()))
+            .collect(),
             redirects: statics.index.clone().into_iter().collect(),
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),
@@ -58,6 +79,17 @@ impl SiteSettings {
             target_max: limits.target_bytes_max as usize,
             headers_max: limits.headers_max as usize,
             body_max: limits.body_bytes_max as usize,
+        }
+    }
+}
+
+impl SiteSettings {
+    /// Writes the headers of all pages and files.
+    pub(crate) fn write_headers(&self, head: &mut ResponseWriter<'_>) {
+        for (name, value) in &self.headers {
+            if let Some(name) = HeaderName::new(name) {
+                head.header(name, value.as_bytes());
+            }
         }
     }
 }

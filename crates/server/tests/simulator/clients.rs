@@ -41,6 +41,8 @@ pub(crate) struct Client {
     pending: VecDeque<Pending>,
     input: Vec<u8>,
     pub(crate) session: Session,
+    /// A login that it has given up may still end its sessions: where users have so many at most.
+    pub(crate) haunted: bool,
     pub(crate) etags: BTreeMap<String, String>,
     pub(crate) done: bool,
 }
@@ -70,6 +72,7 @@ impl Client {
             pending: VecDeque::new(),
             input: Vec::new(),
             session: Session::default(),
+            haunted: false,
             etags: BTreeMap::new(),
             done: false,
         }
@@ -248,7 +251,9 @@ impl Client {
             let etag = |path: &str| etags.get(path).cloned();
             return Ask::anonymous(shared.reference, &mut self.dice, etag);
         }
-        if self.session.cookie.is_none() && !self.dice.once_in(6) {
+        // Now and then by a browser that has a session.
+        let again = if self.session.cookie.is_none() { 6 } else { 24 };
+        if self.dice.once_in(again) == self.session.cookie.is_some() {
             return Ask::login(&mut self.dice, self.user);
         }
         if self.chance(manners.logout) {
@@ -261,7 +266,10 @@ impl Client {
     fn ask(&mut self, link: LinkId, world: &mut World, shared: &mut Shared<'_>) -> bool {
         let manners = self.manners;
         if self.session.cookie.is_some() && self.chance(manners.forget) {
-            // The session stays, but nobody knows of it.
+            // The session stays, but nobody knows of it; later logins may end it.
+            if shared.explains.sessions_limited {
+                self.fade(shared);
+            }
             self.session = Session::default();
         }
         let ask = self.choose(shared);
@@ -318,6 +326,13 @@ impl Client {
         if let Wanted::Page { name, .. } = pending.wanted {
             if name == "login" {
                 waits = true;
+                // It ends the session that the cookie names, and its answer may be lost.
+                if self.session.cookie.is_some() {
+                    self.fade(shared);
+                    for other in &mut self.pending {
+                        other.fading = true;
+                    }
+                }
             } else if name == "logout" && self.session.cookie.is_some() {
                 // From now on, and for what is under way already, it may be gone.
                 self.fade(shared);
@@ -388,6 +403,13 @@ impl Client {
         }
     }
 
+    /// The session did not end when it could have.
+    pub(crate) fn unfade(&mut self, shared: &mut Shared<'_>) {
+        if !self.haunted && std::mem::take(&mut self.session.fading) {
+            shared.books.fading -= 1;
+        }
+    }
+
     /// The session is known to have ended.
     pub(crate) fn end_session(&mut self, shared: &mut Shared<'_>) {
         if self.session.cookie.is_some() {
@@ -403,6 +425,7 @@ impl Client {
         for pending in std::mem::take(&mut self.pending) {
             if let Wanted::Page { name: "login", .. } = pending.wanted {
                 shared.books.unknown += 1;
+                self.haunted |= shared.explains.sessions_limited;
             }
         }
         self.link = None;

@@ -34,6 +34,10 @@ pub(crate) struct Config {
     pub(crate) remote_device: Option<(DeviceServerFaults, LinkOptions)>,
     pub(crate) sessions: u32,
     pub(crate) session_timeout: u64,
+    /// Sessions of a user, and how many are for users who have none.
+    pub(crate) sessions_of_user: (Option<NonZeroU32>, u32),
+    /// Sign-ins of a user, and failed ones of an address, in a second.
+    pub(crate) sign_ins: [Option<NonZeroU32>; 2],
     pub(crate) clients: Vec<(Manners, usize)>,
     /// Reload each so often; 0: never.
     pub(crate) reload_every: u64,
@@ -191,6 +195,14 @@ impl Config {
                 true => 100,
                 false => 100_000_000,
             },
+            sessions_of_user: (
+                NonZeroU32::new(dice.below(4) as u32),
+                *dice.pick(&[0, 0, 1, 3]),
+            ),
+            sign_ins: match dice.once_in(4) {
+                true => [0; 2].map(|_: u32| NonZeroU32::new(dice.below(20) as u32)),
+                false => [None; 2],
+            },
             clients,
             reload_every: some(dice, 3, &[MILLISECOND as usize, 200 * MILLISECOND as usize]) as u64,
             drain_at: some(dice, 4, &[MILLISECOND as usize, 300 * MILLISECOND as usize]) as u64,
@@ -227,6 +239,8 @@ impl Config {
                 }
             },
             sessions_scarce: (self.sessions as usize) < self.requests,
+            sessions_limited: self.sessions_of_user.0.is_some(),
+            sign_ins_limited: self.sign_ins.iter().any(Option::is_some),
             sessions_expire: self.session_timeout < 100_000_000,
             patience: patience / 10 * 9,
             idle: {

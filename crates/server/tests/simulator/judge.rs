@@ -125,7 +125,14 @@ impl Client {
                             shared.books.pages += 1;
                             shared.books.seen.insert(name.to_owned());
                             let missing = pending.user.is_some() && uses_session && user.is_none();
-                            return self.take_session(response, answer.session, missing, shared);
+                            let kept = name == "login" && !pending.fading;
+                            return self.take_session(
+                                response,
+                                answer.session,
+                                missing,
+                                kept,
+                                shared,
+                            );
                         }
                         // The first is what should have been.
                         Err(problem) if why.is_empty() => why = problem,
@@ -139,6 +146,7 @@ impl Client {
         let status = response.status;
         if status == 500 && explains.device
             || status == 503 && name == "login" && explains.sessions_scarce
+            || status == 429 && name == "login" && explains.sign_ins_limited
         {
             return self.honest_error(pending, shared);
         }
@@ -174,12 +182,13 @@ impl Client {
         Ok(())
     }
 
-    /// What the answer does to the session.
+    /// What the answer does to the session; `kept`: where it begins none, the client's lives on.
     fn take_session(
         &mut self,
         response: &Response,
         change: SessionChange,
         missing: bool,
+        kept: bool,
         shared: &mut Shared<'_>,
     ) -> Result<(), String> {
         let cookie = response.header("set-cookie");
@@ -190,15 +199,20 @@ impl Client {
                 if missing {
                     self.end_session(shared);
                 }
+                if kept {
+                    self.unfade(shared);
+                }
                 Ok(())
             }
             (SessionChange::Create(_), _, Some(id)) if id.len() == 40 => {
+                // The browser's one before has ended with it.
+                self.end_session(shared);
                 shared.books.live += 1;
-                // The one before lives on without being known.
                 self.session = Session {
                     cookie: Some(id.to_owned()),
-                    fading: false,
+                    fading: self.haunted,
                 };
+                shared.books.fading += i64::from(self.haunted);
                 Ok(())
             }
             (SessionChange::Destroy, _, Some("")) => {

@@ -70,6 +70,10 @@ pub(crate) struct Explains {
     pub(crate) device: bool,
     /// 503 to logins.
     pub(crate) sessions_scarce: bool,
+    /// A login ends older sessions of its user.
+    pub(crate) sessions_limited: bool,
+    /// 429 to logins.
+    pub(crate) sign_ins_limited: bool,
     /// Sessions end by themselves.
     pub(crate) sessions_expire: bool,
     /// The least time for which a client may make the server wait.

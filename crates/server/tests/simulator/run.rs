@@ -18,7 +18,7 @@ use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::Host;
 use rhythm_engine::device::scalar::Scalar;
 use rhythm_engine::device::{Executor, LaneLimits};
-use rhythm_engine::session::SessionArray;
+use rhythm_engine::session::{SessionArray, SessionRules, SignInRules, SignIns};
 use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
@@ -161,7 +161,17 @@ pub(crate) fn run(
     let host_owes = Rc::new(Cell::new(0));
     let host = SlowHost::new(fork(&mut dice), host_owes.clone());
     let mut random = fork(&mut dice);
-    let sessions = Arc::new(SessionArray::new(config.sessions, config.session_timeout));
+    let sessions = Arc::new(SessionArray::with(SessionRules {
+        per_user_max: config.sessions_of_user.0,
+        reserve: config.sessions_of_user.1,
+        ..SessionRules::new(config.sessions, config.session_timeout)
+    }));
+    let [per_user_max, failed_per_address_max] = config.sign_ins;
+    let sign_ins = SignInRules {
+        per_user_max,
+        failed_per_address_max,
+        window: 1000,
+    };
     let sites = sites(reference, &config);
     let metrics = Arc::new(WorkerMetrics::default());
     let parts = PipelineParts {
@@ -184,6 +194,7 @@ pub(crate) fn run(
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
         sessions: sessions.clone(),
+        sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
         metrics: metrics.clone(),
         log: None,

@@ -200,6 +200,18 @@ impl Collector for Scrape {
             "Sessions at most",
             vec![(Vec::new(), capacity as f64)],
         )?;
+        let replaced = vec![(Vec::new(), self.0.sessions.replaced())];
+        to.counters(
+            "sessions_replaced",
+            "Sessions ended by a sign-in of a user who had too many",
+            replaced,
+        )?;
+        let begun = sums(w, "worker", |m| &m.sign_ins);
+        to.counters("sign_ins", "Sessions begun", begun)?;
+        let failed = sums(w, "worker", |m| &m.sign_ins_failed);
+        to.counters("sign_ins_failed", "Sign-ins that failed", failed)?;
+        let refused = sums(w, "worker", |m| &m.sign_ins_refused);
+        to.counters("sign_ins_refused", "Sign-ins answered 429", refused)?;
         let dropped = self.0.log_lines_dropped.load(Ordering::Relaxed);
         let dropped = vec![(Vec::new(), dropped)];
         to.counters(

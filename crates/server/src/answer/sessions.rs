@@ -1,0 +1,173 @@
+//! Sessions: what answers do to them, and who may sign in.
+//!
+//! Sign-ins are limited twice. An address of which too many have failed is refused before its
+//! request becomes a lane; and again when it is answered, whatever the answer would be, so that
+//! guesses under way together learn no more than guesses one after the other. A user who signs in
+//! too often is refused when the session would begin.
+
+use crate::observe::metrics::WorkerMetrics;
+use crate::observe::sparse::Sparse;
+use rhythm_engine::cohort::SessionChange;
+use rhythm_engine::session::{Millis, SessionArray, SessionId, SignIns, TooMany};
+use rhythm_net::Time;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
+/// simulation.
+pub type Random = Box<dyn FnMut() -> u128 + Send>;
+
+/// See the module's text.
+pub(crate) struct Sessions {
+    array: Arc<SessionArray>,
+    sign_ins: Arc<SignIns>,
+    random: Random,
+    metrics: Arc<WorkerMetrics>,
+    refusals: Sparse,
+}
+
+/// What a lane's answer does to sessions.
+pub(crate) struct Asked<'a> {
+    /// What it asks for.
+    pub(crate) change: SessionChange,
+    /// Its page can begin a session: it has failed to if it does not.
+    pub(crate) begins: bool,
+    /// The session that its cookie names, known or not.
+    pub(crate) earlier: Option<&'a SessionId>,
+    /// Whom it is for; `None` where the client is gone.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// What a session's cookie is set to.
+pub(crate) enum Cookie {
+    /// A session's id.
+    Id([u8; SessionId::TEXT_LEN]),
+    /// Nothing: it is removed.
+    Removed,
+}
+
+impl Cookie {
+    pub(crate) fn value(&self) -> &[u8] {
+        match self {
+            Cookie::Id(text) => text,
+            Cookie::Removed => b"",
+        }
+    }
+}
+
+/// Why an answer is another than the page's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No session is free.
+    Full,
+    /// There were too many sign-ins.
+    TooMany(TooMany),
+}
+
+impl Sessions {
+    /// Those that all workers share, as one of them changes them.
+    pub(crate) fn new(
+        array: Arc<SessionArray>,
+        sign_ins: Arc<SignIns>,
+        random: Random,
+        metrics: Arc<WorkerMetrics>,
+    ) -> Sessions {
+        Sessions {
+            array,
+            sign_ins,
+            random,
+            metrics,
+            refusals: Sparse::default(),
+        }
+    }
+
+    /// The array.
+    pub(crate) fn array(&self) -> &SessionArray {
+        &self.array
+    }
+
+    /// Whether an address may try to sign in.
+    ///
+    /// # Errors
+    /// Too many tries from there have failed.
+    pub(crate) fn may_try(&mut self, address: IpAddr, now: Time) -> Result<(), TooMany> {
+        let may = self.sign_ins.may_try(address, milliseconds(now));
+        may.inspect_err(|too_many| self.refused(Some(address), *too_many, now))
+    }
+
+    /// Does what a lane asks for, and gives what the cookie is set to.
+    ///
+    /// # Errors
+    /// Why it gets another answer than its page's.
+    pub(crate) fn change(
+        &mut self,
+        asked: Asked<'_>,
+        now: Time,
+    ) -> Result<Option<Cookie>, Refused> {
+        let at = milliseconds(now);
+        if asked.begins {
+            let tried = match (asked.address, asked.change) {
+                (Some(address), SessionChange::Create(_)) => self.sign_ins.may_try(address, at),
+                (Some(address), _) => {
+                    self.metrics.sign_ins_failed.add(1);
+                    self.sign_ins.failed(address, at)
+                }
+                (None, _) => Ok(()),
+            };
+            self.heed(tried, asked.address, now)?;
+        }
+        match asked.change {
+            SessionChange::None => Ok(None),
+            SessionChange::Create(user) => {
+                let counted = self.sign_ins.signs_in(user, at);
+                self.heed(counted, asked.address, now)?;
+                let created = self.array.create(user, (self.random)(), at);
+                let id = created.map_err(|_| Refused::Full)?;
+                // The browser knows one session at a time.
+                if let Some(earlier) = asked.earlier {
+                    self.array.destroy(earlier);
+                }
+                self.metrics.sign_ins.add(1);
+                Ok(Some(Cookie::Id(id.to_text())))
+            }
+            SessionChange::Destroy => {
+                if let Some(session) = asked.earlier {
+                    self.array.destroy(session);
+                }
+                Ok(Some(Cookie::Removed))
+            }
+        }
+    }
+
+    fn heed(
+        &mut self,
+        result: Result<(), TooMany>,
+        address: Option<IpAddr>,
+        now: Time,
+    ) -> Result<(), Refused> {
+        result.map_err(|too_many| {
+            self.refused(address, too_many, now);
+            Refused::TooMany(too_many)
+        })
+    }
+
+    /// Counts a refusal, and tells of it.
+    #[cold]
+    fn refused(&mut self, address: Option<IpAddr>, TooMany(seconds): TooMany, now: Time) {
+        self.metrics.sign_ins_refused.add(1);
+        if let Some(left_out) = self.refusals.line(now) {
+            let address = address.map(|address| address.to_string());
+            tracing::warn!(
+                address,
+                retry_after_s = seconds,
+                left_out,
+                "too many sign-ins: some answer 429"
+            );
+        }
+    }
+}
+
+/// What the session array counts time in.
+pub(crate) fn milliseconds(now: Time) -> Millis {
+    now.as_nanos() / 1_000_000
+}
