@@ -97,8 +97,7 @@ section! {
 }
 
 section! {
-    /// Headers of pages and files that tell browsers to be careful. A page's own header of the same
-    /// name goes before.
+    /// Headers that tell browsers to be careful. A page's own header of the same name goes before.
     pub struct HeaderSettings = "headers" {
         /// Content-Security-Policy; empty: none is sent.
         content_security_policy: String =

@@ -256,6 +256,10 @@ impl<W: Wire> Pool<W> {
         let pipe = &mut pipes[at];
         let (since, mut count) = (pipe.owes_since(), 0);
         loop {
+            if W::IN_ORDER && !input.is_empty() && !pipe.is_asked() {
+                // Nobody asked: a part of an answer that was kept would be the next user's.
+                return Some(Loss::Broken);
+            }
             let Pipe {
                 connection,
                 awaited,

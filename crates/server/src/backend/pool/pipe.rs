@@ -158,6 +158,12 @@ impl<W: Wire> Pipe<W> {
         self.unsent.writable(port, self.id) != Flushed::Gone
     }
 
+    /// Whether the other side has a request that it has not answered.
+    pub(super) fn is_asked(&self) -> bool {
+        let sent_total = self.unsent.sent_total();
+        (self.awaited.first()).is_some_and(|first| first.end <= sent_total)
+    }
+
     /// The request that an answer is for. `None` where there is none, or where it was not sent to
     /// its last byte: nobody can have answered it.
     pub(super) fn take_answered(&mut self, which: Which) -> Option<Sent> {

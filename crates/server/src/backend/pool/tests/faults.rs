@@ -528,6 +528,19 @@ fn an_answer_nobody_asked_for_ends_the_connection() {
     world.connected(id);
     world.serve(id, 1, answer_ok);
     world.assert_answered(0..1);
+    // Nor is a part of one kept for it, whether it comes alone or behind an answer.
+    let surprise = response(200, "surprise");
+    for length in 1..surprise.len() {
+        let part = &surprise[..length];
+        let (mut world, id) = World::proven(options());
+        world.receive(id, part.as_bytes());
+        assert!(!world.backend.owns(id), "{part:?}");
+        let (mut world, id) = World::proven(options());
+        world.submit(0..1, false);
+        world.serve(id, 1, |query| answer_ok(query) + part);
+        assert!(!world.backend.owns(id), "{part:?}");
+        world.assert_answered(0..1);
+    }
 }
 
 #[test]
