@@ -12,9 +12,7 @@ use crate::abi::parse::{
 use crate::abi::{NO_TEXT, column_slots};
 use crate::gpu::{DeviceBuffer, GpuError, SharedGpu, Stream};
 use crate::upload::{Bundle, upload};
-use rhythm_engine::program::{
-    Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service, SessionUse,
-};
+use rhythm_engine::program::{Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service};
 
 /// Most pages: so many counts fit a block's shared memory.
 const PAGES_MAX: usize = 12_000;
@@ -225,7 +223,7 @@ impl Encoder {
             column_count: columns as u32,
             flags: 0,
         };
-        if page.session != SessionUse::None {
+        if page.reads_session() {
             entry.flags |= PageFlag::Session as u32;
         }
         let mut needs = PageParams {

@@ -10,7 +10,8 @@ use crate::gpu::{
     DeviceBuffer, GpuError, Grid, Place, Queue, SharedGpu, Slice, Stream, address_or_null,
 };
 use crate::upload::{Bundle, upload};
-use rhythm_engine::program::{PageProgram, Service, SessionUse};
+use rhythm_engine::program::{PageProgram, Service};
+use rhythm_engine::settings::HeaderSettings;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
 
@@ -88,7 +89,7 @@ impl Heads {
         let mut bundle = Bundle::default();
         let mut pages = Vec::new();
         for page in &service.pages {
-            let fields = fields(page, &date);
+            let fields = fields(page, &service.config.headers, &date);
             let names: Vec<Vec<u8>> = page
                 .header_names
                 .iter()
@@ -190,12 +191,21 @@ fn cookie_texts(name: &str) -> [Vec<u8>; 3] {
 }
 
 /// Date and what all answers of a page have, up to the length.
-fn fields(page: &PageProgram, date: &DateCache) -> Vec<u8> {
+fn fields(page: &PageProgram, headers: &HeaderSettings, date: &DateCache) -> Vec<u8> {
     let mut out = Vec::new();
     let mut head = ResponseWriter::resume(&mut out);
     head.date(date).content_type(&page.content_type);
-    if page.session != SessionUse::None {
+    if page.reads_session() {
         head.no_store();
+    }
+    // One that the page gives itself goes before, as in the server.
+    for (name, value) in headers.lines() {
+        let is_own = |own: &String| own.eq_ignore_ascii_case(name);
+        if !page.header_names.iter().any(is_own)
+            && let Some(name) = HeaderName::new(name)
+        {
+            head.header(name, value.as_bytes());
+        }
     }
     out.extend_from_slice(b"Content-Length: ");
     out

@@ -244,7 +244,7 @@ impl<'s> Device<'s> {
                 Value::Text(arena[view.offset as usize..][..view.length as usize].to_vec())
             }
         };
-        let has_session = program.session_fields.is_some();
+        let has_session = program.reads_session();
         for (lane, state) in here.iter().enumerate() {
             if *state == LANE_HOST {
                 continue;

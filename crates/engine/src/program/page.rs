@@ -66,4 +66,15 @@ impl PageProgram {
         let mut ops = self.stages.iter().flat_map(|stage| &stage.body);
         ops.any(|op| op.any(&is_such))
     }
+
+    /// Whether it can begin a session.
+    pub fn begins_session(&self) -> bool {
+        self.any_op(|op| matches!(op, Op::SessionCreate(_)))
+    }
+
+    /// Whether it looks at the session's cookie: it has a session, or ends that of the browser as
+    /// it begins another.
+    pub fn reads_session(&self) -> bool {
+        self.session != SessionUse::None || self.begins_session()
+    }
 }

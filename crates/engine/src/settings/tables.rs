@@ -231,6 +231,19 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
     Ok(())
 }
 
+impl HeaderSettings {
+    /// The names and values of those that are sent.
+    pub fn lines(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("Content-Security-Policy", &self.content_security_policy),
+            ("Referrer-Policy", &self.referrer_policy),
+            ("X-Content-Type-Options", &self.content_type_options),
+        ];
+        let all = all.map(|(name, value)| (name, value.as_str()));
+        all.into_iter().filter(|(_, value)| !value.is_empty())
+    }
+}
+
 /// Schemes and authorities (RFC 6454, section 6.2).
 fn origins(origins: String) -> Result<String, Mistake> {
     let is_one = |origin: &str| {

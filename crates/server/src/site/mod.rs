@@ -14,7 +14,7 @@ pub use settings::{BackendSettings, HostRoute, SiteSettings};
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
-use rhythm_engine::program::{Carrier, Op, PageProgram, Segment, SessionUse};
+use rhythm_engine::program::{Carrier, Op, PageProgram, Segment};
 use rhythm_http::RequestLimits;
 use rhythm_protocol::http::request::{HeadLimits, Method};
 use rhythm_protocol::http::response::{PreparedHead, ResponseWriter, SENDERS_HEADERS};
@@ -50,8 +50,7 @@ pub(crate) struct PageInfo {
 
 impl PageInfo {
     fn new(page: &PageProgram, settings: &SiteSettings) -> PageInfo {
-        let begins_session = page.any_op(|op| matches!(op, Op::SessionCreate(_)));
-        let is_private = page.session != SessionUse::None || begins_session;
+        let is_private = page.reads_session();
         let mut fields = Vec::new();
         let mut head = ResponseWriter::resume(&mut fields);
         head.content_type(&page.content_type);
@@ -81,7 +80,7 @@ impl PageInfo {
             replaces_fields: (kinds.iter())
                 .any(|kind| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),
             header_kinds: kinds,
-            begins_session,
+            begins_session: page.begins_session(),
             is_private,
         }
     }

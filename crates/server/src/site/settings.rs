@@ -63,15 +63,9 @@ impl SiteSettings {
             origins: (session.origins.split_ascii_whitespace())
                 .map(str::to_owned)
                 .collect(),
-            headers: [
-                ("Content-Security-Policy", &headers.content_security_policy),
-                ("Referrer-Policy", &headers.referrer_policy),
-                ("X-Content-Type-Options", &headers.content_type_options),
-            ]
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| (name, value.clone()))
-            .collect(),
+            headers: (headers.lines())
+                .map(|(name, value)| (name, value.to_owned()))
+                .collect(),
             redirects: statics.index.clone().into_iter().collect(),
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),
