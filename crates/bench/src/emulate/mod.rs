@@ -348,7 +348,14 @@ impl Witness {
     /// gives after a login.
     pub fn answers(&mut self, page: Page) -> Vec<Vec<u8>> {
         self.stage.requests = self.users.requests(page);
-        self.stage.answers()
+        let answers = self.stage.answers();
+        if page == Page::Login {
+            // A sign-in ends the session that there was.
+            for (user, answer) in answers.iter().enumerate() {
+                self.users.logged_in(user, answer);
+            }
+        }
+        answers
     }
 }
 
