@@ -118,6 +118,8 @@ impl Sessions {
         }
         match asked.change {
             SessionChange::None => Ok(None),
+            // Whose client is gone would never hear of it.
+            SessionChange::Create(_) if asked.address.is_none() => Ok(None),
             SessionChange::Create(user) => {
                 let counted = self.sign_ins.signs_in(user, at);
                 self.heed(counted, asked.address, now)?;
@@ -170,4 +172,41 @@ impl Sessions {
 /// What the session array counts time in.
 pub(crate) fn milliseconds(now: Time) -> Millis {
     now.as_nanos() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::metrics::{Metrics, SessionGauge};
+    use rhythm_engine::session::SignInRules;
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::AtomicU64;
+
+    #[derive(Debug)]
+    struct NoGauge;
+
+    impl SessionGauge for NoGauge {
+        fn sessions(&self) -> (usize, usize) {
+            (0, 0)
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_gone_gets_no_session() {
+        let array = Arc::new(SessionArray::new(4, 1_000));
+        let sign_ins = Arc::new(SignIns::new(SignInRules::NONE, 0));
+        let metrics = Metrics::new(1, Arc::<AtomicU64>::default(), Box::new(NoGauge)).worker(0);
+        let mut sessions = Sessions::new(array.clone(), sign_ins, Box::new(|| 7), metrics);
+        for (address, live) in [(None, 0), (Some(Ipv4Addr::LOCALHOST.into()), 1)] {
+            let asked = Asked {
+                change: SessionChange::Create(42),
+                begins: true,
+                earlier: None,
+                address,
+            };
+            let cookie = sessions.change(asked, Time::ZERO);
+            assert_eq!(cookie.map(|cookie| cookie.is_some()), Ok(live == 1));
+            assert_eq!(array.live(), live);
+        }
+    }
 }
