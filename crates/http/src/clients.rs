@@ -9,6 +9,7 @@
 
 use crate::answer::{AnswerShape, AnswerSlot, HostId, Owed};
 use crate::connection::{Connection, Stall, Waiting};
+use crate::held::Held;
 use crate::input::Input;
 use crate::limits::ClientLimits;
 use crate::outbox::Outbox;
@@ -23,6 +24,7 @@ pub struct Clients {
     pub(crate) connections: ConnectionTable<Connection>,
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
+    pub(crate) held: Held,
     /// Answers that hosts owe to clients that are gone.
     pub(crate) gone: Vec<(HostId, AnswerSlot)>,
     due: Vec<u32>,
@@ -37,6 +39,7 @@ impl Clients {
             connections: ConnectionTable::new(),
             upkeep: Upkeep::new(limits, now),
             outbox: Outbox::new(),
+            held: Held::new(limits.held_max),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -91,6 +94,7 @@ impl Clients {
     /// Forgets a connection that is gone.
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
+            self.held.forget(&connection);
             self.gone.extend(connection.hosted(id));
             self.upkeep.timers.clear(id.slot());
         }
@@ -102,7 +106,13 @@ impl Clients {
     /// # Errors
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
+        let mut held = 0;
         for (id, connection) in self.connections.iter() {
+            held += connection.held;
+            if connection.held != connection.memory() {
+                let (held, memory) = (connection.held, connection.memory());
+                return Err(format!("{id:?} holds {memory} bytes, of which {held} count"));
+            }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
                 return Err(format!("{id:?} is idle and keeps a buffer"));
@@ -113,6 +123,9 @@ impl Clients {
             if connection.pending.len() as u32 > connection.under_way() {
                 return Err(format!("{id:?} has answers to nothing"));
             }
+        }
+        if held != self.held.total {
+            return Err(format!("{held} bytes are held and {} count", self.held.total));
         }
         self.outbox.check()
     }
@@ -145,7 +158,7 @@ impl Clients {
     pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         if let Some(connection) = self.connections.get_mut(id) {
             let is_sent = !self.outbox.is_for(id);
-            if self.upkeep.settle(port, id, connection, is_sent, now) {
+            if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
                 self.remove(id);
             }
         }

@@ -14,9 +14,8 @@
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
 use crate::connection::Stall;
-use crate::input::{Input, Next, Reading, next_piece, next_request};
+use crate::input::{Input, Next, Reading, Rest, next_piece, next_request};
 use crate::limits::RequestLimits;
-use crate::upkeep::credited;
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Clients {
@@ -107,6 +106,12 @@ impl Clients {
             reading.is_over = true;
             return Next::Nothing;
         }
+        if reading.is_lost {
+            reading.is_over = true;
+            port.abort(id);
+            self.remove(id);
+            return Next::Nothing;
+        }
         if reading.input.is_in_pieces() {
             if connection.stall.is_some() {
                 return Next::Nothing;
@@ -114,7 +119,7 @@ impl Clients {
             let next = next_piece(reading);
             if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
                 let bytes = reading.content().len() as u64;
-                connection.since = credited(connection.since, bytes, now);
+                connection.since = self.upkeep.limits.credited(connection.since, bytes, now);
                 connection.receiving = connection.receiving.filter(|_| !is_last);
             }
             if reading.is_over {
@@ -146,19 +151,24 @@ impl Clients {
             return;
         };
         let spare = match reading.rest() {
-            Ok(input) => {
+            Rest::Kept(input) => {
                 connection.input = Some(input);
                 None
             }
-            Err(spare) => Some(spare),
+            Rest::Nothing(spare) => Some(spare),
+            Rest::Lost => {
+                port.abort(id);
+                return self.remove(id);
+            }
         };
         if resumes && connection.stall.is_none() && connection.takes_input() {
             port.resume(id);
         }
         let is_sent = !self.outbox.is_for(id);
-        if self.upkeep.settle(port, id, connection, is_sent, now) {
+        if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
             self.remove(id);
         }
+        self.relieve(port, id);
         if let Some(input) = spare {
             self.give_back(input);
         }
