@@ -124,6 +124,10 @@ impl Clients {
                 return Err(format!("{id:?} has answers to nothing"));
             }
         }
+        let holders = self.connections.iter().filter(|(_, one)| one.held > 0);
+        if self.held.is_over() && holders.count() > 1 {
+            return Err(format!("{held} bytes are held, and nobody gives way"));
+        }
         if held != self.held.total {
             return Err(format!("{held} bytes are held and {} count", self.held.total));
         }

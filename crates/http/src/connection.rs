@@ -2,6 +2,7 @@
 
 use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::framing::Framing;
+use crate::held::Held;
 use crate::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
@@ -333,6 +334,16 @@ impl Connection {
         let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
         let input = self.input.as_ref().map_or(0, |input| input.memory());
         self.outgoing.capacity() + early + input
+    }
+
+    /// Why no further request is looked for, if so much is under way already.
+    #[inline]
+    pub(crate) fn too_much(&self, limits: &ClientLimits, held: &Held) -> Option<Stall> {
+        if self.under_way() >= limits.pipelined_max {
+            return Some(Stall::Pipelined);
+        }
+        let is_over = self.under_way() > 0 && self.unsent() >= held.budget(limits.unsent_max);
+        is_over.then_some(Stall::Output)
     }
 
     /// Whether the request that was taken last may go on, if its answer is as long as is expected:

@@ -128,9 +128,10 @@ impl Clients {
             }
             return next;
         }
-        if connection.under_way() >= self.upkeep.limits.pipelined_max && connection.stall.is_none()
+        if connection.stall.is_none()
+            && let Some(stall) = connection.too_much(&self.upkeep.limits, &self.held)
         {
-            connection.stall = Some(Stall::Pipelined);
+            connection.stall = Some(stall);
             port.pause(id);
         }
         if connection.stall.is_some() {

@@ -91,10 +91,6 @@ pub struct Pipeline {
     gauges: Gauges,
 }
 
-/// No context is free for a request: it is to be shown again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoContext;
-
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
     /// A pipeline without connections.
@@ -239,8 +235,10 @@ impl Pipeline {
             {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
-                    Err(NoContext) => {
-                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
+                    // It is shown again later.
+                    Err(stall) => {
+                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -275,12 +273,10 @@ impl Pipeline {
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
-    fn take(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &Reading<'_>,
-        now: Time,
-    ) -> Result<(), NoContext> {
+    ///
+    /// # Errors
+    /// What it has to wait for.
+    fn take(&mut self, port: &mut dyn Port, reading: &Reading<'_>, now: Time) -> Result<(), Stall> {
         let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
@@ -309,13 +305,16 @@ impl Pipeline {
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     fn take_lane(
         &mut self,
         reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), Reply>, NoContext> {
+    ) -> Result<Result<(), Reply>, Stall> {
         let request = reading.request();
         let Incoming {
             head,
@@ -323,6 +322,10 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let expected = epoch.expected(page);
+        if !self.clients.has_room(reading.connection(), expected) {
+            return Err(Stall::Output);
+        }
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -337,7 +340,7 @@ impl Pipeline {
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
-            Err(NotOpen::NoContext) => return Err(NoContext),
+            Err(NotOpen::NoContext) => return Err(Stall::Context),
             Err(NotOpen::TooLarge) => return Ok(Err(Reply::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
