@@ -175,7 +175,7 @@ impl Clients {
 
     /// A connection whose stall is over, for [`Clients::proceed`].
     pub fn next_unstalled(&mut self) -> Option<ConnectionId> {
-        self.upkeep.unstalled.pop()
+        self.upkeep.unstalled.pop_front()
     }
 
     /// An answer in pieces that has room again.
@@ -190,8 +190,10 @@ impl Clients {
 
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
-        if (self.connections.get(id)).is_some_and(|c| c.stall == Some(Stall::Host)) {
-            self.upkeep.unstalled.push(id);
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.stall == Some(Stall::Host)
+        {
+            self.upkeep.may_go_on(id, connection);
         }
     }
 

@@ -125,6 +125,8 @@ pub(crate) struct Connection {
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
+    /// It is among those whose stall is over.
+    pub(crate) may_go_on: bool,
     /// No further request is taken: one asked for the connection's end, or was malformed.
     pub(crate) last_taken: bool,
     /// The client sends no more.
@@ -158,6 +160,7 @@ impl Connection {
             input: None,
             receiving: None,
             stall: None,
+            may_go_on: false,
             last_taken: false,
             peer_finished: false,
             requests: 0,

@@ -38,6 +38,15 @@ impl Clients {
         if (stall == Stall::Context) != waited {
             return None;
         }
+        connection.may_go_on = false;
+        // It may have stalled again since that was told.
+        let limits = &self.upkeep.limits;
+        let budget = self.held.budget(limits.unsent_max);
+        if matches!(stall, Stall::Output | Stall::Pipelined)
+            && !connection.stall_is_over(limits.pipelined_max, budget)
+        {
+            return None;
+        }
         connection.stall = None;
         let input = connection.input.take();
         let input = input.unwrap_or_else(|| self.spare.take().unwrap_or_default());

@@ -10,6 +10,7 @@ use crate::held::Held;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A connection without a request is closed this long after draining has begun.
@@ -20,8 +21,8 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 pub(crate) struct Upkeep {
     pub(crate) limits: ClientLimits,
     pub(crate) timers: TimerWheel,
-    /// Connections that may go on: their stall is over.
-    pub(crate) unstalled: Vec<ConnectionId>,
+    /// Connections that may go on, longest first: their stall is over.
+    pub(crate) unstalled: VecDeque<ConnectionId>,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
     /// Every answer is the last of its connection.
@@ -34,9 +35,16 @@ impl Upkeep {
         Upkeep {
             limits,
             timers: TimerWheel::new(now),
-            unstalled: Vec::new(),
+            unstalled: VecDeque::new(),
             roomy: Vec::new(),
             draining: false,
+        }
+    }
+
+    /// A connection's stall is over.
+    pub(crate) fn may_go_on(&mut self, id: ConnectionId, connection: &mut Connection) {
+        if !std::mem::replace(&mut connection.may_go_on, true) {
+            self.unstalled.push_back(id);
         }
     }
 
@@ -119,7 +127,7 @@ impl Upkeep {
             self.timers.set(id.slot(), connection.since + limit);
         }
         if connection.stall_is_over(limits.pipelined_max, budget) {
-            self.unstalled.push(id);
+            self.may_go_on(id, connection);
         }
         if !connection.pending.is_empty() && connection.outgoing.unsent() <= budget / 2 {
             let next = connection.next_answer;

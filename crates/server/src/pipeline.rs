@@ -84,12 +84,19 @@ pub struct Pipeline {
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
+    /// How many more connections whose stall is over may go on in this turn.
+    resumes: usize,
     /// When draining ends, whatever is left.
     drain_until: Option<Time>,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
 }
+
+/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
+/// the next, so that those who send at once all that they will ever ask do not keep the loop from
+/// those who come.
+const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -127,6 +134,7 @@ impl Pipeline {
             hosts,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
+            resumes: RESUMES_MAX,
             drain_until: None,
             now,
             gauges: Gauges::new(),
@@ -390,7 +398,10 @@ impl Pipeline {
             if self.clients.has_news() {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while let Some(id) = self.clients.next_unstalled() {
+            while self.resumes > 0
+                && let Some(id) = self.clients.next_unstalled()
+            {
+                self.resumes -= 1;
                 self.proceed(port, id, false, now);
                 any = true;
             }
