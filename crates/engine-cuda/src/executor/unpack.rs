@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, Requests, View};
 use rhythm_engine::cohort::{LaneOutput, Output, SessionChange, answer_texts};
-use rhythm_engine::device::host::Host;
+use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::program::Form;
 
@@ -217,7 +217,7 @@ fn take_body(
 }
 
 /// Ends a job whose lanes are all done but those of the host, which are run now.
-pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work {
+pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>) -> Work {
     let mut requests = std::mem::take(&mut job.requests);
     let mut work = job.work;
     if job.host.is_empty() {
@@ -240,7 +240,7 @@ fn run_on_host(
     mut work: Work,
     lanes: &[u32],
     last: usize,
-    host: &mut Host,
+    host: &mut HostExecutor,
     bank: Option<&Bank>,
 ) -> Work {
     let cohort = &mut *work.cohort;

@@ -4,7 +4,7 @@
 use rhythm_engine::cohort::{Cell, Requests, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
@@ -206,7 +206,7 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     ServerParts {
         site,
         loader,
-        devices: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
+        devices: Arc::new(|_, _| Ok(Box::new(ScalarExecutor::new(LaneLimits::default())))),
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         hosts: None,
         log: None,

@@ -15,8 +15,8 @@ use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
 use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::{SessionArray, SessionRules, SignInRules, SignIns};
 use rhythm_net::{Handler, Peer, Token};
@@ -95,8 +95,8 @@ const DEVICE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192,
 /// A plain executor.
 fn executor(host: bool) -> Box<dyn Executor> {
     match host {
-        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
-        false => Box::new(Scalar::new(LaneLimits::default())),
+        true => Box::new(HostExecutor::new(LaneLimits::default(), Level::active())),
+        false => Box::new(ScalarExecutor::new(LaneLimits::default())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The conformance suite: what every executor must do as the reference does.
 //!
-//! [`check`] runs a page's stages on an executor and on [`Scalar`] side by side, over the same
+//! [`check`] runs a page's stages on an executor and on [`ScalarExecutor`] side by side, over the same
 //! cohort of made-up lanes, and compares after every stage what can be seen of it: the lanes'
 //! states, the requests they ask, and for finished lanes status, headers, session change, file and
 //! every byte of the body. Backends are played by the suite: they answer rows of random texts,
@@ -12,7 +12,7 @@ pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
-use super::scalar::Scalar;
+use super::scalar::ScalarExecutor;
 use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
@@ -146,7 +146,7 @@ pub fn check(
     limits: LaneLimits,
 ) -> Result<(), String> {
     let program = &service.pages[page];
-    let mut reference = Scalar::new(limits);
+    let mut reference = ScalarExecutor::new(limits);
     let mut theirs = make_cohort(program, lanes, &mut Dice::new(seed));
     let mut ours = make_cohort(program, lanes, &mut Dice::new(seed));
     for stage in 0..program.stages.len() {
@@ -195,7 +195,7 @@ pub fn check_with_backend(
         }
     };
     let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
-    let ours = to_the_end(&mut Scalar::new(limits)).map_err(what)?;
+    let ours = to_the_end(&mut ScalarExecutor::new(limits)).map_err(what)?;
     let theirs = to_the_end(executor).map_err(what)?;
     compare(service, program, &theirs, &ours).map_err(what)
 }

@@ -53,7 +53,7 @@ use write::Regions;
 const STRIP_BYTES_MAX: usize = 64 << 20;
 
 /// The host executor. A submitted stage is complete at the next poll.
-pub struct Host {
+pub struct HostExecutor {
     done: Vec<Work>,
     stages: Stages,
     strips: Strips,
@@ -74,10 +74,10 @@ struct Strips {
     kept: Vec<Kept>,
 }
 
-impl Host {
+impl HostExecutor {
     /// An executor with these limits that uses the instructions of `level`.
     pub fn new(limits: LaneLimits, level: Level) -> Self {
-        Host {
+        HostExecutor {
             done: Vec::new(),
             stages: Stages::default(),
             strips: Strips {
@@ -257,15 +257,15 @@ fn retain_from<T>(elements: &mut Vec<T>, start: usize, keep: impl Fn(&T) -> bool
     });
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for HostExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host")
+        f.debug_struct("HostExecutor")
             .field("level", &self.strips.level)
             .finish_non_exhaustive()
     }
 }
 
-impl Executor for Host {
+impl Executor for HostExecutor {
     fn name(&self) -> &'static str {
         "host"
     }

@@ -20,22 +20,22 @@ use value::Value;
 
 /// The scalar executor. A submitted stage is complete at the next poll.
 #[derive(Debug, Default)]
-pub struct Scalar {
+pub struct ScalarExecutor {
     limits: LaneLimits,
     done: Vec<Work>,
 }
 
-impl Scalar {
+impl ScalarExecutor {
     /// An executor with these limits.
     pub fn new(limits: LaneLimits) -> Self {
-        Scalar {
+        ScalarExecutor {
             limits,
             done: Vec::new(),
         }
     }
 }
 
-impl Executor for Scalar {
+impl Executor for ScalarExecutor {
     fn name(&self) -> &'static str {
         "scalar"
     }
