@@ -67,4 +67,4 @@ pub use slab::{Key, Slab};
 pub use table::ConnectionTable;
 pub use timer::TimerWheel;
 pub use waker::Waker;
-pub use workers::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions, Workers};
+pub use workers::{Inbox, StartError, Worker, WorkerError, WorkerOptions, WorkerThread, Workers};

@@ -24,7 +24,7 @@ mod thread;
 mod worker;
 
 pub use inbox::Inbox;
-pub use worker::{Place, StartError, Worker, WorkerError, WorkerOptions};
+pub use worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 
 use crate::affinity;
 use crate::datagram::DatagramSocket;
@@ -118,7 +118,7 @@ pub fn start<W, E, F>(
 where
     W: Worker,
     E: fmt::Display + Send + 'static,
-    F: Fn(Place<'_, W::Command>) -> Result<W, E> + Send + Sync + 'static,
+    F: Fn(WorkerThread<'_, W::Command>) -> Result<W, E> + Send + Sync + 'static,
 {
     let threads = options.threads.max(1);
     let mut doors: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();

@@ -45,8 +45,8 @@ impl Default for WorkerOptions {
     }
 }
 
-/// What a handler is made for.
-pub struct Place<'a, C> {
+/// The thread that a handler is made for.
+pub struct WorkerThread<'a, C> {
     /// Which thread, from 0.
     pub index: usize,
     /// Handlers that panicked on this thread before.
