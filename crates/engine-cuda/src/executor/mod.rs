@@ -27,7 +27,7 @@ use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cohort, LaneState, Requests};
+use rhythm_engine::cohort::{Cohort, LaneState, Queries};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
@@ -211,7 +211,7 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            requests: Requests::default(),
+            queries: Queries::default(),
             headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,

@@ -104,7 +104,7 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     for (lane, answers) in lanes.iter().enumerate() {
         cohort.push_lane();
         for _ in answers {
-            assert!(cohort.requests.push(lane as u32, std::iter::empty()));
+            assert!(cohort.queries.push(lane as u32, std::iter::empty()));
         }
     }
     cohort.stage = 1;

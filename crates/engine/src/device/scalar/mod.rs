@@ -87,7 +87,7 @@ fn run_stage(
         for (register, constant) in &stage.constants {
             registers[usize::from(*register)] = Value::from(constant);
         }
-        let requests_before = cohort.requests.len();
+        let queries_before = cohort.queries.len();
         let output = &mut cohort.output;
         let mut lane = Lane {
             program,
@@ -97,7 +97,7 @@ fn run_stage(
             fields: &cohort.fields,
             index,
             arena: &mut cohort.arena,
-            requests: &mut cohort.requests,
+            queries: &mut cohort.queries,
             registers,
             answer: LaneOutput {
                 run_start: output.runs.len(),
@@ -123,7 +123,7 @@ fn run_stage(
                 drop_last_while(&mut cohort.output.headers, |(lane, ..)| {
                     *lane as usize == index
                 });
-                cohort.requests.truncate(requests_before);
+                cohort.queries.truncate(queries_before);
                 continue;
             }
         };

@@ -402,7 +402,7 @@ impl<W: Wire> Backend for Pool<W> {
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for (request, key) in batch.keys.iter().enumerate() {
             let mut arguments = self.done.spare.take();
-            keep(batch.requests.arguments(request), &mut arguments);
+            keep(batch.queries.arguments(request), &mut arguments);
             let refusal = if literal_bytes + arguments.len() > self.options.request_max {
                 Some(LaneError::TooLarge)
             } else if deadline <= now {

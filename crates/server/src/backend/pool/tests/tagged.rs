@@ -10,7 +10,7 @@ use super::super::*;
 use super::fake::FakePort;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Answers, Awaited, Which};
-use rhythm_engine::cohort::{Argument, Cell, Requests};
+use rhythm_engine::cohort::{Argument, Cell, Queries};
 use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -128,13 +128,13 @@ impl Tagged {
 
     /// Asks `get {key}` for each of these keys, to be answered within 50 ms.
     fn submit(&mut self, keys: std::ops::Range<u64>, idempotent: bool) {
-        let mut requests = Requests::default();
+        let mut queries = Queries::default();
         for key in keys.clone() {
-            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
             call: &call(&["get ", ""], idempotent),
-            requests: &requests,
+            queries: &queries,
             keys: &keys.clone().collect::<Vec<_>>(),
             askers: &keys.collect::<Vec<_>>(),
             deadline: self.now + 50 * MS,
@@ -375,13 +375,13 @@ impl Handler for Client {
         });
         if told.len() as u64 == self.asked && self.asked < ASKED {
             let keys: Vec<u64> = (self.asked..ASKED.min(self.asked + BATCH)).collect();
-            let mut requests = Requests::default();
+            let mut queries = Queries::default();
             for key in &keys {
-                assert!(requests.push(0, [Argument::Int(*key as i64)].into_iter()));
+                assert!(queries.push(0, [Argument::Int(*key as i64)].into_iter()));
             }
             let batch = Batch {
                 call: &call(&["get ", ""], true),
-                requests: &requests,
+                queries: &queries,
                 keys: &keys,
                 askers: &keys,
                 deadline: Time::NEVER,

@@ -5,7 +5,7 @@ use super::fake::FakePort;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::{Answers, Awaited, Told, Which};
-use rhythm_engine::cohort::{Argument, Cell, LaneError, Requests};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -194,14 +194,14 @@ impl World {
         idempotent: bool,
         deadline: Time,
     ) {
-        let mut requests = Requests::default();
+        let mut queries = Queries::default();
         for key in keys.clone() {
-            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let keys: Vec<u64> = keys.collect();
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
-            requests: &requests,
+            queries: &queries,
             keys: &keys,
             askers: &keys,
             deadline,
@@ -219,11 +219,11 @@ impl World {
         deadline: Time,
     ) {
         for (key, text) in (first..).zip(texts) {
-            let mut requests = Requests::default();
-            assert!(requests.push(0, std::iter::empty()));
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
             let batch = Batch {
                 call: &call(&[text], idempotent),
-                requests: &requests,
+                queries: &queries,
                 keys: &[key],
                 askers: &[key],
                 deadline,
