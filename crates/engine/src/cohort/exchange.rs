@@ -4,7 +4,7 @@ use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
 use super::queries::{Argument, Queries};
-use super::rows::{Answered, Rows};
+use super::rows::{QueryAnswer, Rows};
 use crate::program::{Call, CallResult, PageProgram};
 
 impl Cohort {
@@ -78,7 +78,7 @@ impl Cohort {
             let own = &answers[first..at];
             // Nearly always there is one query, and it is answered.
             let (mut rows, status, contiguous) = match own {
-                [Some(Answered { status, rows })] => (*rows, *status, true),
+                [Some(QueryAnswer { status, rows })] => (*rows, *status, true),
                 _ => match joined(own) {
                     Some(all) => all,
                     None => {
@@ -188,18 +188,18 @@ impl Cohort {
                         if *state == LaneState::Active {
                             *state = LaneState::Failed(LaneError::TooLarge);
                         }
-                        return Answered {
+                        return QueryAnswer {
                             rows: Span::default(),
                             ..answer
                         };
                     }
                     let rows = to.copy_items(from, answer.rows, &self.arena, &mut into.arena);
-                    Answered { rows, ..answer }
+                    QueryAnswer { rows, ..answer }
                 }
             });
             into.answers.push(answer);
         }
-        let kept: Vec<Option<Answered>> = (self.answers.iter().zip(self.queries.lanes()))
+        let kept: Vec<Option<QueryAnswer>> = (self.answers.iter().zip(self.queries.lanes()))
             .filter(|(_, lane)| place(**lane).is_none())
             .map(|(answer, _)| *answer)
             .collect();
@@ -222,7 +222,7 @@ impl Cohort {
 
 /// The rows of a lane's answers, the first status that is not 0, and whether the rows stand one
 /// after the other. `None` where an answer is missing.
-fn joined(answers: &[Option<Answered>]) -> Option<(Span, i64, bool)> {
+fn joined(answers: &[Option<QueryAnswer>]) -> Option<(Span, i64, bool)> {
     let mut rows = Span::default();
     let (mut status, mut contiguous) = (0, true);
     for answer in answers {

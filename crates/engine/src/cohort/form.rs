@@ -9,7 +9,7 @@
 
 use super::Cohort;
 use super::queries::{Argument, Queries};
-use super::rows::{Answer, Cell, ROWS_MAX};
+use super::rows::{AnswerWriter, Cell, ROWS_MAX};
 use super::text;
 use crate::program::{Form, PageProgram, Type};
 use rhythm_protocol::besim;
@@ -180,7 +180,7 @@ fn read_argument(kind: Type, encoded: &[u8], texts: &mut Vec<u8>) -> Option<Read
 
 /// Takes the body of a BeSim answer apart into cells, and gives its status. What is unreadable
 /// delivers a row without cells, which no page expects.
-pub fn deliver_text(body: &[u8], columns: u16, answer: &mut Answer<'_>) -> i64 {
+pub fn deliver_text(body: &[u8], columns: u16, answer: &mut AnswerWriter<'_>) -> i64 {
     let mut cells = Vec::new();
     let read = besim::decode(
         body,

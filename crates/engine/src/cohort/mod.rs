@@ -23,7 +23,7 @@ pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use queries::{Argument, Queries};
-pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows, TextColumns};
+pub use rows::{AnswerWriter, Cell, QueryAnswer, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
@@ -42,7 +42,7 @@ pub struct Cohort {
     /// Queries of the stage last run, until they are settled ([`Cohort::settle`]).
     pub queries: Queries,
     /// What has been answered, by query; shorter where nothing has.
-    answers: Vec<Option<Answered>>,
+    answers: Vec<Option<QueryAnswer>>,
     /// What the finished lanes answer.
     pub output: Output,
 }
@@ -256,7 +256,7 @@ mod tests {
         };
         cohort.arena.capacity()
             + cohort.queries.capacity()
-            + cohort.answers.capacity() * size_of::<Option<Answered>>()
+            + cohort.answers.capacity() * size_of::<Option<QueryAnswer>>()
             + cohort.output.capacity()
             + items.capacity() * size_of::<View>()
     }

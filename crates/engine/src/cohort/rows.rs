@@ -68,7 +68,7 @@ impl<'a> From<Argument<'a>> for Cell<'a> {
 
 /// The answer of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct QueryAnswer {
     /// The backend's status; 0 is good.
     pub(super) status: i64,
     /// Its rows among the items of the result's list; where there is one row, only how many came.
@@ -95,7 +95,7 @@ pub struct Rows<'a> {
     pub(super) fields: &'a mut [Column],
     pub(super) lanes: &'a mut [LaneState],
     pub(super) arena: &'a mut Arena,
-    pub(super) answers: &'a mut [Option<Answered>],
+    pub(super) answers: &'a mut [Option<QueryAnswer>],
 }
 
 impl<'a> Rows<'a> {
@@ -106,12 +106,12 @@ impl<'a> Rows<'a> {
 
     /// Takes the answer to a query: `write` delivers its rows and gives its status. Where that is
     /// not 0 the rows are dropped. A query is answered once.
-    pub fn answer(&mut self, query: usize, write: impl FnOnce(&mut Answer<'_>) -> i64) {
+    pub fn answer(&mut self, query: usize, write: impl FnOnce(&mut AnswerWriter<'_>) -> i64) {
         let lane = self.asked[query] as usize;
         debug_assert_eq!(self.answers[query], None, "a query is answered once");
         if self.lanes[lane] != LaneState::Active {
             // Another of its queries has failed it.
-            self.answers[query] = Some(Answered {
+            self.answers[query] = Some(QueryAnswer {
                 status: 0,
                 rows: Span::default(),
             });
@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
                 (Target::Row { fields, ids, lane }, 0)
             }
         };
-        let mut answer = Answer {
+        let mut answer = AnswerWriter {
             columns,
             arena: self.arena,
             width,
@@ -143,7 +143,7 @@ impl<'a> Rows<'a> {
             length = 0;
         }
         let start = start as u32;
-        self.answers[query] = Some(Answered {
+        self.answers[query] = Some(QueryAnswer {
             status,
             rows: Span { start, length },
         });
@@ -193,7 +193,7 @@ impl<'a> Rows<'a> {
                 for (place, &(status, length)) in places.iter_mut().zip(answers) {
                     debug_assert_eq!(*place, None, "a query is answered once");
                     let rows = Span { start, length };
-                    *place = Some(Answered { status, rows });
+                    *place = Some(QueryAnswer { status, rows });
                     start += length;
                 }
                 return;
@@ -235,7 +235,7 @@ enum Target<'a> {
 }
 
 /// An answer under way.
-pub struct Answer<'a> {
+pub struct AnswerWriter<'a> {
     columns: Target<'a>,
     arena: &'a mut Arena,
     width: usize,
@@ -243,16 +243,16 @@ pub struct Answer<'a> {
     error: Option<LaneError>,
 }
 
-impl std::fmt::Debug for Answer<'_> {
+impl std::fmt::Debug for AnswerWriter<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("AnswerWriter")
             .field("rows", &self.rows)
             .field("error", &self.error)
             .finish_non_exhaustive()
     }
 }
 
-impl Answer<'_> {
+impl AnswerWriter<'_> {
     /// Delivers a row, a cell for each column.
     pub fn row<'c>(&mut self, cells: impl IntoIterator<Item = Cell<'c>>) {
         if self.error.is_some() {

@@ -29,7 +29,7 @@ mod pool;
 mod registry;
 mod wire;
 
-pub use answers::{Answers, Tell, Told};
+pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, Pool, PoolOptions};
@@ -58,7 +58,7 @@ pub struct Batch<'a> {
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.
 pub trait Embedded {
-    /// Answers the requests. One left without an answer fails its lane.
+    /// Answers the queries. One left without an answer fails its lane.
     fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>);
 }
 

@@ -12,7 +12,7 @@
 //! Answers come in the order of the requests, unless the wire says otherwise ([`Wire::IN_ORDER`]).
 //! Then each request's number goes with it as a tag, and each answer's tag says which it is for.
 
-use super::answers::Answers;
+use super::answers::QueryAnswers;
 use super::awaited::{Awaited, Which};
 use rhythm_engine::cohort::{Argument, LaneError};
 use rhythm_engine::program::Call;
@@ -35,7 +35,7 @@ pub enum Greeting {
     More,
 }
 
-/// What became of a request whose answer was read; its cells have been put into [`Answers`].
+/// What became of a request whose answer was read; its cells have been put into [`QueryAnswers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Which request.
@@ -97,7 +97,7 @@ pub trait Wire {
         connection: &mut Self::Connection,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable>;
 
     /// The connection ended in order: what this completes, if anything.
@@ -105,7 +105,7 @@ pub trait Wire {
         &mut self,
         connection: &mut Self::Connection,
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         let _ = (connection, awaited, answers);
         None

@@ -10,7 +10,7 @@ use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time};
 use rhythm_server::backend::kinds;
-use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings,
     StaticFile, Statics,
@@ -134,7 +134,7 @@ pub fn site_of(service: Service) -> Arc<Site> {
 /// after a while.
 #[derive(Default)]
 pub struct Echo {
-    answers: Answers,
+    answers: QueryAnswers,
     late: Vec<(Time, u64, Vec<u8>)>,
     told: Vec<(u64, Vec<u8>)>,
     now: Time,

@@ -7,7 +7,7 @@ use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim;
 use rhythm_server::ConnectionOwner;
-use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -83,7 +83,7 @@ pub(crate) enum BackendSabotage {
 type Due = (Time, u64, u16, Result<Vec<u8>, LaneError>);
 
 /// Delivers the rows of an answer's body, and gives its status.
-fn read(body: &[u8], columns: u16, answers: &mut Answers) -> Result<i64, LaneError> {
+fn read(body: &[u8], columns: u16, answers: &mut QueryAnswers) -> Result<i64, LaneError> {
     let mut cells = Vec::new();
     let cell = |start: usize, length: usize| &body[start..start + length];
     let read = besim::decode(body, columns.into(), ROWS_MAX, &mut cells, cell);
@@ -104,7 +104,7 @@ pub(crate) struct FaultyBackend {
     blame: Blame,
     /// When, of what, and what.
     answers: Vec<Due>,
-    told: Answers,
+    told: QueryAnswers,
 }
 
 impl FaultyBackend {
@@ -121,7 +121,7 @@ impl FaultyBackend {
             now: Time::ZERO,
             blame,
             answers: Vec::new(),
-            told: Answers::default(),
+            told: QueryAnswers::default(),
         }
     }
 

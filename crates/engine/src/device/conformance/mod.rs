@@ -13,7 +13,9 @@ pub use programs::{make_service, make_service_with_rows};
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::ScalarExecutor;
-use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts};
+use crate::cohort::{
+    AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts,
+};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
@@ -372,7 +374,7 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
 }
 
 /// A row of made-up cells, now and then one that has a type of its own or none.
-fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut Answer<'_>) {
+fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut AnswerWriter<'_>) {
     let texts: Vec<String> = kinds.iter().map(|_| dice.text()).collect();
     let odd = [
         Cell::Null,

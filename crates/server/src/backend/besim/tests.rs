@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::Embedded;
-use crate::backend::answers::Answers;
+use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
@@ -122,7 +122,7 @@ impl Embedded for Remote {
             let mut received =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
             received.extend_from_slice(&body);
-            let mut answers = Answers::default();
+            let mut answers = QueryAnswers::default();
             let awaited = Awaited::one(&call);
             let read = wire.decode(&mut connection, &received, &awaited, &mut answers);
             let verdict = read.expect("a response").1.expect("a whole one");
@@ -235,7 +235,7 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     let mut received =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     received.extend_from_slice(&body);
-    let mut answers = Answers::default();
+    let mut answers = QueryAnswers::default();
     let awaited = Awaited::one(&page(form(&[""], &[]), 3).calls[0]);
     let read = wire.decode(&mut Default::default(), &received, &awaited, &mut answers);
     let (_, verdict) = read.unwrap();

@@ -58,7 +58,7 @@ mod waiting;
 pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
 
-use super::answers::Answers;
+use super::answers::QueryAnswers;
 use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::wire::{Unreadable, Verdict, Wire};
@@ -103,7 +103,7 @@ pub struct Pool<W: Wire> {
 /// Where requests end up.
 #[derive(Debug, Default)]
 struct Done {
-    answers: Answers,
+    answers: QueryAnswers,
     counts: BackendCounts,
     /// Requests taken over and not yet told of.
     under_way: usize,

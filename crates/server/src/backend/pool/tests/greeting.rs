@@ -4,7 +4,7 @@ use super::super::*;
 use super::fake::FakePort;
 use super::world::*;
 use crate::backend::http_client::Responses;
-use crate::backend::{Answers, Awaited, Greeting};
+use crate::backend::{Awaited, Greeting, QueryAnswers};
 use rhythm_engine::cohort::{Argument, Queries};
 
 /// A wire that says `hello` and must be told `welcome` before it is asked anything.
@@ -46,7 +46,7 @@ impl Wire for Polite {
         responses: &mut Responses,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         self.0.decode(responses, input, awaited, answers)
     }

@@ -9,7 +9,7 @@
 use super::super::*;
 use super::fake::FakePort;
 use super::world::{MS, call, cells, options};
-use crate::backend::{Answers, Awaited, Which};
+use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, Queries};
 use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
 use std::collections::{BTreeMap, HashMap};
@@ -68,7 +68,7 @@ impl Wire for TaggedWire {
         known: &mut Known,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let before = known.input.len();
         known.input.extend_from_slice(input);

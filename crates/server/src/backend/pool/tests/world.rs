@@ -4,7 +4,7 @@ use super::super::*;
 use super::fake::FakePort;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
-use crate::backend::{Answers, Awaited, Told, Which};
+use crate::backend::{Awaited, QueryAnswers, Told, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl PlainWire {
     }
 }
 
-fn plain_verdict(response: &Response<'_>, answers: &mut Answers) -> Verdict {
+fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict {
     answers.cell(Cell::Text(response.body));
     answers.end_row();
     Verdict {
@@ -75,7 +75,7 @@ impl Wire for PlainWire {
         responses: &mut Responses,
         input: &[u8],
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let (used, response) = responses.next(input, &LIMITS)?;
         let verdict = response.map(|response| plain_verdict(&response, answers));
@@ -86,7 +86,7 @@ impl Wire for PlainWire {
         &mut self,
         responses: &mut Responses,
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         Some(plain_verdict(&responses.finish()?, answers))
     }
