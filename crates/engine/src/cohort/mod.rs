@@ -23,10 +23,11 @@ pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use queries::{Argument, Queries};
-pub use rows::{AnswerWriter, Cell, QueryAnswer, ROWS_MAX, Rows, TextColumns};
+pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
+use rows::QueryAnswer;
 
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]

@@ -68,7 +68,7 @@ impl<'a> From<Argument<'a>> for Cell<'a> {
 
 /// The answer of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueryAnswer {
+pub(crate) struct QueryAnswer {
     /// The backend's status; 0 is good.
     pub(super) status: i64,
     /// Its rows among the items of the result's list; where there is one row, only how many came.

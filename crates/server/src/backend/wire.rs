@@ -1,8 +1,8 @@
 //! What a kind of backend says over a connection: bytes from requests, cells from bytes.
 //!
-//! A wire does no I/O and knows no time: a [`Pool`](super::Pool) opens the connections, sends what
-//! the wire encodes, gives it what comes back, and decides about deadlines, repetition and failing
-//! backends, for all kinds the same.
+//! A wire does no I/O and knows no time: a [`ConnectionPool`](super::ConnectionPool) opens the
+//! connections, sends what the wire encodes, gives it what comes back, and decides about deadlines,
+//! repetition and failing backends, for all kinds the same.
 //!
 //! What a protocol remembers of a connection (how far a greeting is, statements prepared on it, the
 //! beginning of an answer) is the wire's [`Wire::Connection`]. A request is encoded for the

@@ -23,7 +23,7 @@ use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
-use rhythm_server::backend::{Backend, Pool};
+use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, DeviceLink, HostRoute, Pipeline, PipelineOptions, PipelineParts, Site,
@@ -182,7 +182,7 @@ pub(crate) fn run(
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
                 let wire = BesimWire::new(&url, ResponseLimits::default());
                 let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
-                return Box::new(Pool::new(wire, "besim", peers, options));
+                return Box::new(ConnectionPool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Asks all texts in batches and waits for the answers.
 struct Client {
-    backend: Pool<BesimWire>,
+    backend: ConnectionPool<BesimWire>,
     texts: Vec<String>,
     asked: usize,
     answers: HashMap<u64, Result<(i64, Vec<u8>), LaneError>>,
@@ -152,7 +152,7 @@ fn a_backend_over_sockets_answers_all() {
         ..PoolOptions::default()
     };
     let mut client = Client {
-        backend: Pool::new(
+        backend: ConnectionPool::new(
             BesimWire::new(&url, ResponseLimits::default()),
             "sim",
             vec![Peer::tcp(&*url.host, address)],

@@ -64,7 +64,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         let wire = Polite(PlainWire::new());
         let mut port = FakePort::default();
         let peers = vec![Peer::tcp("sim", "10.0.0.1:81".parse().unwrap())];
-        let mut pool = Pool::new(wire, "sim", peers, options());
+        let mut pool = ConnectionPool::new(wire, "sim", peers, options());
         let mut queries = Queries::default();
         assert!(queries.push(0, [Argument::Int(7)].into_iter()));
         let batch = Batch {

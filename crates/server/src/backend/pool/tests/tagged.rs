@@ -104,7 +104,7 @@ impl Wire for TaggedWire {
 
 /// A pool of such connections over a port in the test's hands.
 struct Tagged {
-    pool: Pool<TaggedWire>,
+    pool: ConnectionPool<TaggedWire>,
     port: FakePort,
     now: Time,
     told: BTreeMap<u64, Result<String, LaneError>>,
@@ -119,7 +119,7 @@ impl Tagged {
             ..options()
         };
         Tagged {
-            pool: Pool::new(TaggedWire, "tagged", peers, options),
+            pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
@@ -333,7 +333,7 @@ fn behind_an_announced_end_all_is_sent_again_and_before_it_what_is_safe() {
 
 /// Asks over real sockets, and ends when all is answered.
 struct Client {
-    pool: Pool<TaggedWire>,
+    pool: ConnectionPool<TaggedWire>,
     asked: u64,
     told: HashMap<u64, Result<Vec<u8>, LaneError>>,
 }
@@ -451,7 +451,7 @@ fn all_is_answered_over_sockets() {
     };
     let peers = vec![Peer::tcp("sim", address)];
     let mut client = Client {
-        pool: Pool::new(TaggedWire, "tagged", peers, options),
+        pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
         asked: 0,
         told: HashMap::new(),
     };

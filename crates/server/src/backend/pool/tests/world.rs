@@ -18,7 +18,7 @@ pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
-    pub(super) backend: Pool<PlainWire>,
+    pub(super) backend: ConnectionPool<PlainWire>,
     pub(super) port: FakePort,
     pub(super) now: Time,
     pub(super) told: BTreeMap<u64, Outcome>,
@@ -164,7 +164,7 @@ impl World {
         let peer = |address: &str| Peer::tcp("sim", address.parse().unwrap());
         let peers = ["10.0.0.1:81", "10.0.0.2:81"].map(peer).to_vec();
         World {
-            backend: Pool::new(PlainWire::new(), "sim", peers, options),
+            backend: ConnectionPool::new(PlainWire::new(), "sim", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
