@@ -7,13 +7,22 @@
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
 //! each request in it, when that is done, and when an answer is written and sent: each time once.
 
+pub(crate) mod connection;
+pub(crate) mod held;
+pub(crate) mod input;
+pub(crate) mod outbox;
+mod reader;
+pub(crate) mod stream;
+mod turns;
+pub(crate) mod upkeep;
+
 use crate::answer::{AnswerShape, AnswerSlot, HostId, Owed};
-use crate::connection::{Connection, Stall, Waiting};
-use crate::held::Held;
-use crate::input::Input;
+use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::held::Held;
+use crate::clients::input::Input;
+use crate::clients::outbox::Outbox;
+use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use crate::outbox::Outbox;
-use crate::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;
@@ -111,7 +120,9 @@ impl Clients {
             held += connection.held;
             if connection.held != connection.memory() {
                 let (held, memory) = (connection.held, connection.memory());
-                return Err(format!("{id:?} holds {memory} bytes, of which {held} count"));
+                return Err(format!(
+                    "{id:?} holds {memory} bytes, of which {held} count"
+                ));
             }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
@@ -129,7 +140,10 @@ impl Clients {
             return Err(format!("{held} bytes are held, and nobody gives way"));
         }
         if held != self.held.total {
-            return Err(format!("{held} bytes are held and {} count", self.held.total));
+            return Err(format!(
+                "{held} bytes are held and {} count",
+                self.held.total
+            ));
         }
         self.outbox.check()
     }

@@ -5,8 +5,8 @@
 //! and sends nothing.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
-use crate::connection::{Connection, Stall, Waiting};
-use crate::held::Held;
+use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::held::Held;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;

@@ -13,8 +13,8 @@
 
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
-use crate::connection::Stall;
-use crate::input::{Input, Next, Reading, Rest, next_piece, next_request};
+use crate::clients::connection::Stall;
+use crate::clients::input::{Input, Next, Reading, Rest, next_piece, next_request};
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 

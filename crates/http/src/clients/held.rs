@@ -18,7 +18,7 @@
 //! What is counted is memory, not bytes of content: what the buffers have of the system.
 
 use crate::clients::Clients;
-use crate::connection::{Connection, Waiting};
+use crate::clients::connection::{Connection, Waiting};
 use rhythm_net::{ConnectionId, Port};
 
 /// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).

@@ -1,9 +1,9 @@
 //! A client's connection: what is kept of it between two events.
 
+use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
-use crate::framing::Framing;
-use crate::held::Held;
-use crate::input::Input;
+use crate::clients::held::Held;
+use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
