@@ -29,7 +29,10 @@ impl Sizes {
     pub(crate) fn unknown(service: &Service) -> Sizes {
         let cohort_max = u64::from(service.config.cohort.answer_bytes_max);
         let (longest, room, lanes_max) = (Count::default(), Count::default(), Count::default());
-        lanes_max.set(lanes(cohort_max, service.config.limits.response_bytes_max.into()));
+        lanes_max.set(lanes(
+            cohort_max,
+            service.config.limits.response_bytes_max.into(),
+        ));
         Sizes {
             longest,
             room,
