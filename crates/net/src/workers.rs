@@ -19,6 +19,7 @@
 //! connections and nothing else: its state may be damaged anywhere, so all of it is made anew, and
 //! clients wait in the listeners' queues meanwhile.
 
+mod affinity;
 mod inbox;
 mod thread;
 mod worker;
@@ -26,9 +27,8 @@ mod worker;
 pub use inbox::Inbox;
 pub use worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 
-use crate::affinity;
-use crate::datagram::DatagramSocket;
-use crate::listener::Listener;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::listener::Listener;
 use crate::port::Role;
 use std::fmt;
 use std::sync::Arc;

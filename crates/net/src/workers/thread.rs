@@ -2,14 +2,14 @@
 
 use super::inbox::Inbox;
 use super::worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
-use crate::affinity::pin_current_thread;
 use crate::clock::monotonic;
-use crate::datagram::DatagramSocket;
-use crate::epoll::Driver;
-use crate::listener::Listener;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::epoll::Driver;
+use crate::driver::listener::Listener;
 use crate::port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
 };
+use crate::workers::affinity::pin_current_thread;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

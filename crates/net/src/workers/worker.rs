@@ -1,7 +1,7 @@
 //! What a worker is, what it is made for and with, and how it can fail.
 
 use super::inbox::Inbox;
-use crate::epoll::{Driver, DriverOptions};
+use crate::driver::epoll::{Driver, DriverOptions};
 use crate::port::{Handler, Port, Time};
 use std::io;
 
