@@ -129,6 +129,10 @@ pub(super) fn options() -> PoolOptions {
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
         idle_max: 50 * MS,
+        share: ShareOptions {
+            connections_max: None,
+            calls_max: 100,
+        },
         circuit: CircuitOptions {
             unreachable_max: 3,
             failures_min: 3,
