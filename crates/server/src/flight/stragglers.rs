@@ -5,13 +5,13 @@
 //! Where few contexts are free, cohorts that wait as a whole come together, too: else calls that
 //! hang, one at a time, would soon have them all, and no page was served.
 
-use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::Cohorts;
+use crate::flight::pending_query::PendingQuery;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
 use rhythm_net::{Slab, Time};
 
-/// Contexts are few where fewer are free than all divided by this.
+/// Contexts are few where no more are free than all divided by this.
 const FEW_SHARE: usize = 4;
 
 /// Moves the lanes that miss answers to another context, if one can take them and something is
@@ -19,7 +19,7 @@ const FEW_SHARE: usize = 4;
 /// waits for nothing more.
 pub(crate) fn move_away(
     cohorts: &mut Cohorts,
-    pending: &mut Slab<BackendRequest>,
+    pending: &mut Slab<PendingQuery>,
     id: ContextId,
     now: Time,
 ) -> bool {
@@ -49,7 +49,7 @@ pub(crate) fn move_away(
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
     let mut moved = 0;
-    for (&lane, &key) in cohort.requests.lanes().iter().zip(&flight.asked) {
+    for (&lane, &key) in cohort.queries.lanes().iter().zip(&flight.asked) {
         if stragglers.binary_search(&(lane as usize)).is_err() {
             // What a lane that has failed still waits for.
             pending.remove(key);
@@ -59,7 +59,7 @@ pub(crate) fn move_away(
         other.asked.push(key);
         if let Some(pending) = pending.get_mut(key) {
             pending.context = into;
-            pending.request = index;
+            pending.query = index;
             let wait = other.wait_mut();
             wait.asked = wait.asked.max(pending.asked);
             wait.deadline = wait.deadline.min(pending.deadline);
@@ -84,8 +84,8 @@ pub(crate) fn move_away(
 fn stragglers_of(cohorts: &Cohorts, id: ContextId) -> Option<Vec<usize>> {
     let cohort = cohorts.pool.cohort(id);
     let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
-    let mut stragglers: Vec<usize> = (cohort.requests.lanes().iter().enumerate())
-        .filter(|(request, lane)| !cohort.is_answered(*request) && active(**lane as usize))
+    let mut stragglers: Vec<usize> = (cohort.queries.lanes().iter().enumerate())
+        .filter(|(query, lane)| !cohort.is_answered(*query) && active(**lane as usize))
         .map(|(_, lane)| *lane as usize)
         .collect();
     stragglers.dedup();
@@ -100,7 +100,7 @@ fn is_to_join(cohorts: &Cohorts, id: ContextId, lanes: usize) -> bool {
     let pool = &cohorts.pool;
     let [free, ..] = pool.counts();
     // One that takes stragglers already, or has many, is where others join.
-    free * FEW_SHARE < pool.len()
+    free * FEW_SHARE <= pool.len()
         && pool.state(id) == ContextState::Busy
         && lanes <= pool.lanes_max() / 2
 }

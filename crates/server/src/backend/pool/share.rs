@@ -6,7 +6,7 @@
 
 use super::super::awaited::Taken;
 use super::super::wire::Wire;
-use super::Pool;
+use super::ConnectionPool;
 use super::pipe::Pipe;
 use super::slots::slot_of;
 use super::waiting::Waiting;
@@ -58,10 +58,10 @@ fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
     owners.filter(|owner| *owner == asker).count()
 }
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// The next request for a pipe that has room, if one waits that may go into it.
     pub(super) fn next_for(&mut self, at: usize) -> Option<Taken> {
-        let Pool {
+        let ConnectionPool {
             waiting,
             pipes,
             options,
