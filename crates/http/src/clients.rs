@@ -42,6 +42,13 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// What a connection takes at most beside what it [holds](Clients::held), in bytes: its places
+    /// in tables, which double when they grow, here and in a driver, and its timers.
+    pub const CONNECTION_BYTES: usize = 2 * (size_of::<Option<(ConnectionId, Connection)>>() + 256);
+
+    /// What the buffer takes that all connections share, beside the one answer in it.
+    pub const OUTBOX_BYTES: usize = outbox::KEPT_BYTES;
+
     /// No connections yet.
     pub fn new(limits: ClientLimits, now: Time) -> Clients {
         Clients {

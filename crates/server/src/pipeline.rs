@@ -330,8 +330,8 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
-        let expected = epoch.expected(page);
-        if !self.clients.has_room(reading.connection(), expected) {
+        let sizes = epoch.sizes(page);
+        if !(self.clients).has_room(reading.connection(), sizes.expected()) {
             return Err(Stall::Output);
         }
         // Up to the last field: other requests may follow in the bytes.

@@ -138,8 +138,8 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// Of the requests under way, and the one that waits to be taken: the longest answer that is
-    /// expected, in bytes.
+    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
+    /// bytes.
     pub(crate) expected: usize,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
@@ -350,15 +350,17 @@ impl Connection {
     }
 
     /// Whether the request that was taken last may go on, if its answer is as long as is expected:
-    /// alone, or where all answers under way fit a budget if they are as long as the longest.
+    /// alone, or where those under way fit a budget if they are all as long.
     #[inline]
     pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
-        let others = self.under_way() - 1;
-        self.expected = match others {
-            0 => expected,
-            _ => self.expected.max(expected),
-        };
-        self.fits(others, budget)
+        self.expected = expected;
+        self.fits(self.unknown() - 1, budget)
+    }
+
+    /// Requests under way of whose answers there is nothing yet, hosts' aside.
+    #[inline]
+    fn unknown(&self) -> u32 {
+        self.under_way() - self.pending.len() as u32
     }
 
     /// Whether one more answer fits a budget beside so many others.
@@ -374,7 +376,7 @@ impl Connection {
         match self.stall {
             // Not for one at a time where more fit.
             Some(Stall::Output) => {
-                self.outgoing.is_empty() && self.fits(self.under_way(), budget / 2)
+                self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
             Some(Stall::Context | Stall::Host) | None => false,

@@ -97,12 +97,8 @@ impl<C> Admin<C> {
                 Err(_) => (500, TEXT, String::new()),
             },
             b"/config" => {
-                let config = config::json(
-                    &self.current.config(),
-                    &self.current.site(),
-                    self.options.workers,
-                    self.options.pipeline.contexts,
-                );
+                let config =
+                    config::json(&self.current.config(), &self.current.site(), &self.options);
                 (200, "application/json", config)
             }
             _ => (404, TEXT, "/healthz, /metrics or /config\n".to_owned()),
