@@ -181,7 +181,7 @@ pub(crate) fn run(
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
                 let wire = BesimWire::new(&url, ResponseLimits::default());
-                let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
+                let peers = vec![Peer::tcp(&*url.authority, BESIM_ADDRESS)];
                 return Box::new(ConnectionPool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
