@@ -14,6 +14,9 @@ pub struct ClientLimits {
     pub body_timeout: Duration,
     /// Between an answer and the next request.
     pub idle_timeout: Duration,
+    /// A connection that waits for a request, or the rest of its head, may be closed after so long
+    /// where others need its place.
+    pub yield_after: Duration,
     /// For the client to take what is ready for it, beside the time its bytes take at
     /// [`SEND_RATE_MIN`].
     pub send_timeout: Duration,
@@ -33,6 +36,9 @@ pub const SEND_RATE_MIN: u64 = 4096;
 /// Bytes of an answer in pieces that wait for its client, where nothing else is said.
 pub const UNSENT_MAX: usize = 64 * 1024;
 
+/// For how long a client of a server beside the public one is left its place at least.
+const YIELD_AFTER: Duration = Duration::from_millis(50);
+
 impl ClientLimits {
     /// Limits of a server beside the one for the public: everything within this time, and any
     /// number of requests.
@@ -41,6 +47,7 @@ impl ClientLimits {
             header_timeout: timeout,
             body_timeout: timeout,
             idle_timeout: timeout,
+            yield_after: YIELD_AFTER,
             send_timeout: timeout,
             requests_max: None,
             pipelined_max: 64,

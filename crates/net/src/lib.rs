@@ -32,11 +32,12 @@
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
-//! - For who starts it: [`listener`], [`datagram`], [`signal`], [`resource`], and [`waker`] and
-//!   [`clock`].
+//! - For who starts it: [`listener`], [`Addresses`] (connections of each), [`datagram`],
+//!   [`signal`], [`resource`], and [`waker`] and [`clock`].
 // Allowed in one file: datagram/messages.rs.
 #![deny(unsafe_code)]
 
+mod addresses;
 mod affinity;
 pub mod clock;
 pub mod datagram;
@@ -54,6 +55,7 @@ pub mod timer;
 pub mod waker;
 pub mod workers;
 
+pub use addresses::Addresses;
 pub use datagram::DatagramSocket;
 pub use epoll::{Driver, DriverOptions};
 pub use layer::{Codec, Codecs, Layer};

@@ -4,16 +4,15 @@
 //! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
 //! `memory`.
 
-use crate::options::session_rules;
+use crate::options::{ServerOptions, session_rules};
 use crate::site::Site;
 use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use rhythm_net::DriverOptions;
 use serde_json::{Map, json};
 
-/// Writes it, for people and machines: of a server with so many workers, each with so many
-/// contexts.
-pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts: usize) -> String {
+/// Writes it, for people and machines: of a server that was started so.
+pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions) -> String {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
         let (mut values, mut origins) = (Map::new(), Map::new());
@@ -51,7 +50,7 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts
         "settings": settings,
         "from": from,
         "pages": pages.collect::<Vec<_>>(),
-        "memory": memory(config, site, workers, contexts),
+        "memory": memory(config, site, options),
     });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
     text.push('\n');
@@ -70,16 +69,12 @@ fn value(value: Value) -> serde_json::Value {
 
 /// The most bytes that the settings allow, by what they are for, and how they come about. What this
 /// leaves out is in docs/settings.md, *Memory*.
-fn memory(
-    config: &ServiceConfig,
-    site: &Site,
-    workers: usize,
-    contexts: usize,
-) -> serde_json::Value {
+fn memory(config: &ServiceConfig, site: &Site, options: &ServerOptions) -> serde_json::Value {
     let (limits, cohort) = (&config.limits, &config.cohort);
-    let contexts = product([workers, contexts]);
+    let workers = options.workers;
+    let contexts = product([workers, options.pipeline.contexts]);
     let lanes = product([contexts, cohort.size as usize]);
-    let connections = limits.connections_max as usize;
+    let connections = options.connections_max;
     let (head, body) = (
         limits.head_bytes_max as usize,
         limits.body_bytes_max as usize,
