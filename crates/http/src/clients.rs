@@ -204,6 +204,8 @@ impl Clients {
                     self.remove(id);
                 }
                 Waiting::Head | Waiting::Body => requests.push(id),
+                // Its answer is yet to be sent, after which it is settled anew.
+                Waiting::First | Waiting::Idle if self.outbox.is_for(id) => self.flush(port, now),
                 Waiting::First | Waiting::Idle => {
                     port.close(id);
                     self.remove(id);

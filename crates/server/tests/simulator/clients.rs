@@ -454,7 +454,8 @@ impl Client {
             let (mut least, most) = shared.explains.idle;
             if let Some(yield_after) = shared.explains.yield_after {
                 // Others may have its place, also while a head trickles in.
-                let has_begun = self.pending.iter().any(|pending| pending.ends_at > handed);
+                let has_begun = (self.pending.iter())
+                    .any(|pending| pending.ends_at > handed || !pending.complete);
                 least = if has_begun { 0 } else { yield_after };
             }
             if neglected > SECOND {
