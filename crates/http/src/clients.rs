@@ -174,6 +174,14 @@ impl Clients {
         self.gone.pop()
     }
 
+    /// A host is done with an answer whose client may be gone: it need not be told. Whether it was
+    /// to be.
+    pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> bool {
+        let before = self.gone.len();
+        self.gone.retain(|(_, gone)| *gone != slot);
+        self.gone.len() < before
+    }
+
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
         if (self.connections.get(id)).is_some_and(|c| c.stall == Some(Stall::Host)) {

@@ -269,6 +269,10 @@ impl Client {
             // The session stays, but nobody knows of it; later logins may end it.
             if shared.explains.sessions_limited {
                 self.fade(shared);
+                // Also for what is under way.
+                for other in &mut self.pending {
+                    other.fading = true;
+                }
             }
             self.session = Session::default();
         }

@@ -397,7 +397,7 @@ impl Run<'_> {
         let next = [
             self.world.next_time(),
             wake_at,
-            self.device_due.get(),
+            self.device_due.get().filter(|_| !ended),
             Some(other),
         ];
         let Some(mut next) = next
