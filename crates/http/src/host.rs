@@ -25,7 +25,7 @@
 //! - Content comes whole, unless `takes_pieces` says that it is to come in pieces. An answer may be
 //!   finished before all content came; the connection ends with it then.
 //! - After `gone`, or `Flow::Gone`, or when it is answered, the slot names nothing: using it does
-//!   nothing, and the host is told no more of it.
+//!   nothing. Of one that it has answered the host is told no more.
 //! - A source that fails in the middle of a body has no other way to say so than
 //!   [`Answers::abandon`]; a whole answer, or an error, in place of what is left is the same.
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
@@ -251,7 +251,6 @@ impl Answers<'_> {
         let flow = self.clients.append(self.port, slot, piece, self.now);
         if flow == Flow::Gone {
             // What is known of it can be forgotten: it may not be finished.
-            self.clients.forget_gone(slot);
             self.given.push((slot, None));
         }
         flow
