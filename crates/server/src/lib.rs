@@ -42,7 +42,7 @@ pub use flight::link::DeviceLink;
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
-pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
+pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Inherited, Loader, Server, ServerParts,
     SharedBackendFactory, StartError,

@@ -48,7 +48,7 @@ use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
@@ -84,6 +84,8 @@ pub struct Pipeline {
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
+    /// How many more connections whose stall is over may go on in this turn.
+    resumes: usize,
     /// How it ends, once it is to.
     drain: Option<Drain>,
     /// The time of the last event.
@@ -91,9 +93,10 @@ pub struct Pipeline {
     gauges: Gauges,
 }
 
-/// No context is free for a request: it is to be shown again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoContext;
+/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
+/// the next, so that those who send at once all that they will ever ask do not keep the loop from
+/// those who come.
+const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -131,6 +134,7 @@ impl Pipeline {
             hosts,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
+            resumes: RESUMES_MAX,
             drain: None,
             now,
             gauges: Gauges::new(),
@@ -257,8 +261,10 @@ impl Pipeline {
             {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
-                    Err(NoContext) => {
-                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
+                    // It is shown again later.
+                    Err(stall) => {
+                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -293,20 +299,18 @@ impl Pipeline {
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
-    fn take(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &Reading<'_>,
-        now: Time,
-    ) -> Result<(), NoContext> {
+    ///
+    /// # Errors
+    /// What it has to wait for.
+    fn take(&mut self, port: &mut dyn Port, reading: &Reading<'_>, now: Time) -> Result<(), Stall> {
         let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
-        let reply = match dispatch(site, found, head, bytes) {
+        let answer = match dispatch(site, found, head, bytes) {
             Way::Lane(page, pattern) => match self.take_lane(reading, page, pattern, now)? {
                 Ok(()) => return Ok(()),
-                Err(reply) => reply,
+                Err(answer) => answer,
             },
             Way::Host(route) => match self.epoch.hosts[route as usize] {
                 Some(host) => {
@@ -317,23 +321,26 @@ impl Pipeline {
                     });
                     return Ok(());
                 }
-                None => Reply::Error(404),
+                None => SiteAnswer::Error(404),
             },
-            Way::Reply(reply) => reply,
+            Way::Site(answer) => answer,
         };
         let site = &self.epoch.site;
-        (self.responder).reply(port, &mut self.clients, site, reading, reply, now);
+        (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
         Ok(())
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     fn take_lane(
         &mut self,
         reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), Reply>, NoContext> {
+    ) -> Result<Result<(), SiteAnswer>, Stall> {
         let request = reading.request();
         let Incoming {
             head,
@@ -341,6 +348,10 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let expected = epoch.expected(page);
+        if !self.clients.has_room(reading.connection(), expected) {
+            return Err(Stall::Output);
+        }
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -350,13 +361,13 @@ impl Pipeline {
         if info.begins_session
             && let Err(too_many) = self.responder.may_try(reading.owed().peer.ip(), now)
         {
-            return Ok(Err(Reply::TooMany(too_many)));
+            return Ok(Err(SiteAnswer::TooMany(too_many)));
         }
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
-            Err(NotOpen::NoContext) => return Err(NoContext),
-            Err(NotOpen::TooLarge) => return Ok(Err(Reply::Error(413))),
+            Err(NotOpen::NoContext) => return Err(Stall::Context),
+            Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
@@ -364,7 +375,7 @@ impl Pipeline {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
-                return Ok(Err(Reply::BadParameter(bad)));
+                return Ok(Err(SiteAnswer::BadParameter(bad)));
             }
         };
         let Owed { slot, shape, peer } = reading.owed();
@@ -405,7 +416,10 @@ impl Pipeline {
             if self.clients.has_news() {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while let Some(id) = self.clients.next_unstalled() {
+            while self.resumes > 0
+                && let Some(id) = self.clients.next_unstalled()
+            {
+                self.resumes -= 1;
                 self.proceed(port, id, false, now);
                 any = true;
             }

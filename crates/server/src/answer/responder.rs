@@ -6,8 +6,8 @@
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply;
-use crate::intake::dispatch::Reply;
+use crate::host::site_answer;
+use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
@@ -127,9 +127,14 @@ impl Responder {
             launched: flight.launched,
             now,
             answered: 0,
+            longest: 0,
             log: self.log.as_mut(),
         };
         let left = answers.answer(port, cohort);
+        // Errors tell nothing of the page's own answers.
+        if answers.longest > 0 {
+            epoch.answered(page, answers.longest);
+        }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);
             self.served.push(served);
@@ -138,19 +143,19 @@ impl Responder {
     }
 
     /// Answers a request on the host path.
-    pub(crate) fn reply(
+    pub(crate) fn answer_from_site(
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
         site: &Site,
         reading: &Reading<'_>,
-        reply: Reply,
+        answer: SiteAnswer,
         now: Time,
     ) {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
         let (date, mut given) = (&self.date, None);
         clients.answer(port, slot, shape, now, |shape, out| {
-            let (answered, body) = reply::write(&reply, site, request, shape, date, out);
+            let (answered, body) = site_answer::write(&answer, site, request, shape, date, out);
             given = Some(answered);
             body
         });

@@ -2,5 +2,5 @@
 
 pub(crate) mod admin;
 mod config;
-pub(crate) mod reply;
+pub(crate) mod site_answer;
 pub(crate) mod statics;

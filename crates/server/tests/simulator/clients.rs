@@ -109,6 +109,7 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
+                    || shared.explains.crowded
                     || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
                     || self.pending.iter().any(|pending| !pending.complete);

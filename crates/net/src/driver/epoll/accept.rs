@@ -9,8 +9,8 @@
 //! Nobody is lost by waiting: who is not accepted stays in the listener's queue.
 
 use super::{Driver, NOT_A_CONNECTION};
+use crate::driver::sockets::retry;
 use crate::port::{Accepted, Handler};
-use crate::sockets::retry;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};

@@ -10,10 +10,10 @@
 //! something may be left (a full buffer, an end behind bytes, urgent data between them, a pause),
 //! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
-use crate::addresses::Place;
 use crate::clock::CachedWall;
-use crate::datagram::DatagramSocket;
-use crate::listener;
+use crate::driver::addresses::Place;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::listener;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
 };

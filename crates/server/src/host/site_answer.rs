@@ -2,7 +2,7 @@
 //! Each is a head and a body, given like any other.
 
 use crate::host::statics::FileAnswer;
-use crate::intake::dispatch::Reply;
+use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
@@ -15,22 +15,22 @@ pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try agai
 
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
-    reply: &Reply,
+    answer: &SiteAnswer,
     site: &'s Site,
     request: Incoming<'_>,
     shape: AnswerShape,
     date: &DateCache,
     out: &mut Vec<u8>,
 ) -> (Answered, Body<'s>) {
-    let status = match reply {
-        Reply::File(file) => {
+    let status = match answer {
+        SiteAnswer::File(file) => {
             let conditions = Conditions::of(request.head, request.bytes);
             let method = request.head.method();
             let entry = site.statics.entry(*file);
             let answer = FileAnswer::new(entry, method, &conditions, date);
             return answer.write(shape, date, out, |head| site.settings.write_headers(head));
         }
-        Reply::Redirect(redirect) => {
+        SiteAnswer::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
             write_error(out, 303, shape, date, "", |head| {
                 if let Some(name) = HeaderName::new("Location") {
@@ -39,19 +39,19 @@ pub(crate) fn write<'s>(
             });
             303
         }
-        Reply::Options(methods) => {
+        SiteAnswer::Options(methods) => {
             let mut head = ResponseWriter::new(out, 204);
             head.allow([methods.as_str()]);
             head.connection(!shape.close, shape.http10).date(date).end();
             204
         }
-        Reply::OtherMethod(methods) => {
+        SiteAnswer::OtherMethod(methods) => {
             write_error(out, 405, shape, date, "", |head| {
                 head.allow([methods.as_str()]);
             });
             405
         }
-        Reply::BadParameter(bad) => {
+        SiteAnswer::BadParameter(bad) => {
             let detail = match bad.name.as_str() {
                 "" => format!("A parameter {}.", bad.problem),
                 name => format!("The parameter {name} {}.", bad.problem),
@@ -59,13 +59,13 @@ pub(crate) fn write<'s>(
             write_error(out, 400, shape, date, &detail, |_| {});
             400
         }
-        Reply::TooMany(TooMany(seconds)) => {
+        SiteAnswer::TooMany(TooMany(seconds)) => {
             write_error(out, 429, shape, date, TOO_MANY, |head| {
                 head.retry_after(*seconds);
             });
             429
         }
-        Reply::Error(status) => {
+        SiteAnswer::Error(status) => {
             write_error(out, *status, shape, date, "", |_| {});
             *status
         }

@@ -17,13 +17,13 @@
 
 mod accept;
 
-use crate::addresses::Addresses;
 use crate::clock::{monotonic, timespec_until};
-use crate::datagram::{BATCH_MAX, DatagramSocket};
-use crate::listener::Listener;
+use crate::driver::addresses::Addresses;
+use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
+use crate::driver::listener::Listener;
+use crate::driver::sockets::{Sockets, State, kind, retry};
+use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token};
-use crate::sockets::{Sockets, State, kind, retry};
-use crate::waker::Waker;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
