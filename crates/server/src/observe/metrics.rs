@@ -150,6 +150,8 @@ pub struct WorkerMetrics {
     pub connections: Count,
     /// Connections accepted.
     pub accepted: Count,
+    /// Silent connections closed because others needed their places.
+    pub yielded: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
     /// Bytes that connections hold now.

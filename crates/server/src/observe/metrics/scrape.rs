@@ -150,6 +150,12 @@ impl Collector for Scrape {
         to.gauges("connections", "Connections open", open)?;
         let accepted = sums(w, "worker", |m| &m.accepted);
         to.counters("connections_accepted", "Connections accepted", accepted)?;
+        let yielded = sums(w, "worker", |m| &m.yielded);
+        to.counters(
+            "connections_yielded",
+            "Silent connections closed because others needed their places",
+            yielded,
+        )?;
         let stalls = sums(w, "worker", |m| &m.stalls);
         to.counters(
             "stalls",
