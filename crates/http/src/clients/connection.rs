@@ -122,6 +122,8 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// Input that no whole request was made of yet.
     pub(crate) input: Option<Box<Input>>,
+    /// Its input is being read, and there is some behind the last request that was taken.
+    pub(crate) more: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
@@ -158,6 +160,7 @@ impl Connection {
         Connection {
             peer,
             input: None,
+            more: false,
             receiving: None,
             stall: None,
             may_go_on: false,
@@ -225,7 +228,8 @@ impl Connection {
         mut shape: AnswerShape,
         draining: bool,
     ) -> AnswerShape {
-        let ends = draining && ordinal.wrapping_add(1) == self.requests && self.input.is_none();
+        let is_last = ordinal.wrapping_add(1) == self.requests;
+        let ends = draining && is_last && self.input.is_none() && !self.more;
         self.last_taken |= ends;
         shape.close |= ends;
         shape
@@ -316,12 +320,8 @@ impl Connection {
     }
 
     /// Whether it is done with: all is answered, and no more will be asked.
-    pub(crate) fn is_over(&self, draining: bool) -> bool {
-        self.closing
-            || ((self.peer_finished || draining && self.requests > 0)
-                && self.under_way() == 0
-                && self.stall.is_none()
-                && (self.peer_finished || self.input.is_none()))
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
     }
 
     /// Bytes of answers that the client has not taken.

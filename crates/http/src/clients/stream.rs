@@ -58,7 +58,7 @@ impl Clients {
         now: Time,
         head: impl FnOnce(AnswerShape, &mut Vec<u8>) -> usize,
     ) {
-        let draining = self.upkeep.draining;
+        let draining = self.upkeep.drain.is_some();
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return;
         };
