@@ -5,24 +5,29 @@ use crate::flags::Overrides;
 use crate::folder::Folder;
 use crate::logs;
 use anyhow::{Context, Result, bail};
+use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::Setting;
-use rhythm_net::Waker;
-use rhythm_net::signal::{self, Signal};
+use rhythm_net::signal::{self, Signal, SignalWatch};
+use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
-use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
+use rhythm_server::{Control, Inherited, Server, ServerOptions, ServerParts, Site, SiteSettings};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::process::{self, ExitCode};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// Serve the pages of a service.
 ///
 /// Flags override service.toml. SIGHUP reads the folder again without dropping a request; SIGTERM
-/// and Ctrl-C finish what is under way, then leave.
+/// and Ctrl-C answer what still comes for a while, finish what is under way, then leave; a second
+/// one waits for what is under way alone, a third for nothing. Sockets passed by systemd are used
+/// in place of the addresses: one named "admin" for the admin listener, others for clients.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The service's folder: service.toml, pages/, templates/, static/
@@ -55,6 +60,8 @@ fn parse_backend(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
+    // It takes what is said of them out of the environment: before there is another thread.
+    let inherited = inherited()?;
     let site = load(&args)?;
     let config = &site.service().config;
     logs::start(config.server.log_format);
@@ -87,20 +94,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             .as_deref()
             .map(open_log)
             .transpose()?,
+        inherited,
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
-    let control = server.control();
-    let watch = signal::watch(move |signal| match signal {
-        Signal::Terminate | Signal::Interrupt => {
-            tracing::info!("shutting down: what is under way is finished");
-            control.shutdown();
-        }
-        // What went wrong has been logged, and the old service is kept.
-        Signal::Reload => drop(control.reload()),
-        Signal::User1 => {}
-    })
-    .context("cannot watch for signals")?;
+    let watch = watch(server.control()).context("cannot watch for signals")?;
     tracing::info!(
         service = site.service().config.service.name,
         address = %server.local_addr(),
@@ -116,6 +114,80 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     ended.context("a worker could not go on")?;
     tracing::info!("done");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sockets that whoever started this process passed to it (sd_listen_fds(3)).
+fn inherited() -> Result<Inherited> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut passed = ListenFd::from_env();
+    let mut inherited = Inherited::default();
+    for index in 0..passed.len() {
+        let name = names.next().unwrap_or_default();
+        let listener = passed.take_tcp_listener(index).and_then(|socket| {
+            let nodelay = ListenOptions::default().nodelay;
+            socket
+                .map(|socket| Listener::inherited(socket, nodelay))
+                .transpose()
+        });
+        let listener = listener.with_context(|| {
+            format!("socket {index} of those passed (LISTEN_FDS) cannot be listened on")
+        })?;
+        match name {
+            "admin" => inherited.admin = listener,
+            _ => inherited.clients.extend(listener),
+        }
+    }
+    Ok(inherited)
+}
+
+/// Obeys signals. Nothing that waits is done on their thread: a stop works whatever else hangs.
+fn watch(control: Control) -> io::Result<SignalWatch> {
+    let (reload, reloads) = mpsc::sync_channel(1);
+    let reloading = control.clone();
+    thread::Builder::new()
+        .name("reload".into())
+        .spawn(move || {
+            for () in reloads {
+                // What went wrong has been logged, and the old service is kept.
+                drop(reloading.reload());
+            }
+        })?;
+    let mut told = 0;
+    signal::watch(move |signal| match signal {
+        Signal::Terminate | Signal::Interrupt => {
+            told += 1;
+            control.shutdown();
+            let timeout = control.config().server.drain_timeout;
+            match told {
+                1 => {
+                    tracing::info!("shutting down: what still comes and is under way is finished");
+                    exit_after(timeout + ENDING_MAX);
+                }
+                2 => tracing::info!("shutting down: what is under way is finished"),
+                3 => {
+                    tracing::info!("shutting down now");
+                    exit_after(ENDING_MAX);
+                }
+                _ => {}
+            }
+        }
+        // One that waits reads what is there by then.
+        Signal::Reload => drop(reload.try_send(())),
+        Signal::User1 => {}
+    })
+}
+
+/// The time that workers, and the access log, take to end once nothing is waited for.
+const ENDING_MAX: Duration = Duration::from_secs(5);
+
+/// Ends the process after this time, if it does not before: something hangs.
+fn exit_after(limit: Duration) {
+    thread::spawn(move || {
+        thread::sleep(limit);
+        tracing::error!("something does not end: leaving without it");
+        process::exit(1);
+    });
 }
 
 /// Reads and compiles the folder, with the flags that override its service.toml.

@@ -43,6 +43,7 @@ pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
+use crate::drain::Drain;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -61,7 +62,6 @@ use rhythm_http::{Clients, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
@@ -84,16 +84,19 @@ pub struct Pipeline {
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
-    /// When draining ends, whatever is left.
-    drain_until: Option<Time>,
+    /// How many more connections whose stall is over may go on in this turn.
+    resumes: usize,
+    /// How it ends, once it is to.
+    drain: Option<Drain>,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
 }
 
-/// No context is free for a request: it is to be shown again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoContext;
+/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
+/// the next, so that those who send at once all that they will ever ask do not keep the loop from
+/// those who come.
+const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -131,7 +134,8 @@ impl Pipeline {
             hosts,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
-            drain_until: None,
+            resumes: RESUMES_MAX,
+            drain: None,
             now,
             gauges: Gauges::new(),
         }
@@ -144,13 +148,31 @@ impl Pipeline {
         self.gauges.touch();
     }
 
-    /// Takes no more clients, answers what is under way, and has
-    /// [finished](rhythm_net::Handler::finished) then, or after `limit`.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
+    /// Ends as said: it has [finished](rhythm_net::Handler::finished) when no client is left. To be
+    /// called again where that is to be earlier.
+    pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
         self.begin(port, now);
-        port.stop_accepting();
-        self.drain_until.get_or_insert(now + limit);
-        self.clients.drain(port, now);
+        self.drain = Some(drain);
+        self.go_on_draining(port, now);
+    }
+
+    /// Does what is due of the drain.
+    fn go_on_draining(&mut self, port: &mut dyn Port, now: Time) {
+        if let Some(drain) = self.drain
+            && drain.accept_until <= now
+        {
+            port.stop_accepting();
+            self.clients.drain(drain.idle_until);
+        }
+    }
+
+    /// What of the drain is due next, if anything.
+    fn drain_at(&self) -> Option<Time> {
+        let drain = self.drain?;
+        match self.clients.is_draining() {
+            true => Some(drain.until),
+            false => Some(drain.accept_until),
+        }
     }
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
@@ -239,8 +261,10 @@ impl Pipeline {
             {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
-                    Err(NoContext) => {
-                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
+                    // It is shown again later.
+                    Err(stall) => {
+                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -275,12 +299,10 @@ impl Pipeline {
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
-    fn take(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &Reading<'_>,
-        now: Time,
-    ) -> Result<(), NoContext> {
+    ///
+    /// # Errors
+    /// What it has to wait for.
+    fn take(&mut self, port: &mut dyn Port, reading: &Reading<'_>, now: Time) -> Result<(), Stall> {
         let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
@@ -309,13 +331,16 @@ impl Pipeline {
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     fn take_lane(
         &mut self,
         reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), SiteAnswer>, NoContext> {
+    ) -> Result<Result<(), SiteAnswer>, Stall> {
         let request = reading.request();
         let Incoming {
             head,
@@ -323,6 +348,10 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let sizes = epoch.sizes(page);
+        if !(self.clients).has_room(reading.connection(), sizes.expected()) {
+            return Err(Stall::Output);
+        }
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -337,7 +366,7 @@ impl Pipeline {
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
-            Err(NotOpen::NoContext) => return Err(NoContext),
+            Err(NotOpen::NoContext) => return Err(Stall::Context),
             Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
@@ -387,7 +416,10 @@ impl Pipeline {
             if self.clients.has_news() {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while let Some(id) = self.clients.next_unstalled() {
+            while self.resumes > 0
+                && let Some(id) = self.clients.next_unstalled()
+            {
+                self.resumes -= 1;
                 self.proceed(port, id, false, now);
                 any = true;
             }

@@ -127,9 +127,15 @@ impl Responder {
             launched: flight.launched,
             now,
             answered: 0,
+            longest: 0,
             log: self.log.as_mut(),
         };
         let left = answers.answer(port, cohort);
+        // Errors tell nothing of the page's own answers.
+        if answers.longest > 0 {
+            let room = cohort.output.runs_used.div_ceil(cohort.len());
+            (epoch.sizes(page)).answered(answers.longest, room as u64);
+        }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);
             self.served.push(served);

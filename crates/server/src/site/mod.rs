@@ -7,6 +7,7 @@ pub(crate) mod current;
 pub(crate) mod epoch;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod sizes;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
