@@ -46,12 +46,12 @@ pub struct Owed {
 pub struct Answered {
     /// Its status.
     pub status: u16,
-    /// Bytes of its body.
+    /// Bytes of its body that were sent: none to HEAD, without the framing of chunks.
     pub body_length: u64,
 }
 
 impl Answered {
-    /// An answer whose body is not counted: an error's, or none.
+    /// An answer without a body.
     pub fn bare(status: u16) -> Answered {
         Answered {
             status,

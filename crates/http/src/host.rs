@@ -203,11 +203,12 @@ impl Answers<'_> {
     /// Gives an error as a small page, with a sentence that may say more.
     pub fn error(&mut self, slot: AnswerSlot, shape: AnswerShape, status: u16, detail: &str) {
         let date = self.date;
+        let mut answered = Answered::bare(status);
         let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
-            write_error(out, status, shape, date, detail, |_| {});
+            answered = write_error(out, status, shape, date, detail, |_| {});
             Body::Empty
         });
-        self.note_given(slot, is_given, Answered::bare(status));
+        self.note_given(slot, is_given, answered);
     }
 
     /// An answer was given whole. Where it was begun before, it was not: a second head would stand

@@ -33,7 +33,7 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub(crate) fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+    pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
                 let progress = Progress::Awaited(host);

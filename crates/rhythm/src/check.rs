@@ -60,6 +60,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if !service.warnings.is_empty() {
         eprintln!("{}\n", summary(&service.warnings));
     }
+    folder.static_files(&service.config.statics)?;
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
     }
@@ -83,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 service.pages.len(),
                 service.fragments.len(),
                 service.fragments.iter().map(|f| f.len()).sum::<usize>(),
-                folder.static_files.len(),
+                folder.sources.static_files.len(),
             );
             for page in &service.pages {
                 let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();

@@ -1,16 +1,25 @@
-//! A service's folder: its files read into memory, and compiled.
+//! A service's folder: its files read, and compiled.
+//!
+//! Texts and small static files are read into memory; large ones stay open, to be read while they
+//! are sent.
+
+mod regular;
+mod walk;
 
 use anyhow::{Context, Result, bail};
+use regular::{Found, RegularFile};
 use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::Diagnostic;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::StaticSettings;
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
-use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use walk::Walk;
 
 /// More text than any service has: what keeps a wrong folder from being read into memory.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
@@ -20,12 +29,14 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Folder {
     /// What is compiled.
     pub(crate) sources: Sources,
-    /// What is served as it is.
-    pub(crate) static_files: Vec<StaticFile>,
+    /// `static/`.
+    statics: PathBuf,
+    /// Links that lead out of the folders they are in, and where to.
+    outside: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Folder {
-    /// Reads a service's folder.
+    /// Reads a service's folder; of static files only the names.
     ///
     /// # Errors
     /// When it is no service's, or a file cannot be read.
@@ -36,57 +47,121 @@ impl Folder {
                 folder.display()
             );
         }
-        if !folder.join("service.toml").is_file() && !folder.join("pages").is_dir() {
+        let service_file = folder.join("service.toml");
+        let has_service_file = service_file.symlink_metadata().is_ok();
+        if !has_service_file && !folder.join("pages").is_dir() {
             bail!(
                 "{} has neither a service.toml nor a folder pages/: \
                  it is not the folder of a service",
                 folder.display()
             );
         }
+        let mut outside = Vec::new();
+        let mut texts = Vec::new();
+        if has_service_file {
+            texts.push(service_file);
+        }
+        for below in ["pages", "templates"] {
+            let mut walk = Walk::through(&folder.join(below))?;
+            walk.files
+                .retain(|path| path.extension().is_some_and(|it| it == "html"));
+            texts.append(&mut walk.files);
+            outside.append(&mut walk.outside);
+        }
         let mut files = BTreeMap::new();
         let mut text_bytes = 0;
-        let service_file = folder.join("service.toml");
-        let service_file = service_file.is_file().then_some(service_file);
-        for path in service_file
-            .into_iter()
-            .chain(walk(&folder.join("pages"))?)
-            .chain(walk(&folder.join("templates"))?)
-        {
-            let name = relative(folder, &path)?;
-            if name != "service.toml" && !name.ends_with(".html") {
-                continue;
-            }
-            text_bytes += path.metadata().map_or(0, |m| m.len());
+        for path in texts {
+            let file = Found::find(&path)?.open()?;
+            text_bytes += file.version.length;
             if text_bytes > TEXT_BYTES_MAX {
                 bail!(
                     "{}: pages and templates are more than {TEXT_BYTES_MAX} bytes",
                     folder.display()
                 );
             }
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(name, text);
+            let read =
+                || Ok::<_, anyhow::Error>(String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?);
+            let text = read().with_context(|| format!("cannot read {}", path.display()))?;
+            files.insert(relative(folder, &path)?, text);
         }
-        let root = folder.join("static");
-        let mut static_files = Vec::new();
-        for path in walk(&root)? {
-            let read = || -> Result<StaticFile> {
-                Ok(StaticFile {
-                    path: relative(&root, &path)?,
-                    bytes: fs::read(&path)?,
-                    modified: path.metadata()?.modified().ok(),
-                })
-            };
-            static_files.push(read().with_context(|| format!("cannot read {}", path.display()))?);
-        }
-        let names: BTreeSet<String> = static_files.iter().map(|f| f.path.clone()).collect();
+        let statics = folder.join("static");
+        let mut walk = Walk::through(&statics)?;
+        outside.append(&mut walk.outside);
+        let names = walk.files.iter().map(|path| relative(&statics, path));
         Ok(Folder {
             sources: Sources {
                 files,
-                static_files: names,
+                static_files: names.collect::<Result<_>>()?,
             },
-            static_files,
+            statics,
+            outside,
         })
+    }
+
+    /// Reads the static files that are kept in memory, and opens the others.
+    ///
+    /// # Errors
+    /// What cannot be read, or is more than the settings allow.
+    pub(crate) fn static_files(&self, settings: &StaticSettings) -> Result<Vec<StaticFile>> {
+        if let Some((link, real)) = self.outside.first()
+            && !settings.outside_links
+        {
+            bail!(
+                "{} leads to {}, which is outside of the folder: put what it leads to into the \
+                 folder, or set `outside_links = true` in [static] of service.toml",
+                link.display(),
+                real.display()
+            );
+        }
+        let names = &self.sources.static_files;
+        if names.len() > settings.files_max as usize {
+            bail!(
+                "{} has {} files, and [static] files_max = {} are the most: remove some, or raise it",
+                self.statics.display(),
+                names.len(),
+                settings.files_max
+            );
+        }
+        let (mut kept, mut streamed) = (0, 0);
+        let mut files = Vec::with_capacity(names.len());
+        for name in names {
+            let path = self.statics.join(name);
+            let file = Found::find(&path)?.open()?;
+            let modified = file.modified();
+            let content = if file.version.length <= u64::from(settings.kept_bytes_max) {
+                kept += file.version.length;
+                if kept > u64::from(settings.kept_bytes_sum_max) {
+                    bail!(
+                        "{}: with it the files of static/ have more than [static] \
+                         kept_bytes_sum_max = {} bytes in memory: raise it, or lower \
+                         kept_bytes_max = {} so that more of them are streamed",
+                        path.display(),
+                        settings.kept_bytes_sum_max,
+                        settings.kept_bytes_max
+                    );
+                }
+                let read = file.read_all(settings.kept_bytes_max.into());
+                FileContent::Kept(read.with_context(|| format!("cannot read {}", path.display()))?)
+            } else {
+                streamed += 1;
+                if streamed > settings.streamed_files_max {
+                    bail!(
+                        "{} is one file more of over [static] kept_bytes_max = {} bytes than \
+                         streamed_files_max = {}: raise one of them",
+                        path.display(),
+                        settings.kept_bytes_max,
+                        settings.streamed_files_max
+                    );
+                }
+                streamed_content(file)
+            };
+            files.push(StaticFile {
+                path: name.clone(),
+                content,
+                modified,
+            });
+        }
+        Ok(files)
     }
 
     /// Brings what was compiled and the static files together, to be served.
@@ -94,7 +169,8 @@ impl Folder {
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
-        let statics = Statics::new(&service.config.statics.mount, self.static_files);
+        let config = &service.config.statics;
+        let statics = Statics::new(&config.mount, self.static_files(config)?);
         match Site::new(Arc::new(service), statics, settings) {
             Ok(site) => Ok(Arc::new(site)),
             Err(why) => bail!("{why}"),
@@ -127,36 +203,16 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
 }
 
-/// All files below a folder, sorted; none where it does not exist. Hidden files and editors'
-/// backups are left out.
-fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if !folder.is_dir() {
-            continue;
-        }
-        for entry in
-            fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
-        {
-            let path = entry?.path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            if name.starts_with('.') || name.ends_with('~') {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                files.push(path);
-            }
-        }
+/// A file that is read while it is sent.
+fn streamed_content(file: RegularFile) -> FileContent {
+    let mut hasher = DefaultHasher::new();
+    file.version.hash(&mut hasher);
+    FileContent::Streamed {
+        length: file.version.length,
+        version: hasher.finish(),
+        volume: file.version.volume(),
+        source: Arc::new(file),
     }
-    files.sort();
-    Ok(files)
 }
 
 fn relative(root: &Path, path: &Path) -> Result<String> {

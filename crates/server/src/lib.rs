@@ -36,6 +36,7 @@ mod worker;
 pub use answer::sessions::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
+pub use host::disk::{Disk, Read};
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
@@ -44,5 +45,5 @@ pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
     StartError,
 };
-pub use site::statics::{StaticFile, Statics};
+pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

@@ -47,6 +47,7 @@ use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
+use crate::host::files::SharedFiles;
 use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
@@ -55,9 +56,10 @@ use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
+use hosts::with_files;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{Clients, Hosts, Incoming, Next, Owed, Reading, Stall};
+use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -81,6 +83,8 @@ pub struct Pipeline {
     backends: Backends,
     /// What answers without cohorts, now or later.
     hosts: Hosts,
+    /// The host of files that are read while they are sent, and its name.
+    files: (SharedFiles, HostId),
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
@@ -104,6 +108,7 @@ impl Pipeline {
             device,
             backends,
             hosts,
+            disk,
             sessions,
             sign_ins,
             random,
@@ -114,7 +119,7 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let hosts = Hosts::new(hosts);
+        let (hosts, files) = with_files(hosts, disk);
         let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
@@ -129,6 +134,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             hosts,
+            files,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
             drain_until: None,
@@ -305,6 +311,7 @@ impl Pipeline {
         };
         let site = &self.epoch.site;
         (self.responder).reply(port, &mut self.clients, site, reading, reply, now);
+        self.open_files(now);
         Ok(())
     }
 
@@ -520,8 +527,9 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        self.open_files(now);
         if !left {
-            cohorts.free(id);
+            self.cohorts.free(id);
             self.gauges.touch();
         }
         left

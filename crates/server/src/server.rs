@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
+use crate::host::disk::Readers;
 use crate::observe::access_log::{FINISH_MAX, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::options::{PipelineOptions, ServerOptions};
@@ -314,6 +315,7 @@ impl Server {
             devices: parts.devices,
             backends: parts.backends,
             hosts: parts.hosts,
+            readers: Readers::default(),
             sessions,
             sign_ins,
             metrics: metrics.clone(),
@@ -365,6 +367,7 @@ struct WorkerFactory {
     devices: DeviceFactory,
     backends: SharedBackendFactory,
     hosts: Option<HostFactory>,
+    readers: Readers,
     sessions: Arc<SessionArray>,
     sign_ins: Arc<SignIns>,
     metrics: Arc<Metrics>,
@@ -383,11 +386,10 @@ impl WorkerFactory {
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
         let backends = self.backends.clone();
+        let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+        let disk = self.readers.disk(waker.clone());
         let hosts = match &self.hosts {
-            Some(make) => {
-                let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
-                make(index, waker)
-            }
+            Some(make) => make(index, waker),
             None => Vec::new(),
         };
         let now = clock::monotonic();
@@ -396,6 +398,7 @@ impl WorkerFactory {
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,
+            disk,
             sessions: self.sessions.clone(),
             sign_ins: self.sign_ins.clone(),
             random: system_random(),

@@ -152,6 +152,7 @@ impl Stage {
             device: Box::new(executor),
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             hosts: Vec::new(),
+            disk: Box::new(()),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             // A bench's sessions may be guessed.

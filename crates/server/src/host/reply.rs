@@ -1,6 +1,7 @@
 //! Answers of the host path that need nothing but the site: static files, redirects and errors.
 //! Each is a head and a body, given like any other.
 
+use crate::host::files::FileStream;
 use crate::host::statics::FileAnswer;
 use crate::intake::dispatch::Reply;
 use crate::site::Site;
@@ -22,12 +23,9 @@ pub(crate) fn write<'s>(
     date: &DateCache,
     out: &mut Vec<u8>,
 ) -> (Answered, Body<'s>) {
-    let status = match reply {
+    let answered = match reply {
         Reply::File(file) => {
-            let conditions = Conditions::of(request.head, request.bytes);
-            let method = request.head.method();
-            let entry = site.statics.entry(*file);
-            let answer = FileAnswer::new(entry, method, &conditions, date);
+            let answer = file_answer(*file, site, request, date);
             return answer.write(shape, date, out, |head| site.settings.write_headers(head));
         }
         Reply::Redirect(redirect) => {
@@ -36,39 +34,54 @@ pub(crate) fn write<'s>(
                 if let Some(name) = HeaderName::new("Location") {
                     head.header(name, location.as_bytes());
                 }
-            });
-            303
+            })
         }
         Reply::Options(methods) => {
             let mut head = ResponseWriter::new(out, 204);
             head.allow([methods.as_str()]);
             head.connection(!shape.close, shape.http10).date(date).end();
-            204
+            Answered::bare(204)
         }
-        Reply::OtherMethod(methods) => {
-            write_error(out, 405, shape, date, "", |head| {
-                head.allow([methods.as_str()]);
-            });
-            405
-        }
+        Reply::OtherMethod(methods) => write_error(out, 405, shape, date, "", |head| {
+            head.allow([methods.as_str()]);
+        }),
         Reply::BadParameter(bad) => {
             let detail = match bad.name.as_str() {
                 "" => format!("A parameter {}.", bad.problem),
                 name => format!("The parameter {name} {}.", bad.problem),
             };
-            write_error(out, 400, shape, date, &detail, |_| {});
-            400
+            write_error(out, 400, shape, date, &detail, |_| {})
         }
-        Reply::TooMany(TooMany(seconds)) => {
-            write_error(out, 429, shape, date, TOO_MANY, |head| {
-                head.retry_after(*seconds);
-            });
-            429
-        }
-        Reply::Error(status) => {
-            write_error(out, *status, shape, date, "", |_| {});
-            *status
-        }
+        Reply::TooMany(TooMany(seconds)) => write_error(out, 429, shape, date, TOO_MANY, |head| {
+            head.retry_after(*seconds);
+        }),
+        Reply::Error(status) => write_error(out, *status, shape, date, "", |_| {}),
     };
-    (Answered::bare(status), Body::Empty)
+    (answered, Body::Empty)
+}
+
+/// The answer to a request whose bytes are yet to be read, if it is one.
+pub(crate) fn stream(
+    reply: &Reply,
+    site: &Site,
+    request: Incoming<'_>,
+    shape: AnswerShape,
+    date: &DateCache,
+) -> Option<FileStream> {
+    let Reply::File(file) = reply else {
+        return None;
+    };
+    let answer = file_answer(*file, site, request, date);
+    answer.stream(shape, site, |head| site.settings.write_headers(head))
+}
+
+fn file_answer<'s>(
+    file: u32,
+    site: &'s Site,
+    request: Incoming<'_>,
+    date: &DateCache,
+) -> FileAnswer<'s> {
+    let conditions = Conditions::of(request.head, request.bytes);
+    let method = request.head.method();
+    FileAnswer::new(site.statics.entry(file), method, &conditions, date)
 }

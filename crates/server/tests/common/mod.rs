@@ -111,7 +111,7 @@ pub fn statics() -> Vec<StaticFile> {
     let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
     let file = |path: &str, bytes: Vec<u8>| StaticFile {
         path: path.into(),
-        bytes,
+        content: bytes.into(),
         modified,
     };
     vec![

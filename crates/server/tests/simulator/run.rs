@@ -63,7 +63,7 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
     let files = || {
         reference.statics.iter().map(|(path, bytes)| StaticFile {
             path: path.clone(),
-            bytes: bytes.clone(),
+            content: bytes.clone().into(),
             modified: None,
         })
     };
@@ -193,6 +193,7 @@ pub(crate) fn run(
             ))
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
+        disk: Box::new(()),
         sessions: sessions.clone(),
         sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
