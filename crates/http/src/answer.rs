@@ -41,6 +41,10 @@ pub struct Owed {
     pub peer: SocketAddr,
 }
 
+/// An answer of a host that is over, or what was sent of one that was cut off; `None` where nothing
+/// was.
+pub type Given = (AnswerSlot, Option<Answered>);
+
 /// An answer, for log and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {

@@ -7,7 +7,7 @@
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
 //! each request in it, when that is done, and when an answer is written and sent: each time once.
 
-use crate::answer::{AnswerShape, AnswerSlot, HostId, Owed};
+use crate::answer::{AnswerShape, AnswerSlot, Given, HostId, Owed};
 use crate::connection::{Connection, Stall, Waiting};
 use crate::input::Input;
 use crate::limits::ClientLimits;
@@ -23,8 +23,8 @@ pub struct Clients {
     pub(crate) connections: ConnectionTable<Connection>,
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
-    /// Answers that hosts owe to clients that are gone.
-    pub(crate) gone: Vec<(HostId, AnswerSlot)>,
+    /// Answers that hosts owe to clients that are gone, and what of them was sent.
+    pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
     /// What the next input is read with.
     pub(crate) spare: Option<Box<Input>>,
@@ -91,7 +91,11 @@ impl Clients {
     /// Forgets a connection that is gone.
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
-            self.gone.extend(connection.hosted(id));
+            let unsent = match self.outbox.is_for(id) {
+                true => self.outbox.bytes.len(),
+                false => 0,
+            };
+            self.gone.extend(connection.hosted(id, unsent));
             self.upkeep.timers.clear(id.slot());
         }
         self.outbox.forget(id);
@@ -167,7 +171,7 @@ impl Clients {
     }
 
     /// An answer that a host owes to a client that is gone.
-    pub(crate) fn next_gone(&mut self) -> Option<(HostId, AnswerSlot)> {
+    pub(crate) fn next_gone(&mut self) -> Option<(HostId, Given)> {
         self.gone.pop()
     }
 

@@ -31,7 +31,7 @@
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
 //!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
-use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::body::Body;
 use crate::clients::Clients;
 use crate::connection::Begun;
@@ -147,10 +147,6 @@ pub trait Host {
     }
 }
 
-/// An answer that a host has given; `None` where there is none: it was abandoned, or its client is
-/// gone.
-pub type Given = (AnswerSlot, Option<Answered>);
-
 /// What a host answers with.
 pub struct Answers<'a> {
     pub(crate) host: HostId,
@@ -248,7 +244,7 @@ impl Answers<'_> {
     /// is abandoned.
     pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
         let flow = self.clients.append(self.port, slot, piece, self.now);
-        if flow == Flow::Gone {
+        if flow == Flow::Gone && !self.clients.is_leaving(slot) {
             // What is known of it can be forgotten: it may not be finished.
             self.given.push((slot, None));
         }
@@ -263,8 +259,9 @@ impl Answers<'_> {
 
     /// Gives an answer up, begun or not: its connection is dropped in its place.
     pub fn abandon(&mut self, slot: AnswerSlot) {
+        let sent = self.clients.sent(slot);
         self.clients.abandon(self.port, slot, self.now);
-        self.given.push((slot, None));
+        self.given.push((slot, sent));
     }
 
     /// Takes the content of a request again, after [`Flow::Wait`].

@@ -39,12 +39,12 @@ mod stream;
 mod turns;
 mod upkeep;
 
-pub use answer::{AnswerShape, AnswerSlot, Answered, HostId, Owed};
+pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use body::{Body, Pieces};
 pub use clients::Clients;
 pub use connection::Stall;
 pub use error_page::write_error;
-pub use host::{Answers, Content, Given, Host, Request};
+pub use host::{Answers, Content, Host, Request};
 pub use host_server::HostServer;
 pub use hosts::{Event, Hosts};
 pub use input::{Incoming, Next, Reading};

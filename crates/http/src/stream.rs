@@ -34,6 +34,7 @@ impl Clients {
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
     pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+        let is_leaving = self.is_leaving(slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
                 let progress = Progress::Awaited(host);
@@ -41,9 +42,21 @@ impl Clients {
                 connection.pending.push(pending);
             }
             Some(_) => {}
-            None if self.gone.contains(&(host, slot)) => {}
-            None => self.gone.push((host, slot)),
+            None if is_leaving => {}
+            None => self.gone.push((host, (slot, None))),
         }
+    }
+
+    /// Whether the client of this answer is gone, and its host is yet to be told.
+    pub(crate) fn is_leaving(&self, slot: AnswerSlot) -> bool {
+        (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot)
+    }
+
+    /// What was sent by now of an answer in pieces.
+    pub(crate) fn sent(&self, slot: AnswerSlot) -> Option<Answered> {
+        let connection = self.connections.get(slot.connection)?;
+        let index = connection.position(slot.ordinal)?;
+        connection.sent_of(&connection.pending[index], 0)
     }
 
     /// Begins an answer whose body comes in pieces. `head` appends all of the head, and gives where
