@@ -12,9 +12,10 @@ use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
-use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use rhythm_server::{LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -81,12 +82,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }),
         backends: Arc::new(open),
         hosts: None,
-        log: config
-            .server
-            .access_log
-            .as_deref()
-            .map(open_log)
-            .transpose()?,
+        log: config.server.access_log.clone().map(log_opener),
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
@@ -96,9 +92,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             tracing::info!("shutting down: what is under way is finished");
             control.shutdown();
         }
-        // What went wrong has been logged, and the old service is kept.
-        Signal::Reload => drop(control.reload()),
-        Signal::User1 => {}
+        Signal::Reload => control.ask_reload(),
+        Signal::User1 => control.reopen_log(),
     })
     .context("cannot watch for signals")?;
     tracing::info!(
@@ -188,12 +183,28 @@ fn open(site: &Site, index: usize) -> Box<dyn Backend> {
     }
 }
 
-fn open_log(path: &Path) -> Result<Box<dyn Write + Send>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    Ok(Box::new(file.with_context(|| {
-        format!("cannot write to {}", path.display())
-    })?))
+fn log_opener(path: PathBuf) -> LogOpener {
+    Box::new(move || {
+        if path == Path::new("-") {
+            return Ok(Box::new(io::stdout()));
+        }
+        match open_log(&path) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                let message = format!("cannot write to {}: {error}", path.display());
+                Err(io::Error::new(error.kind(), message))
+            }
+        }
+    })
+}
+
+/// Opens a log, or a pipe that somebody reads: one that nobody does is an error at once.
+fn open_log(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, mode)?;
+    // A slow reader is waited for, by the log's own thread.
+    let waits = rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&file, waits)?;
+    Ok(file.into())
 }

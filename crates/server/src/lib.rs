@@ -37,6 +37,7 @@ pub use answer::sessions::Random;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
 pub use host::disk::{Disk, Read};
+pub use observe::access_log::LogOpener;
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};

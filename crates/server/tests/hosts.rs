@@ -229,7 +229,7 @@ fn serve(far: Option<SocketAddr>, change: impl FnOnce(&mut ServerOptions)) -> (H
 fn serve_logging(
     far: Option<SocketAddr>,
     change: impl FnOnce(&mut ServerOptions),
-    log: Option<Box<dyn Write + Send>>,
+    log: Option<LogOpener>,
 ) -> (Handle, Arc<Seen>) {
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);

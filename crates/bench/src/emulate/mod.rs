@@ -162,7 +162,7 @@ impl Stage {
                     .wrapping_add(1);
                 seed
             }),
-            metrics: Metrics::new(1, Arc::<AtomicU64>::default(), Box::new(NoGauge)).worker(0),
+            metrics: Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0),
             log: None,
             now: Time::ZERO,
         };

@@ -12,8 +12,8 @@ use rhythm_net::{Port, Time};
 use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
 use rhythm_server::{
-    ConnectionOwner, Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings,
-    StaticFile, Statics,
+    ConnectionOwner, Handle, Loader, LogOpener, Server, ServerOptions, ServerParts, Site,
+    SiteSettings, StaticFile, Statics,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -211,6 +211,15 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
         hosts: None,
         log: None,
     }
+}
+
+/// A log that is written to this.
+pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
+    let mut writer = Some(writer);
+    Box::new(move || match writer.take() {
+        Some(writer) => Ok(Box::new(writer)),
+        None => Err(ErrorKind::NotFound.into()),
+    })
 }
 
 /// What a service's settings say, but with one worker, at any port, and without an admin listener.
