@@ -1,5 +1,9 @@
 //! Where an answer goes and what its request asks of its form.
 
+pub(crate) mod body;
+pub(crate) mod error_page;
+pub(crate) mod framing;
+
 use rhythm_net::ConnectionId;
 use std::net::SocketAddr;
 

@@ -7,12 +7,20 @@
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
 //! each request in it, when that is done, and when an answer is written and sent: each time once.
 
+pub(crate) mod connection;
+pub(crate) mod input;
+pub(crate) mod outbox;
+mod reader;
+pub(crate) mod stream;
+mod turns;
+pub(crate) mod upkeep;
+
 use crate::answer::{AnswerShape, AnswerSlot, Given, HostId, Owed};
-use crate::connection::{Connection, Stall, Waiting};
-use crate::input::Input;
+use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::input::Input;
+use crate::clients::outbox::Outbox;
+use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use crate::outbox::Outbox;
-use crate::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;

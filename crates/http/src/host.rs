@@ -31,13 +31,16 @@
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
 //!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
+pub(crate) mod hosts;
+pub(crate) mod server;
+
+use crate::answer::body::Body;
+use crate::answer::error_page::write_error;
+use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
-use crate::body::Body;
 use crate::clients::Clients;
-use crate::connection::Begun;
-use crate::error_page::write_error;
-use crate::framing::Framing;
-use crate::stream::Flow;
+use crate::clients::connection::Begun;
+use crate::clients::stream::Flow;
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::RequestHead;

@@ -1,7 +1,7 @@
 //! What a driver and the code it drives know of each other: events go in through [`Handler`],
 //! effects come out through [`Port`].
 //!
-//! Nothing here names a system call. A driver on real sockets is in [`crate::epoll`]; a simulator
+//! Nothing here names a system call. A driver on real sockets is in [`crate::driver`]; a simulator
 //! implements [`Port`] over virtual sockets and a virtual clock, and the handler cannot tell the
 //! difference.
 //!

@@ -57,15 +57,16 @@ impl Folder {
             );
         }
         let mut outside = Vec::new();
-        let mut texts = Vec::new();
+        let (mut texts, mut others) = (Vec::new(), Vec::new());
         if has_service_file {
             texts.push(service_file);
         }
         for below in ["pages", "templates"] {
             let mut walk = Walk::through(&folder.join(below))?;
-            walk.files
-                .retain(|path| path.extension().is_some_and(|it| it == "html"));
-            texts.append(&mut walk.files);
+            let is_text = |path: &PathBuf| path.extension().is_some_and(|it| it == "html");
+            let (mut texts_below, others_below) = walk.files.into_iter().partition(is_text);
+            texts.append(&mut texts_below);
+            others.extend::<Vec<PathBuf>>(others_below);
             outside.append(&mut walk.outside);
         }
         let mut files = BTreeMap::new();
@@ -87,6 +88,17 @@ impl Folder {
         let statics = folder.join("static");
         let mut walk = Walk::through(&statics)?;
         outside.append(&mut walk.outside);
+        if walk.files.is_empty() && !files.keys().any(|name| name.starts_with("pages/")) {
+            bail!(
+                "{} serves nothing: it has neither a page (pages/*.html) nor a static file \
+                 (static/*){}",
+                folder.display(),
+                match others.first() {
+                    Some(path) => format!("; is {} to be one? Pages end in .html", path.display()),
+                    None => String::new(),
+                }
+            );
+        }
         let names = walk.files.iter().map(|path| relative(&statics, path));
         Ok(Folder {
             sources: Sources {

@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
     let site = load(&args)?;
     let config = &site.service().config;
-    logs::start(config.server.log_format);
+    logs::start(config.server.log_format).context("cannot log")?;
     warn(&site);
     if let Err(error) = Level::from_env() {
         let used = error.fallback().name();

@@ -48,7 +48,7 @@ use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
 use crate::host::files::SharedFiles;
-use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
@@ -291,10 +291,10 @@ impl Pipeline {
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
-        let reply = match dispatch(site, found, head, bytes) {
+        let answer = match dispatch(site, found, head, bytes) {
             Way::Lane(page, pattern) => match self.take_lane(reading, page, pattern, now)? {
                 Ok(()) => return Ok(()),
-                Err(reply) => reply,
+                Err(answer) => answer,
             },
             Way::Host(route) => match self.epoch.hosts[route as usize] {
                 Some(host) => {
@@ -305,12 +305,12 @@ impl Pipeline {
                     });
                     return Ok(());
                 }
-                None => Reply::Error(404),
+                None => SiteAnswer::Error(404),
             },
-            Way::Reply(reply) => reply,
+            Way::Site(answer) => answer,
         };
         let site = &self.epoch.site;
-        (self.responder).reply(port, &mut self.clients, site, reading, reply, now);
+        (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
         self.open_files(now);
         Ok(())
     }
@@ -322,7 +322,7 @@ impl Pipeline {
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), Reply>, NoContext> {
+    ) -> Result<Result<(), SiteAnswer>, NoContext> {
         let request = reading.request();
         let Incoming {
             head,
@@ -339,13 +339,13 @@ impl Pipeline {
         if info.begins_session
             && let Err(too_many) = self.responder.may_try(reading.owed().peer.ip(), now)
         {
-            return Ok(Err(Reply::TooMany(too_many)));
+            return Ok(Err(SiteAnswer::TooMany(too_many)));
         }
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Err(NoContext),
-            Err(NotOpen::TooLarge) => return Ok(Err(Reply::Error(413))),
+            Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
@@ -353,7 +353,7 @@ impl Pipeline {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
-                return Ok(Err(Reply::BadParameter(bad)));
+                return Ok(Err(SiteAnswer::BadParameter(bad)));
             }
         };
         let Owed { slot, shape, peer } = reading.owed();

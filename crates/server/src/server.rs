@@ -17,7 +17,9 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_engine::settings::{ServerSettings, ServiceConfig};
 use rhythm_http::Host;
-use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
+};
 use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
@@ -331,7 +333,7 @@ impl Server {
             drain: options.drain,
         };
         let entrances = vec![Entrance::listeners(Role::default(), listeners)];
-        let make = move |place: Place<'_, Command>| factory.make(place);
+        let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let workers = workers::start(&worker_options(&options), entrances, make)?;
         let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
         let serve = move |loaded| serve(loaded, &serving, &inboxes);
@@ -413,10 +415,10 @@ struct WorkerFactory {
 }
 
 impl WorkerFactory {
-    fn make(&self, place: Place<'_, Command>) -> Result<Worker, String> {
-        let Place { index, driver, .. } = place;
+    fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Worker, String> {
+        let WorkerThread { index, driver, .. } = thread;
         let metrics = self.metrics.worker(index);
-        if place.restarts > 0 {
+        if thread.restarts > 0 {
             metrics.restarts.add(1);
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;

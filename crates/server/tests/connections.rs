@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_engine::settings::AccessLogFormat;
 use std::io::Write;
@@ -287,7 +287,7 @@ fn busy_count(server: &rhythm_server::Handle) -> u64 {
 #[test]
 fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     /// Panics over pages that take a number.
-    struct Fragile(Scalar);
+    struct Fragile(ScalarExecutor);
 
     impl Executor for Fragile {
         fn name(&self) -> &'static str {
@@ -311,7 +311,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     let service = service_of(PAGES, SERVICE);
     let options = options_of(&service);
     let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
-    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
+    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(ScalarExecutor::default()))));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut bystander = client(&server);
     assert_eq!(bystander.get("/hello").status, 200);

@@ -375,7 +375,7 @@ fn a_client_that_leaves_takes_its_file_with_it() {
         let _ = leaving.stream.read(&mut [0; 100]);
     }
     let began = Instant::now();
-    let is_open = |line: &str| line.contains("connections{worker") && !line.ends_with(" 0");
+    let is_open = |line: &str| line.contains("connections{worker") && !line.ends_with(" 0.0");
     let any_open = || {
         let text = server.metrics().encode().expect("text");
         text.lines().any(is_open)

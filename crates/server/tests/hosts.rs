@@ -7,7 +7,7 @@ use rhythm_http::{AnswerShape, AnswerSlot, Answers, Content, Flow, Host, Request
 use rhythm_net::{ConnectionId, Ended, Outgoing, Peer, Time, Token, Waker};
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_server::{
-    Handle, HostFactory, HostRoute, Server, ServerOptions, Site, SiteSettings, Statics,
+    Handle, HostFactory, HostRoute, LogOpener, Server, ServerOptions, Site, SiteSettings, Statics,
 };
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -469,7 +469,7 @@ fn a_host_may_have_connections_of_its_own() {
 #[test]
 fn answers_of_hosts_are_counted_and_logged() {
     let written = Written::default();
-    let log: Box<dyn Write + Send> = Box::new(written.clone());
+    let log = log_to(written.clone());
     let (server, seen) = serve_logging(
         None,
         |options| options.log_format = AccessLogFormat::Common,

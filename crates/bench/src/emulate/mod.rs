@@ -30,7 +30,7 @@ use perf_event::events::Hardware;
 use port::MemoryPort;
 use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::session::{SessionArray, SignInRules, SignIns};
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_protocol::scan::Ring;
@@ -338,7 +338,7 @@ impl Witness {
             output: Output::Pages,
             pages: Vec::new(),
         };
-        let executor = Box::new(Scalar::default());
+        let executor = Box::new(ScalarExecutor::default());
         let mut stage = Stage::without_clients(site, &options, executor);
         let mut users = Users::new(users, bank_of(site));
         stage.log_in(&mut users);

@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
 use crate::program::{
-    Comparison, Escape, For, Form, Header, Op, Register, Request, SessionFields, Type,
+    Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
 };
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
@@ -369,7 +369,7 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
         arguments: registers.iter().map(kind).collect(),
     };
     let arguments = registers;
-    compiler.stage.push(Op::Request(Request { arguments }));
+    compiler.stage.push(Op::Query(Query { arguments }));
     Ok(form)
 }
 

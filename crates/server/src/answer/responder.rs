@@ -8,8 +8,8 @@ use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::host::files::FileStream;
-use crate::host::reply;
-use crate::intake::dispatch::Reply;
+use crate::host::site_answer;
+use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
@@ -133,24 +133,24 @@ impl Responder {
     }
 
     /// Answers a request on the host path.
-    pub(crate) fn reply(
+    pub(crate) fn answer_from_site(
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
         site: &Site,
         reading: &Reading<'_>,
-        reply: Reply,
+        answer: SiteAnswer,
         now: Time,
     ) {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
         let (date, mut given) = (&self.date, None);
-        if let Some(stream) = reply::stream(&reply, site, request, shape, date) {
+        if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
             self.keep_line(request);
             let hosted = self.hosted_now(peer.ip(), now);
             return self.hosted.stream(slot, stream, hosted);
         }
         clients.answer(port, slot, shape, now, |shape, out| {
-            let (answered, body) = reply::write(&reply, site, request, shape, date, out);
+            let (answered, body) = site_answer::write(&answer, site, request, shape, date, out);
             given = Some(answered);
             body
         });

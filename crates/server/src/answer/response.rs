@@ -7,7 +7,7 @@ use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::files::FileStream;
-use crate::host::reply::TOO_MANY;
+use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;

@@ -180,7 +180,6 @@ mod tests {
     use crate::observe::metrics::{Metrics, SessionGauge};
     use rhythm_engine::session::SignInRules;
     use std::net::Ipv4Addr;
-    use std::sync::atomic::AtomicU64;
 
     #[derive(Debug)]
     struct NoGauge;

@@ -29,15 +29,15 @@ mod pool;
 mod registry;
 mod wire;
 
-pub use answers::{Answers, Tell, Told};
+pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use kind::{Kind, Opened};
-pub use pool::{CircuitOptions, Pool, PoolOptions};
+pub use pool::{CircuitOptions, ConnectionPool, PoolOptions};
 pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
-use rhythm_engine::cohort::{Requests, Rows};
+use rhythm_engine::cohort::{Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
@@ -47,7 +47,7 @@ pub struct Batch<'a> {
     /// The call that asks.
     pub call: &'a Call,
     /// What is asked, in order of lanes.
-    pub requests: &'a Requests,
+    pub queries: &'a Queries,
     /// What each request's answer is told by.
     pub keys: &'a [u64],
     /// Who asks each, as a number: failures of one are not the backend's.
@@ -58,8 +58,8 @@ pub struct Batch<'a> {
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.
 pub trait Embedded {
-    /// Answers the requests. One left without an answer fails its lane.
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>);
+    /// Answers the queries. One left without an answer fails its lane.
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>);
 }
 
 /// What became of the requests of a backend, for metrics. All are totals since the start.

@@ -2,8 +2,8 @@
 //! page and stage, so that the others go on (paper, section 3.1). Where their texts find no
 //! room, they stay, and their cohort waits for them.
 
-use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::Cohorts;
+use crate::flight::pending_query::PendingQuery;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
 use rhythm_net::{Slab, Time};
@@ -12,7 +12,7 @@ use rhythm_net::{Slab, Time};
 /// go on. Whether it did: then the cohort waits for nothing more.
 pub(crate) fn move_away(
     cohorts: &mut Cohorts,
-    pending: &mut Slab<BackendRequest>,
+    pending: &mut Slab<PendingQuery>,
     id: ContextId,
     now: Time,
 ) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn move_away(
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
     let mut moved = 0;
-    for (&lane, &key) in cohort.requests.lanes().iter().zip(&flight.asked) {
+    for (&lane, &key) in cohort.queries.lanes().iter().zip(&flight.asked) {
         if stragglers.binary_search(&(lane as usize)).is_err() {
             // What a lane that has failed still waits for.
             pending.remove(key);
@@ -52,7 +52,7 @@ pub(crate) fn move_away(
         other.asked.push(key);
         if let Some(pending) = pending.get_mut(key) {
             pending.context = into;
-            pending.request = index;
+            pending.query = index;
             let wait = other.wait_mut();
             wait.deadline = wait.deadline.min(pending.deadline);
             wait.unanswered += 1;
@@ -76,8 +76,8 @@ pub(crate) fn move_away(
 fn stragglers_of(cohorts: &Cohorts, id: ContextId) -> Option<Vec<usize>> {
     let cohort = cohorts.pool.cohort(id);
     let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
-    let mut stragglers: Vec<usize> = (cohort.requests.lanes().iter().enumerate())
-        .filter(|(request, lane)| !cohort.is_answered(*request) && active(**lane as usize))
+    let mut stragglers: Vec<usize> = (cohort.queries.lanes().iter().enumerate())
+        .filter(|(query, lane)| !cohort.is_answered(*query) && active(**lane as usize))
         .map(|(_, lane)| *lane as usize)
         .collect();
     stragglers.dedup();

@@ -7,7 +7,9 @@ use crate::observe::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::site::current::Current;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
-use rhythm_net::workers::{self, Entrance, Inbox, Place, StartError, WorkerOptions, Workers};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
+};
 use rhythm_net::{DriverOptions, Listener, Role, clock};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::ResponseWriter;
@@ -55,7 +57,7 @@ pub(crate) fn start<C: Send + 'static>(
         body_max: BODY_MAX,
         ..RequestLimits::default()
     };
-    let make = move |_: Place<'_, Infallible>| {
+    let make = move |_: WorkerThread<'_, Infallible>| {
         let admin = Admin {
             current: current.clone(),
             inboxes: inboxes.clone(),

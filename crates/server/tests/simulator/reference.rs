@@ -10,7 +10,7 @@ use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::answer_texts;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
 use rhythm_engine::compile::compile;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
@@ -186,7 +186,7 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         cohort.fields[usize::from(fields.present)].set_int(lane, i64::from(key.user.is_some()));
         cohort.fields[usize::from(fields.user)].set_int(lane, key.user.unwrap_or(0));
     }
-    let mut executor = Scalar::new(LaneLimits::default());
+    let mut executor = ScalarExecutor::new(LaneLimits::default());
     let mut done = Vec::new();
     for stage in 0..program.stages.len() {
         let work = Work {

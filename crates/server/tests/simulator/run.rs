@@ -15,15 +15,15 @@ use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
 use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::{SessionArray, SessionRules, SignInRules, SignIns};
 use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
-use rhythm_server::backend::{Backend, Pool};
+use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
     BackendSettings, DeviceLink, HostRoute, Pipeline, PipelineOptions, PipelineParts, Site,
@@ -95,8 +95,8 @@ const DEVICE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192,
 /// A plain executor.
 fn executor(host: bool) -> Box<dyn Executor> {
     match host {
-        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
-        false => Box::new(Scalar::new(LaneLimits::default())),
+        true => Box::new(HostExecutor::new(LaneLimits::default(), Level::active())),
+        false => Box::new(ScalarExecutor::new(LaneLimits::default())),
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn run(
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
                 let wire = BesimWire::new(&url, ResponseLimits::default());
                 let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
-                return Box::new(Pool::new(wire, "besim", peers, options));
+                return Box::new(ConnectionPool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(

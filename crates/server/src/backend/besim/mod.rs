@@ -11,7 +11,7 @@ pub use wire::BesimWire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
 use crate::backend::kind::{Kind, Opened, peers};
-use crate::backend::{InProcess, Pool, PoolOptions};
+use crate::backend::{ConnectionPool, InProcess, PoolOptions};
 use rhythm_besim::Bank;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
@@ -93,7 +93,12 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     };
     let wire = BesimWire::new(&url, ResponseLimits::default());
     let (peers, options) = (peers.to_vec(), PoolOptions::of(config, DEPTH));
-    Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
+    Ok(Box::new(ConnectionPool::new(
+        wire,
+        &config.name,
+        peers,
+        options,
+    )))
 }
 
 /// Where it is, if not in this process.

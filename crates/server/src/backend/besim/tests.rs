@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::backend::Embedded;
-use crate::backend::answers::Answers;
+use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
 use proptest::prelude::*;
-use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
+use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
@@ -79,7 +79,7 @@ fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Emb
     cohort.stage = 1;
     for (lane, arguments) in (0..).zip(asked) {
         cohort.push_lane();
-        assert!(cohort.requests.push(lane, arguments.iter().copied()));
+        assert!(cohort.queries.push(lane, arguments.iter().copied()));
     }
     let (requests, mut rows) = cohort.exchange(program);
     backend.answer(requests, &mut rows);
@@ -107,29 +107,29 @@ fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Emb
 struct Remote(BesimWire, Bank);
 
 impl Embedded for Remote {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
         let Remote(wire, bank) = self;
-        for request in 0..requests.len() {
+        for query in 0..queries.len() {
             let call = rows.call().clone();
             let mut sent = Vec::new();
             let mut connection = Default::default();
-            let arguments = requests.arguments(request);
+            let arguments = queries.arguments(query);
             wire.encode(&mut connection, 0, &call, arguments, &mut sent);
-            let target = sent.strip_prefix(b"GET /besim?").expect("a request");
+            let target = sent.strip_prefix(b"GET /besim?").expect("a query");
             let end = target.windows(9).position(|w| w == b" HTTP/1.1");
             let mut body = Vec::new();
             bank.answer(&target[..end.expect("a request")], &mut body);
             let mut received =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
             received.extend_from_slice(&body);
-            let mut answers = Answers::default();
+            let mut answers = QueryAnswers::default();
             let awaited = Awaited::one(&call);
             let read = wire.decode(&mut connection, &received, &awaited, &mut answers);
             let verdict = read.expect("a response").1.expect("a whole one");
             answers.push(0, verdict.outcome);
             answers.tell(&mut |_, told| match told {
-                Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
-                Err(error) => rows.fail(request, error),
+                Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
+                Err(error) => rows.fail(query, error),
             });
         }
     }
@@ -235,7 +235,7 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     let mut received =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     received.extend_from_slice(&body);
-    let mut answers = Answers::default();
+    let mut answers = QueryAnswers::default();
     let awaited = Awaited::one(&page(form(&[""], &[]), 3).calls[0]);
     let read = wire.decode(&mut Default::default(), &received, &awaited, &mut answers);
     let (_, verdict) = read.unwrap();

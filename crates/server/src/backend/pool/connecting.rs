@@ -1,7 +1,7 @@
 //! Connections of a pool on their way to be used: opened when requests wait, and greeted.
 
 use super::super::wire::{Greeting, Unreadable, Wire};
-use super::Pool;
+use super::ConnectionPool;
 use super::pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long no other connection is opened after one could not be, while some stand.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// Opens as many connections as the waiting requests need.
     pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
         let stands = self.pipes.iter().any(Pipe::is_open);

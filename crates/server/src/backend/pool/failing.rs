@@ -2,13 +2,13 @@
 
 use super::super::awaited::{Sent, Which};
 use super::super::wire::Wire;
-use super::Pool;
+use super::ConnectionPool;
 use super::circuit::Cause;
 use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the requests in it.
     pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);

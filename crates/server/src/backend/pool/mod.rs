@@ -58,7 +58,7 @@ mod waiting;
 pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
 
-use super::answers::Answers;
+use super::answers::QueryAnswers;
 use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::wire::{Unreadable, Verdict, Wire};
@@ -79,7 +79,7 @@ const CALLS_KEPT: usize = 64;
 
 /// A backend that is reached over connections. See the module's text.
 #[derive(Debug)]
-pub struct Pool<W: Wire> {
+pub struct ConnectionPool<W: Wire> {
     wire: W,
     options: PoolOptions,
     peers: Vec<Peer>,
@@ -103,7 +103,7 @@ pub struct Pool<W: Wire> {
 /// Where requests end up.
 #[derive(Debug, Default)]
 struct Done {
-    answers: Answers,
+    answers: QueryAnswers,
     counts: BackendCounts,
     /// Requests taken over and not yet told of.
     under_way: usize,
@@ -153,11 +153,11 @@ impl Circuit {
     }
 }
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// A backend of this name at these peers, which are used in turn. Without one every request
     /// fails.
-    pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> Pool<W> {
-        Pool {
+    pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
+        ConnectionPool {
             wire,
             options,
             peers,
@@ -244,7 +244,7 @@ impl<W: Wire> Pool<W> {
 
     /// Takes the answers out of what came in, and says how the pipe ended if it did.
     fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
-        let Pool {
+        let ConnectionPool {
             wire,
             pipes,
             circuit,
@@ -297,7 +297,7 @@ impl<W: Wire> Pool<W> {
     }
 }
 
-impl<W: Wire> ConnectionOwner for Pool<W> {
+impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
     fn owns(&self, connection: ConnectionId) -> bool {
         self.find(connection).is_some()
     }
@@ -394,7 +394,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
     }
 }
 
-impl<W: Wire> Backend for Pool<W> {
+impl<W: Wire> Backend for ConnectionPool<W> {
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.share(batch.call);
@@ -402,7 +402,7 @@ impl<W: Wire> Backend for Pool<W> {
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for (request, key) in batch.keys.iter().enumerate() {
             let mut arguments = self.done.spare.take();
-            keep(batch.requests.arguments(request), &mut arguments);
+            keep(batch.queries.arguments(request), &mut arguments);
             let refusal = if literal_bytes + arguments.len() > self.options.request_max {
                 Some(LaneError::TooLarge)
             } else if deadline <= now {

@@ -8,7 +8,6 @@ use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The figures of the workers for one page, or one backend, by its name.

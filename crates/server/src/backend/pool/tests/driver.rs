@@ -5,7 +5,7 @@ use super::world::{call, cells};
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{LaneError, Requests};
+use rhythm_engine::cohort::{LaneError, Queries};
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
 use rhythm_protocol::besim;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Asks all texts in batches and waits for the answers.
 struct Client {
-    backend: Pool<BesimWire>,
+    backend: ConnectionPool<BesimWire>,
     texts: Vec<String>,
     asked: usize,
     answers: HashMap<u64, Result<(i64, Vec<u8>), LaneError>>,
@@ -60,13 +60,13 @@ impl Handler for Client {
         }
         // Each has a form of its own, so that all commands are asked.
         for key in self.asked..batch {
-            let mut requests = Requests::default();
-            assert!(requests.push(0, std::iter::empty()));
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
             let mut call = call(&[&self.texts[key]], true);
             call.columns = columns_of(key);
             let batch = Batch {
                 call: &call,
-                requests: &requests,
+                queries: &queries,
                 keys: &[key as u64],
                 askers: &[key as u64],
                 deadline: Time::NEVER,
@@ -152,7 +152,7 @@ fn a_backend_over_sockets_answers_all() {
         ..PoolOptions::default()
     };
     let mut client = Client {
-        backend: Pool::new(
+        backend: ConnectionPool::new(
             BesimWire::new(&url, ResponseLimits::default()),
             "sim",
             vec![Peer::tcp(&*url.host, address)],

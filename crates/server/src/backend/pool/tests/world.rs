@@ -4,8 +4,8 @@ use super::super::*;
 use super::fake::FakePort;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
-use crate::backend::{Answers, Awaited, Told, Which};
-use rhythm_engine::cohort::{Argument, Cell, LaneError, Requests};
+use crate::backend::{Awaited, QueryAnswers, Told, Which};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
-    pub(super) backend: Pool<PlainWire>,
+    pub(super) backend: ConnectionPool<PlainWire>,
     pub(super) port: FakePort,
     pub(super) now: Time,
     pub(super) told: BTreeMap<u64, Outcome>,
@@ -42,7 +42,7 @@ impl PlainWire {
     }
 }
 
-fn plain_verdict(response: &Response<'_>, answers: &mut Answers) -> Verdict {
+fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict {
     answers.cell(Cell::Text(response.body));
     answers.end_row();
     Verdict {
@@ -75,7 +75,7 @@ impl Wire for PlainWire {
         responses: &mut Responses,
         input: &[u8],
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let (used, response) = responses.next(input, &LIMITS)?;
         let verdict = response.map(|response| plain_verdict(&response, answers));
@@ -86,7 +86,7 @@ impl Wire for PlainWire {
         &mut self,
         responses: &mut Responses,
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         Some(plain_verdict(&responses.finish()?, answers))
     }
@@ -164,7 +164,7 @@ impl World {
         let peer = |address: &str| Peer::tcp("sim", address.parse().unwrap());
         let peers = ["10.0.0.1:81", "10.0.0.2:81"].map(peer).to_vec();
         World {
-            backend: Pool::new(PlainWire::new(), "sim", peers, options),
+            backend: ConnectionPool::new(PlainWire::new(), "sim", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
@@ -194,14 +194,14 @@ impl World {
         idempotent: bool,
         deadline: Time,
     ) {
-        let mut requests = Requests::default();
+        let mut queries = Queries::default();
         for key in keys.clone() {
-            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let keys: Vec<u64> = keys.collect();
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
-            requests: &requests,
+            queries: &queries,
             keys: &keys,
             askers: &keys,
             deadline,
@@ -219,11 +219,11 @@ impl World {
         deadline: Time,
     ) {
         for (key, text) in (first..).zip(texts) {
-            let mut requests = Requests::default();
-            assert!(requests.push(0, std::iter::empty()));
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
             let batch = Batch {
                 call: &call(&[text], idempotent),
-                requests: &requests,
+                queries: &queries,
                 keys: &[key],
                 askers: &[key],
                 deadline,

@@ -13,10 +13,10 @@
 
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
-use crate::connection::Stall;
-use crate::input::{Input, Next, Reading, next_piece, next_request};
+use crate::clients::connection::Stall;
+use crate::clients::input::{Input, Next, Reading, next_piece, next_request};
+use crate::clients::upkeep::credited;
 use crate::limits::RequestLimits;
-use crate::upkeep::credited;
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Clients {

@@ -1,8 +1,8 @@
 //! A client's connection: what is kept of it between two events.
 
+use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
-use crate::framing::Framing;
-use crate::input::Input;
+use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};

@@ -6,12 +6,12 @@
 //! once, from where it lies. Only an answer that is too early, or that the socket does not take, is
 //! kept in its connection.
 
+use crate::answer::body::Body;
 use crate::answer::{AnswerShape, AnswerSlot};
-use crate::body::Body;
 use crate::clients::Clients;
-use crate::connection::{Pending, Progress};
-use crate::outbox::{Gathered, OUTBOX_BYTES};
-use crate::upkeep::credited;
+use crate::clients::connection::{Pending, Progress};
+use crate::clients::outbox::{Gathered, OUTBOX_BYTES};
+use crate::clients::upkeep::credited;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 use rhythm_protocol::http::response::CONTINUE;
 
@@ -244,8 +244,8 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::Pieces;
-    use crate::input::{Next, Reading};
+    use crate::answer::body::Pieces;
+    use crate::clients::input::{Next, Reading};
     use crate::limits::{ClientLimits, RequestLimits};
     use rhythm_net::{Peer, Sent, WallClock};
     use std::io::{self, IoSlice};

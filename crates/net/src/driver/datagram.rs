@@ -13,7 +13,7 @@
 
 mod messages;
 
-use crate::listener::{ListenError, ListenOptions, bound, bound_group, local_address};
+use crate::driver::listener::{ListenError, ListenOptions, bound, bound_group, local_address};
 use crate::port::Datagram;
 use messages::Messages;
 use rustix::io::Errno;

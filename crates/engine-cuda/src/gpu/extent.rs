@@ -1,4 +1,4 @@
-//! Typed parts of buffers: planned as a [`Place`] before the buffer is made, borrowed as a
+//! Typed parts of buffers: planned as an [`Extent`] before the buffer is made, borrowed as a
 //! [`Slice`] once it is there.
 
 use super::interface::Address;
@@ -8,17 +8,17 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// So many items of a type in a buffer, from a byte on.
-pub struct Place<T> {
+pub struct Extent<T> {
     start: usize,
     count: usize,
     items: PhantomData<fn() -> T>,
 }
 
-impl<T> Place<T> {
+impl<T> Extent<T> {
     /// `count` items from byte `start` on.
     #[must_use]
-    pub const fn new(start: usize, count: usize) -> Place<T> {
-        Place {
+    pub const fn new(start: usize, count: usize) -> Extent<T> {
+        Extent {
             start,
             count,
             items: PhantomData,
@@ -50,15 +50,15 @@ impl<T> Place<T> {
     }
 }
 
-impl<T> Place<T> {
+impl<T> Extent<T> {
     /// The same place, of items of another type of the same size.
-    pub(crate) const fn cast<U>(self) -> Place<U> {
+    pub(crate) const fn cast<U>(self) -> Extent<U> {
         assert!(size_of::<T>() == size_of::<U>(), "items of one size");
-        Place::new(self.start, self.count)
+        Extent::new(self.start, self.count)
     }
 }
 
-impl<T: Plain> Place<T> {
+impl<T: Plain> Extent<T> {
     /// An item, in the bytes of the buffer.
     ///
     /// # Panics
@@ -70,36 +70,36 @@ impl<T: Plain> Place<T> {
     }
 }
 
-impl<T> Clone for Place<T> {
+impl<T> Clone for Extent<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Place<T> {}
+impl<T> Copy for Extent<T> {}
 
-impl<T> Default for Place<T> {
+impl<T> Default for Extent<T> {
     fn default() -> Self {
-        Place::new(0, 0)
+        Extent::new(0, 0)
     }
 }
 
-impl<T> fmt::Debug for Place<T> {
+impl<T> fmt::Debug for Extent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} items at {}", self.count, self.start)
     }
 }
 
-/// Places in a buffer, handed out one after the other.
+/// Extents in a buffer, handed out one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct Extents {
     bytes: usize,
 }
 
-impl Places {
+impl Extents {
     /// Room for so many items, 256-byte aligned.
-    pub(crate) fn take<T>(&mut self, count: usize) -> Place<T> {
-        let place = Place::new(self.bytes, count);
+    pub(crate) fn take<T>(&mut self, count: usize) -> Extent<T> {
+        let place = Extent::new(self.bytes, count);
         self.bytes = place.range().end.next_multiple_of(256);
         place
     }
@@ -119,7 +119,7 @@ pub struct Slice<'m, T> {
 
 impl<'m, T> Slice<'m, T> {
     /// The items of a buffer of so many bytes at `base`.
-    pub(super) fn of(base: Address, bytes: usize, place: Place<T>) -> Slice<'m, T> {
+    pub(super) fn of(base: Address, bytes: usize, place: Extent<T>) -> Slice<'m, T> {
         let range = place.range();
         assert!(range.end <= bytes, "{place:?} in a buffer of {bytes} bytes");
         Slice {

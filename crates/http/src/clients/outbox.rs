@@ -3,7 +3,7 @@
 //! What is long and lies still for the moment, such as a page's fragments, need not go through it:
 //! it is *gathered*, sent from where it lies between the buffer's own bytes.
 
-use crate::body::Body;
+use crate::answer::body::Body;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port};
 
 /// The shared buffer is sent when it holds this much: what stays in the second-level cache.

@@ -1,12 +1,12 @@
 //! A server of nothing but a host: connections, requests, and what answers them.
 
+use crate::answer::body::Body;
+use crate::answer::error_page::write_error;
 use crate::answer::{HostId, Owed};
-use crate::body::Body;
 use crate::clients::Clients;
-use crate::error_page::write_error;
+use crate::clients::input::{Next, Reading};
 use crate::host::Host;
-use crate::hosts::{Event, Hosts};
-use crate::input::{Next, Reading};
+use crate::host::hosts::{Event, Hosts};
 use crate::limits::{ClientLimits, RequestLimits};
 use rhythm_net::workers::Worker;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};

@@ -1,7 +1,7 @@
 //! What follows an answer's head.
 //!
 //! Whoever answers gives a head and one of these. Bodies that grow while they are sent are begun
-//! and appended to instead (`stream.rs`).
+//! and appended to instead (`clients/stream.rs`).
 
 use rhythm_net::Part;
 use std::fmt;

@@ -3,7 +3,7 @@
 
 use crate::host::files::FileStream;
 use crate::host::statics::FileAnswer;
-use crate::intake::dispatch::Reply;
+use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
@@ -16,19 +16,19 @@ pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try agai
 
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
-    reply: &Reply,
+    answer: &SiteAnswer,
     site: &'s Site,
     request: Incoming<'_>,
     shape: AnswerShape,
     date: &DateCache,
     out: &mut Vec<u8>,
 ) -> (Answered, Body<'s>) {
-    let answered = match reply {
-        Reply::File(file) => {
+    let answered = match answer {
+        SiteAnswer::File(file) => {
             let answer = file_answer(*file, site, request, date);
             return answer.write(shape, date, out, |head| site.settings.write_headers(head));
         }
-        Reply::Redirect(redirect) => {
+        SiteAnswer::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
             write_error(out, 303, shape, date, "", |head| {
                 if let Some(name) = HeaderName::new("Location") {
@@ -36,39 +36,41 @@ pub(crate) fn write<'s>(
                 }
             })
         }
-        Reply::Options(methods) => {
+        SiteAnswer::Options(methods) => {
             let mut head = ResponseWriter::new(out, 204);
             head.allow([methods.as_str()]);
             head.connection(!shape.close, shape.http10).date(date).end();
             Answered::bare(204)
         }
-        Reply::OtherMethod(methods) => write_error(out, 405, shape, date, "", |head| {
+        SiteAnswer::OtherMethod(methods) => write_error(out, 405, shape, date, "", |head| {
             head.allow([methods.as_str()]);
         }),
-        Reply::BadParameter(bad) => {
+        SiteAnswer::BadParameter(bad) => {
             let detail = match bad.name.as_str() {
                 "" => format!("A parameter {}.", bad.problem),
                 name => format!("The parameter {name} {}.", bad.problem),
             };
             write_error(out, 400, shape, date, &detail, |_| {})
         }
-        Reply::TooMany(TooMany(seconds)) => write_error(out, 429, shape, date, TOO_MANY, |head| {
-            head.retry_after(*seconds);
-        }),
-        Reply::Error(status) => write_error(out, *status, shape, date, "", |_| {}),
+        SiteAnswer::TooMany(TooMany(seconds)) => {
+            write_error(out, 429, shape, date, TOO_MANY, |head| {
+                head.retry_after(*seconds);
+            })
+        }
+        SiteAnswer::Error(status) => write_error(out, *status, shape, date, "", |_| {}),
     };
     (answered, Body::Empty)
 }
 
 /// The answer to a request whose bytes are yet to be read, if it is one.
 pub(crate) fn stream(
-    reply: &Reply,
+    answer: &SiteAnswer,
     site: &Site,
     request: Incoming<'_>,
     shape: AnswerShape,
     date: &DateCache,
 ) -> Option<FileStream> {
-    let Reply::File(file) = reply else {
+    let SiteAnswer::File(file) = answer else {
         return None;
     };
     let answer = file_answer(*file, site, request, date);

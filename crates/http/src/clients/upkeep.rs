@@ -5,7 +5,7 @@
 //! and sends nothing.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
-use crate::connection::{Connection, Stall, Waiting};
+use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::limits::{ClientLimits, SEND_RATE_MIN};
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;

@@ -9,12 +9,12 @@
 //!
 //! Before its turn an answer's pieces are kept in its connection, within the same budget. One whose
 //! length was not said, and which is finished before anything of it is sent, still tells its length
-//! (`framing.rs`).
+//! (`answer/framing.rs`).
 
+use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::clients::Clients;
-use crate::connection::{Begun, Pending, Progress};
-use crate::framing::Framing;
+use crate::clients::connection::{Begun, Pending, Progress};
 use rhythm_net::{Port, Time};
 
 /// Whether whoever produces bytes is to go on.

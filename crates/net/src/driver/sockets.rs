@@ -11,8 +11,8 @@
 //! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
-use crate::datagram::DatagramSocket;
-use crate::listener;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::listener;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
 };

@@ -4,7 +4,7 @@
 use super::arena::{Arena, View};
 use super::kept::Kept;
 
-/// One argument of a request.
+/// One argument of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument<'a> {
     /// A text, UTF-8.
@@ -17,7 +17,7 @@ pub enum Argument<'a> {
     Bool(bool),
 }
 
-/// The values of one argument, one a request.
+/// The values of one argument, one a query.
 #[derive(Debug)]
 enum Values {
     Text(Vec<View>),
@@ -38,24 +38,24 @@ macro_rules! each_type {
     };
 }
 
-/// The requests of a stage, in order of lanes, and for one lane in the order asked.
+/// The queries of a stage, in order of lanes, and for one lane in the order asked.
 ///
 /// They have their texts in an arena of their own, so that a backend reads arguments while what it
 /// answers is appended to the cohort's.
 #[derive(Debug, Default)]
-pub struct Requests {
+pub struct Queries {
     lanes: Vec<u32>,
     arguments: Vec<Values>,
     texts: Arena,
     pub(super) kept: Kept,
 }
 
-impl Requests {
+impl Queries {
     /// None yet, whose texts take at most so many bytes.
-    pub fn new(texts_bytes_max: usize) -> Requests {
-        Requests {
+    pub fn new(texts_bytes_max: usize) -> Queries {
+        Queries {
             texts: Arena::new(texts_bytes_max),
-            ..Requests::default()
+            ..Queries::default()
         }
     }
 
@@ -69,28 +69,28 @@ impl Requests {
         self.lanes.is_empty()
     }
 
-    /// Who asks, by request.
+    /// Who asks, by query.
     pub fn lanes(&self) -> &[u32] {
         &self.lanes
     }
 
-    /// An argument of a request.
+    /// An argument of a query.
     ///
     /// # Panics
-    /// If the request or the argument does not exist: the caller's mistake.
+    /// If the query or the argument does not exist: the caller's mistake.
     #[inline]
-    pub fn argument(&self, request: usize, argument: usize) -> Argument<'_> {
+    pub fn argument(&self, query: usize, argument: usize) -> Argument<'_> {
         match &self.arguments[argument] {
-            Values::Text(views) => Argument::Text(self.texts.get(views[request])),
-            Values::Int(values) => Argument::Int(values[request]),
-            Values::Float(values) => Argument::Float(values[request]),
-            Values::Bool(values) => Argument::Bool(values[request]),
+            Values::Text(views) => Argument::Text(self.texts.get(views[query])),
+            Values::Int(values) => Argument::Int(values[query]),
+            Values::Float(values) => Argument::Float(values[query]),
+            Values::Bool(values) => Argument::Bool(values[query]),
         }
     }
 
-    /// All arguments of a request.
-    pub fn arguments(&self, request: usize) -> impl Iterator<Item = Argument<'_>> + Clone {
-        (0..self.arguments.len()).map(move |argument| self.argument(request, argument))
+    /// All arguments of a query.
+    pub fn arguments(&self, query: usize) -> impl Iterator<Item = Argument<'_>> + Clone {
+        (0..self.arguments.len()).map(move |argument| self.argument(query, argument))
     }
 
     /// Empties it, keeping its memory but what was not needed of late.
@@ -104,7 +104,7 @@ impl Requests {
         self.texts.reset(b"");
     }
 
-    /// Appends a request. All requests between two calls of [`Requests::clear`] have arguments of
+    /// Appends a query. All queries between two calls of [`Queries::clear`] have arguments of
     /// the same types. False: there is no room for its texts, and nothing was appended.
     #[must_use]
     pub fn push<'a>(
@@ -132,7 +132,7 @@ impl Requests {
                 (Values::Int(values), Argument::Int(value)) => values.push(value),
                 (Values::Float(values), Argument::Float(value)) => values.push(value),
                 (Values::Bool(values), Argument::Bool(value)) => values.push(value),
-                _ => unreachable!("the requests of a call have arguments of the same types"),
+                _ => unreachable!("the queries of a call have arguments of the same types"),
             }
         }
         if self.lanes.is_empty() {
@@ -176,7 +176,7 @@ impl Requests {
         all
     }
 
-    /// Keeps the first `len` requests.
+    /// Keeps the first `len` queries.
     pub fn truncate(&mut self, len: usize) {
         self.lanes.truncate(len);
         for values in &mut self.arguments {
@@ -184,25 +184,25 @@ impl Requests {
         }
     }
 
-    /// Of the requests from `start` on keeps those of lanes that `keep` says.
+    /// Of the queries from `start` on keeps those of lanes that `keep` says.
     pub(crate) fn retain_from(&mut self, start: usize, keep: impl Fn(u32) -> bool) {
         let order: Vec<usize> = (start..self.len())
-            .filter(|&request| keep(self.lanes[request]))
+            .filter(|&query| keep(self.lanes[query]))
             .collect();
         self.reorder(start, &order);
     }
 
-    /// Puts the requests from `start` on into the order of lanes; those of one lane stay in theirs.
+    /// Puts the queries from `start` on into the order of lanes; those of one lane stay in theirs.
     pub fn sort_from(&mut self, start: usize) {
         if self.lanes[start..].is_sorted() {
             return;
         }
         let mut order: Vec<usize> = (start..self.len()).collect();
-        order.sort_by_key(|&request| self.lanes[request]);
+        order.sort_by_key(|&query| self.lanes[query]);
         self.reorder(start, &order);
     }
 
-    /// Puts the requests at these places in place of all from `start` on.
+    /// Puts the queries at these places in place of all from `start` on.
     fn reorder(&mut self, start: usize, order: &[usize]) {
         fn pick<T: Copy>(of: &mut Vec<T>, start: usize, order: &[usize]) {
             let picked: Vec<T> = order.iter().map(|&at| of[at]).collect();

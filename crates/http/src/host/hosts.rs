@@ -14,10 +14,10 @@
 
 use crate::answer::{Given, HostId, Owed};
 use crate::clients::Clients;
-use crate::connection::Stall;
+use crate::clients::connection::Stall;
+use crate::clients::input::Reading;
+use crate::clients::stream::Flow;
 use crate::host::{Answers, Content, Host, Request};
-use crate::input::Reading;
-use crate::stream::Flow;
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use std::fmt;

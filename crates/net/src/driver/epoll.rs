@@ -16,13 +16,13 @@
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 use crate::clock::{monotonic, timespec_until};
-use crate::datagram::{BATCH_MAX, DatagramSocket};
-use crate::listener::Listener;
+use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
+use crate::driver::listener::Listener;
+use crate::driver::sockets::{Sockets, State, kind, retry};
+use crate::driver::waker::Waker;
 use crate::port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
 };
-use crate::sockets::{Sockets, State, kind, retry};
-use crate::waker::Waker;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
