@@ -15,7 +15,6 @@ use rhythm_engine::settings::StaticSettings;
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,8 +30,6 @@ pub(crate) struct Folder {
     pub(crate) sources: Sources,
     /// `static/`.
     statics: PathBuf,
-    /// Links that lead out of the folders they are in, and where to.
-    outside: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Folder {
@@ -56,39 +53,36 @@ impl Folder {
                 folder.display()
             );
         }
-        let mut outside = Vec::new();
-        let (mut texts, mut others) = (Vec::new(), Vec::new());
-        if has_service_file {
-            texts.push(service_file);
-        }
-        for below in ["pages", "templates"] {
-            let mut walk = Walk::through(&folder.join(below))?;
-            let is_text = |path: &PathBuf| path.extension().is_some_and(|it| it == "html");
-            let (mut texts_below, others_below) = walk.files.into_iter().partition(is_text);
-            texts.append(&mut texts_below);
-            others.extend::<Vec<PathBuf>>(others_below);
-            outside.append(&mut walk.outside);
-        }
-        let mut files = BTreeMap::new();
+        let mut sources = Sources::default();
         let mut text_bytes = 0;
-        for path in texts {
-            let file = Found::find(&path)?.open()?;
-            text_bytes += file.version.length;
-            if text_bytes > TEXT_BYTES_MAX {
-                bail!(
-                    "{}: pages and templates are more than {TEXT_BYTES_MAX} bytes",
-                    folder.display()
-                );
+        let mut read = |path: &Path, sources: &mut Sources| {
+            let text = read_text(path, &mut text_bytes)?;
+            sources.files.insert(relative(folder, path)?, text);
+            Ok::<_, anyhow::Error>(())
+        };
+        if has_service_file {
+            read(&service_file, &mut sources)?;
+        }
+        let settings = sources.config(&kinds()).statics;
+        let walk = Walk {
+            outside: settings.outside_links,
+            files_max: settings.files_max as usize,
+        };
+        let mut others = Vec::new();
+        for below in ["pages", "templates"] {
+            for path in walk.through(&folder.join(below))? {
+                match path.extension().is_some_and(|ending| ending == "html") {
+                    true => read(&path, &mut sources)?,
+                    false => others.push(path),
+                }
             }
-            let read =
-                || Ok::<_, anyhow::Error>(String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?);
-            let text = read().with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(relative(folder, &path)?, text);
         }
         let statics = folder.join("static");
-        let mut walk = Walk::through(&statics)?;
-        outside.append(&mut walk.outside);
-        if walk.files.is_empty() && !files.keys().any(|name| name.starts_with("pages/")) {
+        for path in walk.through(&statics)? {
+            sources.static_files.insert(relative(&statics, &path)?);
+        }
+        let is_page = |name: &String| name.starts_with("pages/");
+        if sources.static_files.is_empty() && !sources.files.keys().any(is_page) {
             bail!(
                 "{} serves nothing: it has neither a page (pages/*.html) nor a static file \
                  (static/*){}",
@@ -99,15 +93,7 @@ impl Folder {
                 }
             );
         }
-        let names = walk.files.iter().map(|path| relative(&statics, path));
-        Ok(Folder {
-            sources: Sources {
-                files,
-                static_files: names.collect::<Result<_>>()?,
-            },
-            statics,
-            outside,
-        })
+        Ok(Folder { sources, statics })
     }
 
     /// Reads the static files that are kept in memory, and opens the others.
@@ -115,25 +101,7 @@ impl Folder {
     /// # Errors
     /// What cannot be read, or is more than the settings allow.
     pub(crate) fn static_files(&self, settings: &StaticSettings) -> Result<Vec<StaticFile>> {
-        if let Some((link, real)) = self.outside.first()
-            && !settings.outside_links
-        {
-            bail!(
-                "{} leads to {}, which is outside of the folder: put what it leads to into the \
-                 folder, or set `outside_links = true` in [static] of service.toml",
-                link.display(),
-                real.display()
-            );
-        }
         let names = &self.sources.static_files;
-        if names.len() > settings.files_max as usize {
-            bail!(
-                "{} has {} files, and [static] files_max = {} are the most: remove some, or raise it",
-                self.statics.display(),
-                names.len(),
-                settings.files_max
-            );
-        }
         let (mut kept, mut streamed) = (0, 0);
         let mut files = Vec::with_capacity(names.len());
         for name in names {
@@ -213,6 +181,19 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     let plural =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
+}
+
+/// Reads a text, which is counted with those before.
+fn read_text(path: &Path, text_bytes: &mut u64) -> Result<String> {
+    let file = Found::find(path)?.open()?;
+    *text_bytes += file.version.length;
+    let read = || {
+        if *text_bytes > TEXT_BYTES_MAX {
+            bail!("with it pages and templates are more than {TEXT_BYTES_MAX} bytes");
+        }
+        Ok(String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?)
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// A file that is read while it is sent.

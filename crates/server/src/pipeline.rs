@@ -182,6 +182,10 @@ impl Pipeline {
         if waiting > 2 * open {
             return Err(format!("{waiting} connections wait, and {open} are open"));
         }
+        let files = self.files_under_way();
+        if files > 0 && open == 0 {
+            return Err(format!("{files} files are sent to nobody"));
+        }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} backend requests are of no context"));
@@ -203,6 +207,11 @@ impl Pipeline {
     /// How many requests are lanes of cohorts.
     pub fn requests_under_way(&self) -> usize {
         self.cohorts.requests()
+    }
+
+    /// How many files are being sent that are read meanwhile.
+    pub fn files_under_way(&self) -> usize {
+        self.files.0.len()
     }
 
     /// How many clients' connections are open.

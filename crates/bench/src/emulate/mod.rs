@@ -42,7 +42,6 @@ use runs::RunsOnly;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Makes an executor to measure, or says why there is none.

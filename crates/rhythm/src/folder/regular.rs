@@ -95,13 +95,13 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// What is different once a file has changed.
+/// What is different once a file's bytes have changed. (That it has other names, or none, changes
+/// nothing: whoever replaces files by renaming leaves the old one to be sent.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Version {
     identity: Identity,
     pub(super) length: u64,
     modified: (i64, i64),
-    changed: (i64, i64),
 }
 
 impl Version {
@@ -110,7 +110,6 @@ impl Version {
             identity: (metadata.dev(), metadata.ino()),
             length: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 

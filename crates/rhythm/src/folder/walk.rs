@@ -1,20 +1,17 @@
-//! The names below a folder: which files there are, and which links lead out of it.
+//! The names below a folder.
 
 use super::regular::{Found, Identity};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// More names than this are no service's.
-const NAMES_MAX: usize = 1 << 20;
-
-/// What is below a folder.
-#[derive(Debug, Default)]
+/// How a folder is looked through.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
-    /// Everything that is no folder, sorted.
-    pub(super) files: Vec<PathBuf>,
-    /// Links that lead out of the folder, and where to.
-    pub(super) outside: Vec<(PathBuf, PathBuf)>,
+    /// Whether links may lead out of it.
+    pub(super) outside: bool,
+    /// The most files and folders there may be in it.
+    pub(super) files_max: usize,
 }
 
 /// A folder to be looked through, and those it is in.
@@ -24,12 +21,12 @@ struct Step {
 }
 
 impl Walk {
-    /// Looks through a folder; one that does not exist is empty. Hidden files and editors' backups
-    /// are left out.
-    pub(super) fn through(folder: &Path) -> Result<Walk> {
-        let mut walk = Walk::default();
+    /// Everything below a folder that is no folder, sorted; nothing where that does not exist.
+    /// Hidden files and editors' backups are left out.
+    pub(super) fn through(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
         if fs::symlink_metadata(folder).is_err() {
-            return Ok(walk);
+            return Ok(files);
         }
         let found = Found::find(folder)?;
         if !found.is_folder() {
@@ -37,10 +34,7 @@ impl Walk {
         }
         let root = found.real_path()?;
         if let Some(parent) = folder.parent() {
-            let parent = Found::find(parent)?.real_path()?;
-            if !root.starts_with(parent) {
-                walk.outside.push((folder.to_owned(), root.clone()));
-            }
+            self.check(folder, &root, &Found::find(parent)?.real_path()?)?;
         }
         let mut steps = vec![Step {
             path: folder.to_owned(),
@@ -51,48 +45,64 @@ impl Walk {
             let reading = || format!("cannot read {}", step.path.display());
             for entry in fs::read_dir(&step.path).with_context(reading)? {
                 let entry = entry.with_context(reading)?;
-                let name = entry.file_name();
+                let (name, path) = (entry.file_name(), entry.path());
                 let name = name.to_string_lossy();
-                names += 1;
-                if names > NAMES_MAX {
-                    bail!("{} has more than {NAMES_MAX} files", folder.display());
-                }
                 if name.starts_with('.') || name.ends_with('~') {
                     continue;
                 }
-                walk.add(&entry.path(), &root, &step, &mut steps)?;
+                let found = Found::find(&path)?;
+                let is_link = fs::symlink_metadata(&path).is_ok_and(|entry| entry.is_symlink());
+                if is_link {
+                    self.check(&path, &found.real_path()?, &root)?;
+                }
+                if found.is_folder() {
+                    steps.push(step.below(&path, found.identity())?);
+                } else {
+                    files.push(path);
+                }
+                names += 1;
+                if names > self.files_max {
+                    bail!(
+                        "{} has more files and folders than [static] files_max = {}: remove some, \
+                         or raise it",
+                        folder.display(),
+                        self.files_max
+                    );
+                }
             }
         }
-        walk.files.sort();
-        walk.outside.sort();
-        Ok(walk)
+        files.sort();
+        Ok(files)
     }
 
-    fn add(&mut self, path: &Path, root: &Path, step: &Step, steps: &mut Vec<Step>) -> Result<()> {
-        let found = Found::find(path)?;
-        let is_link = fs::symlink_metadata(path).is_ok_and(|entry| entry.is_symlink());
-        if is_link {
-            let real = found.real_path()?;
-            if !real.starts_with(root) {
-                self.outside.push((path.to_owned(), real));
-            }
+    /// Whether what a link leads to may be taken.
+    fn check(&self, link: &Path, real: &Path, root: &Path) -> Result<()> {
+        if !self.outside && !real.starts_with(root) {
+            bail!(
+                "{} leads to {}, which is outside of the folder: put what it leads to into the \
+                 folder, or set `outside_links = true` in [static] of service.toml",
+                link.display(),
+                real.display()
+            );
         }
-        if !found.is_folder() {
-            self.files.push(path.to_owned());
-            return Ok(());
-        }
-        if step.ancestors.contains(&found.identity()) {
+        Ok(())
+    }
+}
+
+impl Step {
+    /// To a folder below it, unless that is above it, too.
+    fn below(&self, path: &Path, identity: Identity) -> Result<Step> {
+        if self.ancestors.contains(&identity) {
             bail!(
                 "{} leads back to a folder that it is in: remove the link",
                 path.display()
             );
         }
-        let mut ancestors = step.ancestors.clone();
-        ancestors.push(found.identity());
-        steps.push(Step {
+        let mut ancestors = self.ancestors.clone();
+        ancestors.push(identity);
+        Ok(Step {
             path: path.to_owned(),
             ancestors,
-        });
-        Ok(())
+        })
     }
 }

@@ -33,6 +33,11 @@ impl Read {
     pub fn run(&mut self) {
         self.failed = self.file.source.read(self.at, &mut self.buffer).err();
     }
+
+    /// It cannot be read.
+    pub fn fail(&mut self, error: io::Error) {
+        self.failed = Some(error);
+    }
 }
 
 /// What files are read by. A read that is done wakes the hosts of the thread that it is for.
@@ -127,7 +132,7 @@ impl Disk for WorkersDisk {
             Err(error) => Err((read, error)),
         };
         if let Err((mut read, error)) = failed {
-            read.failed = Some(error);
+            read.fail(error);
             let told = self.done.send(read);
             debug_assert!(told.is_ok(), "the other end is this one's");
             self.waker.wake();

@@ -246,6 +246,11 @@ impl SharedFiles {
         SharedFiles(Rc::new(RefCell::new(Files::new(disk))))
     }
 
+    /// How many are being sent.
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().streams.len()
+    }
+
     /// [`Files::open`].
     pub(crate) fn open(&self, slot: AnswerSlot, answer: FileStream, now: Time) {
         self.0.borrow_mut().open(slot, answer, now);

@@ -111,6 +111,7 @@ impl Client {
                 let excused = self.stopped_reading
                     || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
+                    || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
                     let state = self.state();
