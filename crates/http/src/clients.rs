@@ -8,6 +8,7 @@
 //! each request in it, when that is done, and when an answer is written and sent: each time once.
 
 pub(crate) mod connection;
+pub(crate) mod held;
 pub(crate) mod input;
 pub(crate) mod outbox;
 mod reader;
@@ -17,6 +18,7 @@ pub(crate) mod upkeep;
 
 use crate::answer::{AnswerShape, AnswerSlot, Given, HostId, Owed};
 use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::Outbox;
 use crate::clients::upkeep::Upkeep;
@@ -31,6 +33,7 @@ pub struct Clients {
     pub(crate) connections: ConnectionTable<Connection>,
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
+    pub(crate) held: Held,
     /// Answers that hosts owe to clients that are gone, and what of them was sent.
     pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
@@ -45,6 +48,7 @@ impl Clients {
             connections: ConnectionTable::new(),
             upkeep: Upkeep::new(limits, now),
             outbox: Outbox::new(),
+            held: Held::new(limits.held_max),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -99,6 +103,7 @@ impl Clients {
     /// Forgets a connection that is gone.
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
+            self.held.forget(&connection);
             let unsent = match self.outbox.is_for(id) {
                 true => self.outbox.bytes.len(),
                 false => 0,
@@ -114,7 +119,15 @@ impl Clients {
     /// # Errors
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
+        let mut held = 0;
         for (id, connection) in self.connections.iter() {
+            held += connection.held;
+            if connection.held != connection.memory() {
+                let (held, memory) = (connection.held, connection.memory());
+                return Err(format!(
+                    "{id:?} holds {memory} bytes, of which {held} count"
+                ));
+            }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
                 return Err(format!("{id:?} is idle and keeps a buffer"));
@@ -125,6 +138,16 @@ impl Clients {
             if connection.pending.len() as u32 > connection.under_way() {
                 return Err(format!("{id:?} has answers to nothing"));
             }
+        }
+        let holders = self.connections.iter().filter(|(_, one)| one.held > 0);
+        if self.held.is_over() && holders.count() > 1 {
+            return Err(format!("{held} bytes are held, and nobody gives way"));
+        }
+        if held != self.held.total {
+            return Err(format!(
+                "{held} bytes are held and {} count",
+                self.held.total
+            ));
         }
         self.outbox.check()
     }
@@ -157,7 +180,7 @@ impl Clients {
     pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         if let Some(connection) = self.connections.get_mut(id) {
             let is_sent = !self.outbox.is_for(id);
-            if self.upkeep.settle(port, id, connection, is_sent, now) {
+            if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
                 self.remove(id);
             }
         }
@@ -170,7 +193,7 @@ impl Clients {
 
     /// A connection whose stall is over, for [`Clients::proceed`].
     pub fn next_unstalled(&mut self) -> Option<ConnectionId> {
-        self.upkeep.unstalled.pop()
+        self.upkeep.unstalled.pop_front()
     }
 
     /// An answer in pieces that has room again.
@@ -185,8 +208,10 @@ impl Clients {
 
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
-        if (self.connections.get(id)).is_some_and(|c| c.stall == Some(Stall::Host)) {
-            self.upkeep.unstalled.push(id);
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.stall == Some(Stall::Host)
+        {
+            self.upkeep.may_go_on(id, connection);
         }
     }
 

@@ -38,4 +38,4 @@ pub use clients::stream::Flow;
 pub use host::hosts::{Event, Hosts};
 pub use host::server::HostServer;
 pub use host::{Answers, Content, Host, Request};
-pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN, UNSENT_MAX};
+pub use limits::{ClientLimits, HELD_MAX, RATE_MIN, RequestLimits, UNSENT_MAX};

@@ -41,7 +41,7 @@ pub use observe::access_log::LogOpener;
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
-pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
+pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
     StartError,

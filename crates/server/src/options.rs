@@ -131,5 +131,7 @@ fn client_limits(limits: &Limits) -> ClientLimits {
         requests_max: limits.requests_per_connection_max,
         pipelined_max: limits.pipelined_max,
         unsent_max: limits.unsent_bytes_max as usize,
+        held_max: limits.worker_bytes_max as usize,
+        rate_min: u64::from(limits.rate_bytes_min),
     }
 }

@@ -88,6 +88,8 @@ pub struct Pipeline {
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
+    /// How many more connections whose stall is over may go on in this turn.
+    resumes: usize,
     /// When draining ends, whatever is left.
     drain_until: Option<Time>,
     /// The time of the last event.
@@ -95,9 +97,10 @@ pub struct Pipeline {
     gauges: Gauges,
 }
 
-/// No context is free for a request: it is to be shown again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoContext;
+/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
+/// the next, so that those who send at once all that they will ever ask do not keep the loop from
+/// those who come.
+const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -137,6 +140,7 @@ impl Pipeline {
             files,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
+            resumes: RESUMES_MAX,
             drain_until: None,
             now,
             gauges: Gauges::new(),
@@ -254,8 +258,10 @@ impl Pipeline {
             {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
-                    Err(NoContext) => {
-                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
+                    // It is shown again later.
+                    Err(stall) => {
+                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -290,12 +296,10 @@ impl Pipeline {
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
-    fn take(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &Reading<'_>,
-        now: Time,
-    ) -> Result<(), NoContext> {
+    ///
+    /// # Errors
+    /// What it has to wait for.
+    fn take(&mut self, port: &mut dyn Port, reading: &Reading<'_>, now: Time) -> Result<(), Stall> {
         let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
@@ -325,13 +329,16 @@ impl Pipeline {
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     fn take_lane(
         &mut self,
         reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), SiteAnswer>, NoContext> {
+    ) -> Result<Result<(), SiteAnswer>, Stall> {
         let request = reading.request();
         let Incoming {
             head,
@@ -339,6 +346,10 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let expected = epoch.expected(page);
+        if !self.clients.has_room(reading.connection(), expected) {
+            return Err(Stall::Output);
+        }
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -353,7 +364,7 @@ impl Pipeline {
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
-            Err(NotOpen::NoContext) => return Err(NoContext),
+            Err(NotOpen::NoContext) => return Err(Stall::Context),
             Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
@@ -403,7 +414,10 @@ impl Pipeline {
             if self.clients.has_news() {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while let Some(id) = self.clients.next_unstalled() {
+            while self.resumes > 0
+                && let Some(id) = self.clients.next_unstalled()
+            {
+                self.resumes -= 1;
                 self.proceed(port, id, false, now);
                 any = true;
             }

@@ -170,8 +170,11 @@ section! {
         body_timeout: Duration = Duration::from_secs(30); timeout().restart(),
         /// Time between two requests of a connection.
         idle_timeout: Duration = Duration::from_secs(60); timeout().restart(),
-        /// Time for a client to take an answer, beside what its bytes take at 4096 a second.
+        /// Time for a client to take an answer, beside what its bytes take at `rate_bytes_min`.
         send_timeout: Duration = Duration::from_secs(30); timeout().restart(),
+        /// Bytes a second: who takes an answer more slowly is dropped when it is `send_timeout`
+        /// behind.
+        rate_bytes_min: u32 = 16_384; bytes(1, 1 << 30).restart(),
         /// Requests of one connection under way at a time. More are not read until one is answered.
         pipelined_max: u32 = 64; count(1, 65_536).restart(),
         /// Requests after which a connection is closed.
@@ -179,8 +182,14 @@ section! {
             count(1, u32::MAX).or_none("any number").restart().was("requests_per_connection"),
         /// Bytes of an answer's body. A page that gives more answers 500.
         response_bytes_max: u32 = 8 << 20; bytes(1024, 1 << 30).restart().was("response_bytes"),
-        /// Bytes of an answer in pieces that wait for the client. With more, no more is made.
+        /// Bytes of answers that a connection may have under way: that the client has not taken, or
+        /// that are expected of requests that were taken. With more, no further request is taken
+        /// from it, and no more of an answer in pieces is made. One answer may be longer.
         unsent_bytes_max: u32 = 65_536; bytes(1024, 1 << 30).restart(),
+        /// Bytes that the connections of a worker may hold together: requests that are incomplete
+        /// or wait, and answers that clients have not taken. With more than half of it, one request
+        /// of a connection is taken at a time; with more, the slowest connections are dropped.
+        worker_bytes_max: u32 = 64 << 20; bytes(1 << 20, 1 << 31).restart(),
         /// Bytes of text that a page may make for a request in one stage: concatenations,
         /// conversions, functions, requests to backends. More answer 500.
         stage_text_bytes_max: u32 = 1 << 20; bytes(1024, 1 << 30).restart(),

@@ -2,6 +2,7 @@
 
 use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
+use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
@@ -19,7 +20,7 @@ pub enum Stall {
     Host,
     /// Too many of its requests are under way.
     Pipelined,
-    /// It does not take its answers.
+    /// It does not take its answers, or as much as it may have of them is under way.
     Output,
 }
 
@@ -124,6 +125,8 @@ pub(crate) struct Connection {
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
+    /// It is among those whose stall is over.
+    pub(crate) may_go_on: bool,
     /// No further request is taken: one asked for the connection's end, or was malformed.
     pub(crate) last_taken: bool,
     /// The client sends no more.
@@ -135,6 +138,11 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
+    /// Of the requests under way, and the one that waits to be taken: the longest answer that is
+    /// expected, in bytes.
+    pub(crate) expected: usize,
+    /// Its part of what all connections hold (`held.rs`).
+    pub(crate) held: usize,
     /// The last answer is written: close when everything is sent.
     pub(crate) closing: bool,
     /// `100 Continue` is due when this many answers are written.
@@ -152,12 +160,15 @@ impl Connection {
             input: None,
             receiving: None,
             stall: None,
+            may_go_on: false,
             last_taken: false,
             peer_finished: false,
             requests: 0,
             next_answer: 0,
             pending: Vec::new(),
             outgoing: Outgoing::new(),
+            expected: 0,
+            held: 0,
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
@@ -313,10 +324,58 @@ impl Connection {
                 && (self.peer_finished || self.input.is_none()))
     }
 
+    /// Bytes of answers that the client has not taken.
+    pub(crate) fn unsent(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.len());
+        self.outgoing.unsent() + early.sum::<usize>()
+    }
+
+    /// Bytes of memory that it holds beside itself.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.capacity());
+        let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
+        let input = self.input.as_ref().map_or(0, |input| input.memory());
+        self.outgoing.capacity() + early + input
+    }
+
+    /// Why no further request is looked for, if so much is under way already.
+    #[inline]
+    pub(crate) fn too_much(&self, limits: &ClientLimits, held: &Held) -> Option<Stall> {
+        if self.under_way() >= limits.pipelined_max {
+            return Some(Stall::Pipelined);
+        }
+        let is_over = self.under_way() > 0 && self.unsent() >= held.budget(limits.unsent_max);
+        is_over.then_some(Stall::Output)
+    }
+
+    /// Whether the request that was taken last may go on, if its answer is as long as is expected:
+    /// alone, or where all answers under way fit a budget if they are as long as the longest.
+    #[inline]
+    pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
+        let others = self.under_way() - 1;
+        self.expected = match others {
+            0 => expected,
+            _ => self.expected.max(expected),
+        };
+        self.fits(others, budget)
+    }
+
+    /// Whether one more answer fits a budget beside so many others.
+    #[inline]
+    fn fits(&self, others: u32, budget: usize) -> bool {
+        let unsent = self.unsent();
+        let all = (self.expected).saturating_mul(others as usize + 1);
+        others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
+    }
+
     /// Whether its stall ends by what it waited for.
-    pub(crate) fn stall_is_over(&self, pipelined_max: u32) -> bool {
+    pub(crate) fn stall_is_over(&self, pipelined_max: u32, budget: usize) -> bool {
         match self.stall {
-            Some(Stall::Output) => self.outgoing.is_empty(),
+            // Not for one at a time where more fit.
+            Some(Stall::Output) => {
+                self.outgoing.is_empty() && self.fits(self.under_way(), budget / 2)
+            }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
             Some(Stall::Context | Stall::Host) | None => false,
         }

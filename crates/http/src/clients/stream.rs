@@ -40,6 +40,7 @@ impl Clients {
                 let progress = Progress::Awaited(host);
                 let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
                 connection.pending.push(pending);
+                self.held.count(connection);
             }
             Some(_) => {}
             None if is_leaving => {}
@@ -105,6 +106,7 @@ impl Clients {
             (open.line, open.body) = (line, pending.bytes.len());
         }
         pending.progress = Progress::Begun(begun);
+        self.held.count(connection);
         if connection.next_answer == slot.ordinal {
             self.catch_up(port, slot.connection, now);
         }
@@ -148,23 +150,29 @@ impl Clients {
             self.write(port, slot.connection, now, |out| framing.write(piece, out));
         } else {
             framing.write(piece, &mut pending.bytes);
+            self.held.count(connection);
         }
+        self.relieve(port, slot.connection);
         self.flow(slot)
     }
 
     /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
     /// of it when there is.
     fn flow(&mut self, slot: AnswerSlot) -> Flow {
-        let unsent_max = self.upkeep.limits.unsent_max;
+        let budget = self.held.budget(self.upkeep.limits.unsent_max);
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return Flow::Gone;
         };
-        let unsent = connection.outgoing.unsent();
+        // The one whose turn it is goes on whatever others have ready.
+        let unsent = match connection.next_answer == slot.ordinal {
+            true => connection.outgoing.unsent(),
+            false => connection.unsent(),
+        };
         let Some(index) = connection.position(slot.ordinal) else {
             unreachable!("it was appended to");
         };
         let pending = &mut connection.pending[index];
-        pending.waits = unsent + pending.bytes.len() >= unsent_max;
+        pending.waits = unsent >= budget;
         if pending.waits {
             Flow::Wait
         } else {
@@ -201,6 +209,7 @@ impl Clients {
         if !is_turn {
             framing.end(&mut pending.bytes);
             pending.progress = Progress::Finished;
+            self.held.count(connection);
             return Some(answered);
         }
         let pending = connection.pending.swap_remove(index);
@@ -242,6 +251,7 @@ impl Clients {
                 connection.pending.push(pending);
             }
         }
+        self.held.count(connection);
         if connection.next_answer == slot.ordinal {
             self.catch_up(port, slot.connection, now);
         }

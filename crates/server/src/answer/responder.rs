@@ -121,10 +121,15 @@ impl Responder {
             launched: flight.launched,
             now,
             answered: 0,
+            longest: 0,
             log: self.log.as_mut(),
             hosted: &mut self.hosted,
         };
         let left = answers.answer(port, cohort);
+        // Errors tell nothing of the page's own answers.
+        if answers.longest > 0 {
+            epoch.answered(page, answers.longest);
+        }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);
             self.served.push(served);

@@ -51,6 +51,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
+    /// Bytes of the longest body among their answers.
+    pub(crate) longest: u64,
     pub(crate) log: Option<&'a mut LogSink>,
     pub(crate) hosted: &'a mut HostedAnswers,
 }
@@ -95,6 +97,7 @@ impl LaneAnswers<'_> {
                 },
                 LaneState::Active | LaneState::Moved => unreachable!("it was left out"),
             };
+            self.longest = self.longest.max(answered.body_length);
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request)

@@ -32,7 +32,7 @@ mod wire;
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use kind::{Kind, Opened};
-pub use pool::{CircuitOptions, ConnectionPool, PoolOptions};
+pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 

@@ -299,6 +299,8 @@ impl Backends {
         let wait = flight.wait_mut();
         wait.unanswered -= given_up;
         wait.deadline = next;
+        // Those that are over have waited long enough for the others.
+        wait.asked = wait.since;
     }
 
     /// A cohort's queries are answered, given up or moved: it waits for them no more, and its

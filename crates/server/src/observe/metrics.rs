@@ -147,6 +147,10 @@ pub struct WorkerMetrics {
     pub accepted: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
+    /// Bytes that connections hold now.
+    pub held_bytes: Count,
+    /// Connections dropped because all of a worker's held too much.
+    pub gave_way: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
     /// Sessions begun.

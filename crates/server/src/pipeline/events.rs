@@ -1,6 +1,6 @@
 //! Events: what each that the driver tells of sets going in the pipeline.
 
-use super::Pipeline;
+use super::{Pipeline, RESUMES_MAX};
 use crate::owner::ConnectionOwner;
 use rhythm_http::Hosts;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
@@ -98,10 +98,11 @@ impl Handler for Pipeline {
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
+        self.resumes = RESUMES_MAX;
         loop {
             self.launch_due(port, now);
             self.clients.flush(port, now);
-            if !self.clients.has_news() {
+            if self.resumes == 0 || !self.clients.has_news() {
                 break;
             }
         }
@@ -119,7 +120,10 @@ impl Handler for Pipeline {
             0 => None,
             _ => self.cohorts.waiting().map(|wait| wait.until()).min(),
         };
+        // What this turn had no room for is done in the next.
+        let behind = self.clients.has_news().then_some(self.now);
         [
+            behind,
             self.clients.wake_at(),
             forming,
             waiting,

@@ -109,6 +109,7 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
+                    || shared.explains.crowded
                     || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
                     || shared.explains.disk && self.pending.iter().any(Pending::is_file)
@@ -270,6 +271,9 @@ impl Client {
             // The session stays, but nobody knows of it; later logins may end it.
             if shared.explains.sessions_limited {
                 self.fade(shared);
+                for other in &mut self.pending {
+                    other.fading = true;
+                }
             }
             self.session = Session::default();
         }

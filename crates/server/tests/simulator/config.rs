@@ -11,7 +11,7 @@ use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, UNSENT_MAX};
+use rhythm_server::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -142,6 +142,11 @@ impl Config {
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
             unsent_max: *dice.pick(&[1, 3000, UNSENT_MAX]),
+            held_max: match rough(dice, 3, &[1, 10_000, 100_000]) {
+                0 => HELD_MAX,
+                most => most,
+            },
+            rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let server = ServerFaults {
@@ -266,6 +271,7 @@ impl Config {
                 )
             },
             drain_short: self.drain_limit < 100 * SECOND,
+            crowded: limits.held_max < HELD_MAX,
         }
     }
 }

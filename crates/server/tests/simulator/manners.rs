@@ -84,6 +84,8 @@ pub(crate) struct Explains {
     pub(crate) idle: (u64, u64),
     /// Draining may end before everybody has their answers.
     pub(crate) drain_short: bool,
+    /// Connections may hold so little together that some have to give way.
+    pub(crate) crowded: bool,
 }
 
 /// What clients know of all sessions, and how many answers they checked.

@@ -278,6 +278,7 @@ pub(crate) fn run(
         (answered.get(), "far stages"),
         (again.get(), "stages begun anew"),
         (failed.get(), "stages lost"),
+        (run.metrics.gave_way.get(), "gave way"),
     ] {
         if count > 0 {
             books.seen.insert(what.to_owned());

@@ -20,6 +20,10 @@
 //! pipe; and when the oldest of a pipe takes long all the same, those behind it are sent again
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
+//! Such a pipe is of no use to others until then. So nobody's requests are the oldest in more than
+//! some of the pipes: others find the rest (`share.rs`). Who asks for more waits for the answers to
+//! what he has asked, in a line of his own (`waiting.rs`).
+//!
 //! What happens when things go wrong:
 //!
 //! - *No answer in time*: `BackendTimeout`. Where answers come in order, its connection is dropped.
@@ -50,6 +54,8 @@ mod failing;
 mod options;
 mod pace;
 mod pipe;
+mod share;
+mod slots;
 mod spare;
 #[cfg(test)]
 mod tests;
@@ -57,6 +63,7 @@ mod waiting;
 
 pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
+pub use share::ShareOptions;
 
 use super::answers::QueryAnswers;
 use super::arguments::keep;
@@ -70,6 +77,7 @@ use pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
+use share::UnderWay;
 use spare::Spare;
 use std::rc::Rc;
 use waiting::Waiting;
@@ -107,28 +115,38 @@ struct Done {
     counts: BackendCounts,
     /// Requests taken over and not yet told of.
     under_way: usize,
+    /// The same by who asked.
+    under_way_of: UnderWay,
     /// Memory for requests.
     spare: Spare,
 }
 
 impl Done {
+    /// Whether no more can be taken over, of anybody or of this one.
+    fn is_full(&mut self, asker: u64, options: &PoolOptions) -> bool {
+        self.under_way >= options.requests_max
+            || *self.under_way_of.of(asker) as usize >= options.share.calls_max
+    }
+
     /// The beginning of a request.
-    fn take_over(&mut self) {
+    fn take_over(&mut self, asker: u64) {
         self.counts.requests += 1;
         self.under_way += 1;
+        *self.under_way_of.of(asker) += 1;
     }
 
     /// The end of a request.
     fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
-        self.tell_key(request.key, answer);
+        self.tell_of(&request, answer);
         self.spare.keep(request.arguments);
     }
 
     /// The one place where a request is told of.
-    fn tell_key(&mut self, key: u64, answer: Result<i64, LaneError>) {
+    fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
         self.under_way -= 1;
+        *self.under_way_of.of(request.asker) -= 1;
         self.counts.failures += u64::from(answer.is_err());
-        self.answers.push(key, answer);
+        self.answers.push(request.key, answer);
     }
 
     /// The end of a request that was answered, well or not.
@@ -215,27 +233,24 @@ impl<W: Wire> ConnectionPool<W> {
             if self.waiting.is_empty() {
                 return;
             }
-            let (depth, [shared, _]) = (self.depth(), self.waiting.counts());
+            let depth = self.depth();
             let emptiest = (self.pipes.iter().enumerate())
                 .filter(|(_, pipe)| pipe.room(depth) > 0)
                 .min_by_key(|(_, pipe)| pipe.awaited.len());
-            let Some((at, pipe)) = emptiest else {
+            let Some((at, _)) = emptiest else {
                 break;
             };
-            let is_empty = pipe.awaited.len() == 0;
-            if !is_empty && shared == 0 {
+            let mut any = false;
+            while self.pipes[at].room(depth) > 0
+                && let Some(request) = self.next_for(at)
+            {
+                self.pipes[at].put(&mut self.wire, request, now);
+                any = true;
+            }
+            if !any {
                 break;
             }
-            let pipe = &mut self.pipes[at];
-            if is_empty && let Some(request) = self.waiting.pop_oldest() {
-                pipe.put(&mut self.wire, request, now);
-            }
-            while pipe.room(depth) > 0
-                && let Some(request) = self.waiting.pop_shared()
-            {
-                pipe.put(&mut self.wire, request, now);
-            }
-            if !pipe.flush(port) {
+            if !self.pipes[at].flush(port) {
                 self.lose(port, at, Loss::Broken, now);
             }
         }
@@ -379,7 +394,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
         }
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.wake_at() <= now) {
             if self.pipes[at].is_open() && self.pipes[at].is_wanted() {
-                self.move_behind(at);
+                self.move_behind(port, at, now);
                 continue;
             }
             let pipe = self.pipes.swap_remove(at);
@@ -400,30 +415,29 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let call = self.share(batch.call);
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for (request, key) in batch.keys.iter().enumerate() {
+        for (request, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
             let mut arguments = self.done.spare.take();
             keep(batch.queries.arguments(request), &mut arguments);
             let refusal = if literal_bytes + arguments.len() > self.options.request_max {
                 Some(LaneError::TooLarge)
             } else if deadline <= now {
                 Some(LaneError::BackendTimeout)
-            } else if self.done.under_way >= self.options.requests_max || !self.circuit.admit(now) {
+            } else if self.done.is_full(asker, &self.options) || !self.circuit.admit(asker, now) {
                 Some(LaneError::BackendRefused)
             } else {
                 None
             };
             let mut request = Taken {
-                key: *key,
+                key,
                 call: call.clone(),
-                asker: batch.askers[request],
+                asker,
                 arguments,
-                since: now,
                 deadline,
                 retries: 0,
                 is_alone: false,
             };
             request.is_alone = self.is_alone(&request);
-            self.done.take_over();
+            self.done.take_over(asker);
             match refusal {
                 Some(error) => self.done.tell(request, Err(error)),
                 None => {

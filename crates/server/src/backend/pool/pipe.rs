@@ -27,6 +27,9 @@ pub(super) enum Loss {
     Broken,
     /// It was given up, because of requests that are late.
     Late,
+    /// It was given up, because it would belong to one who holds enough. All in it can be sent
+    /// again.
+    Held,
     /// What came over it made no sense.
     Unreadable,
     /// The other side said with its answer to the request of this number that it would not go on.
@@ -99,6 +102,11 @@ impl<W: Wire> Pipe<W> {
     pub(super) fn moves_at(&self) -> Option<Time> {
         let is_held_up = self.awaited.len() > 1 && self.awaited.are_shared();
         (self.owes_since().filter(|_| is_held_up)).map(|since| since + PATIENCE)
+    }
+
+    /// Who has its oldest request.
+    pub(super) fn owner(&self) -> Option<u64> {
+        Some(self.awaited.wanted().next()?.request.asker)
     }
 
     /// Whether somebody waits for an answer from it.

@@ -155,6 +155,14 @@ impl Collector for Scrape {
             "Requests that waited for a free cohort context",
             stalls,
         )?;
+        let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
+        to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
+        let gave_way = sums(w, "worker", |m| &m.gave_way);
+        to.counters(
+            "connections_gave_way",
+            "Connections dropped because all of a worker's held too much",
+            gave_way,
+        )?;
         let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
         to.counters(
             "host_answers",

@@ -129,6 +129,10 @@ pub(super) fn options() -> PoolOptions {
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
         idle_max: 50 * MS,
+        share: ShareOptions {
+            connections_max: None,
+            calls_max: 100,
+        },
         circuit: CircuitOptions {
             unreachable_max: 3,
             failures_min: 3,
@@ -208,6 +212,37 @@ impl World {
         };
         self.backend.submit(&mut self.port, batch, self.now);
         self.poll();
+    }
+
+    /// As [`World::submit`], all by one.
+    pub(super) fn submit_by(&mut self, asker: u64, keys: std::ops::Range<u64>, idempotent: bool) {
+        for key in keys {
+            let mut queries = Queries::default();
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
+            let batch = Batch {
+                call: &call(&["1&3&", ""], idempotent),
+                queries: &queries,
+                keys: &[key],
+                askers: &[asker],
+                deadline: Time::NEVER,
+            };
+            self.backend.submit(&mut self.port, batch, self.now);
+        }
+        self.poll();
+    }
+
+    /// Opens the connections that are begun, until there are no more.
+    pub(super) fn connect_all(&mut self) {
+        while let Some((&id, _)) = self.port.connections.iter().find(|(_, c)| !c.open) {
+            self.connected(id);
+        }
+    }
+
+    /// The queries that lie at the other side of each connection.
+    pub(super) fn take_all(&mut self) -> Vec<(ConnectionId, Vec<String>)> {
+        let ids: Vec<ConnectionId> = self.port.connections.keys().copied().collect();
+        let all = ids.into_iter().map(|id| (id, self.take(id, 99)));
+        all.filter(|(_, queries)| !queries.is_empty()).collect()
     }
 
     /// Asks each of these texts.
