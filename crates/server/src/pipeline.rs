@@ -47,7 +47,7 @@ use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::host::files::SharedFiles;
+use crate::host::files::{STREAM_BYTES_EXPECTED, SharedFiles};
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
@@ -322,6 +322,11 @@ impl Pipeline {
             },
             Way::Site(answer) => answer,
         };
+        if answer.is_streamed(site)
+            && !(self.clients).has_room(reading.connection(), STREAM_BYTES_EXPECTED)
+        {
+            return Err(Stall::Output);
+        }
         let site = &self.epoch.site;
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
         self.open_files(now);

@@ -6,7 +6,7 @@
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
-use crate::host::files::FileStream;
+use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
@@ -90,6 +90,7 @@ impl LaneAnswers<'_> {
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered) => answered,
                     Given::Stream(stream) => {
+                        self.longest = self.longest.max(STREAM_BYTES_EXPECTED as u64);
                         self.count(&request, stream.status);
                         self.open(&request, stream);
                         continue;

@@ -4,6 +4,7 @@
 //! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
 //! `memory`.
 
+use crate::host::files::READ_BYTES_MAX;
 use crate::options::session_rules;
 use crate::site::Site;
 use rhythm_engine::session::SignIns;
@@ -91,6 +92,13 @@ fn memory(
             session_rules(&config.session).bytes() + SignIns::BYTES,
         ),
         ("static_files", site.statics.bytes()),
+        (
+            "file_pieces",
+            match site.statics.volumes() {
+                0 => 0,
+                volumes => product([workers, 1 + volumes, READ_BYTES_MAX]),
+            },
+        ),
         // A body in chunks is kept as it came and decoded.
         (
             "requests_incomplete",

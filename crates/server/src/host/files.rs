@@ -33,6 +33,12 @@ const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
 /// Pieces of one volume that are being read for one thread, or are read and not taken yet.
 const READS_MAX: usize = 8;
 
+/// Bytes of them.
+pub(crate) const READ_BYTES_MAX: usize = READS_MAX * PIECE_BYTES.end;
+
+/// Bytes that an answer is expected to have under way: one that waits for its turn has a piece.
+pub(crate) const STREAM_BYTES_EXPECTED: usize = 64 << 10;
+
 /// An answer with a file that is yet to be read.
 #[derive(Debug)]
 pub(crate) struct FileStream {

@@ -62,6 +62,17 @@ pub(crate) fn write<'s>(
     (answered, Body::Empty)
 }
 
+impl SiteAnswer {
+    /// Whether it is a file that is not kept in memory.
+    #[inline]
+    pub(crate) fn is_streamed(&self, site: &Site) -> bool {
+        match self {
+            SiteAnswer::File(file) => site.statics.entry(*file).is_streamed(),
+            _ => false,
+        }
+    }
+}
+
 /// The answer to a request whose bytes are yet to be read, if it is one.
 pub(crate) fn stream(
     answer: &SiteAnswer,

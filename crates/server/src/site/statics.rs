@@ -5,7 +5,7 @@
 //! outside it to be reached by dots and slashes.
 
 use rhythm_protocol::http::date;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -126,6 +126,16 @@ impl Statics {
         self.entries.iter().map(kept).sum()
     }
 
+    /// How many volumes those are on that are not.
+    pub(crate) fn volumes(&self) -> usize {
+        let volume = |entry: &Entry| match &entry.content {
+            Content::Kept(_) => None,
+            Content::Streamed(file) => Some(file.volume),
+        };
+        let volumes: HashSet<u64> = self.entries.iter().filter_map(volume).collect();
+        volumes.len()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -196,6 +206,12 @@ impl Entry {
             },
             path: file.path,
         }
+    }
+
+    /// Whether it is read while it is sent.
+    #[inline]
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.content, Content::Streamed(_))
     }
 
     /// Its bytes, wherever they are.
