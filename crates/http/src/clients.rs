@@ -16,7 +16,7 @@ pub(crate) mod stream;
 mod turns;
 pub(crate) mod upkeep;
 
-use crate::answer::{AnswerShape, AnswerSlot, Given, HostId, Owed};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
@@ -26,6 +26,9 @@ use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;
+
+/// Connections closed at a time where others need their places.
+const ROOM: usize = 64;
 
 /// All clients' connections of a thread.
 #[derive(Debug)]
@@ -42,6 +45,13 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// What a connection takes at most beside what it [holds](Clients::held), in bytes: its places
+    /// in tables, which double when they grow, here and in a driver, and its timers.
+    pub const CONNECTION_BYTES: usize = 2 * (size_of::<Option<(ConnectionId, Connection)>>() + 256);
+
+    /// What the buffer takes that all connections share, beside the one answer in it.
+    pub const OUTBOX_BYTES: usize = outbox::KEPT_BYTES;
+
     /// No connections yet.
     pub fn new(limits: ClientLimits, now: Time) -> Clients {
         Clients {
@@ -73,7 +83,7 @@ impl Clients {
 
     /// Whether every answer is the last of its connection.
     pub fn is_draining(&self) -> bool {
-        self.upkeep.draining
+        self.upkeep.drain.is_some()
     }
 
     /// A connection was accepted.
@@ -81,8 +91,8 @@ impl Clients {
         let connection = Connection::new(peer, now);
         let old = self.connections.insert(id, connection);
         debug_assert!(old.is_none(), "a driver tells of a connection's end");
-        let limit = self.upkeep.first_limit();
-        self.upkeep.timers.set(id.slot(), now + limit);
+        let deadline = self.upkeep.deadline(Waiting::First, now);
+        self.upkeep.timers.set(id.slot(), deadline);
     }
 
     /// The client sends no more.
@@ -156,7 +166,7 @@ impl Clients {
     #[inline]
     pub(crate) fn accept(&mut self, id: ConnectionId, head: &RequestHead) -> Option<Owed> {
         let connection = self.connections.get_mut(id)?;
-        Some(self.upkeep.take(id, connection, head))
+        Some(self.upkeep.take(id, connection, head, false))
     }
 
     /// Takes what cannot be understood, or is not wanted, as a connection's last request, and reads
@@ -206,6 +216,14 @@ impl Clients {
         self.gone.pop()
     }
 
+    /// A host is done with an answer whose client may be gone: it need not be told. If it was to be,
+    /// what of the answer was sent.
+    pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> Option<Option<Answered>> {
+        let index = (self.gone.iter()).position(|(_, (gone, _))| *gone == slot)?;
+        let (_, (_, sent)) = self.gone.swap_remove(index);
+        Some(sent)
+    }
+
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id)
@@ -238,6 +256,8 @@ impl Clients {
                     self.remove(id);
                 }
                 Waiting::Head | Waiting::Body => requests.push(id),
+                // Its answer is yet to be sent, after which it is settled anew.
+                Waiting::First | Waiting::Idle if self.outbox.is_for(id) => self.flush(port, now),
                 Waiting::First | Waiting::Idle => {
                     port.close(id);
                     self.remove(id);
@@ -256,24 +276,42 @@ impl Clients {
         self.due = due;
     }
 
-    /// From now on every answer is its connection's last; those that wait for none are closed.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time) {
-        self.upkeep.draining = true;
-        let idle: Vec<ConnectionId> = (self.connections.iter())
-            .filter(|(_, connection)| connection.requests > 0 && connection.is_idle())
-            .map(|(id, _)| id)
+    /// From now on every answer is its connection's last. Those that are owed none may still ask
+    /// until a time, and are closed then; told again, until the earlier one.
+    pub fn drain(&mut self, until: Time) {
+        let until = self.upkeep.drain.map_or(until, |before| until.min(before));
+        self.upkeep.drain = Some(until);
+        for (id, connection) in self.connections.iter() {
+            if let waiting @ (Waiting::First | Waiting::Idle) = connection.waiting {
+                let deadline = self.upkeep.deadline(waiting, connection.since);
+                self.upkeep.timers.set(id.slot(), deadline);
+            }
+        }
+    }
+
+    /// Others need places: closes connections that have been silent for longest, and for
+    /// [long enough](crate::ClientLimits::yield_after). How many.
+    pub fn make_room(&mut self, port: &mut dyn Port, now: Time) -> usize {
+        let least = self.upkeep.limits.yield_after;
+        let silent = self.connections.iter().filter(|(_, connection)| {
+            let waits = matches!(
+                connection.waiting,
+                Waiting::First | Waiting::Idle | Waiting::Head
+            );
+            waits && now.since(connection.since) >= least
+        });
+        let mut silent: Vec<(Time, ConnectionId)> = silent
+            .map(|(id, connection)| (connection.since, id))
             .collect();
-        for id in idle {
+        if silent.len() > ROOM {
+            silent.select_nth_unstable(ROOM);
+            silent.truncate(ROOM);
+        }
+        for &(_, id) in &silent {
             port.close(id);
             self.remove(id);
         }
-        // Their first request may be on its way.
-        let limit = now + self.upkeep.first_limit();
-        for (id, connection) in self.connections.iter() {
-            if connection.waiting == Waiting::First {
-                self.upkeep.timers.set(id.slot(), limit);
-            }
-        }
+        silent.len()
     }
 
     /// Drops all connections.

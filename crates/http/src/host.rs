@@ -25,7 +25,7 @@
 //! - Content comes whole, unless `takes_pieces` says that it is to come in pieces. An answer may be
 //!   finished before all content came; the connection ends with it then.
 //! - After `gone`, or `Flow::Gone`, or when it is answered, the slot names nothing: using it does
-//!   nothing.
+//!   nothing. Of one that it has answered the host is told no more.
 //! - A source that fails in the middle of a body has no other way to say so than
 //!   [`Answers::abandon`]; a whole answer, or an error, in place of what is left is the same.
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
@@ -217,6 +217,8 @@ impl Answers<'_> {
             self.given.push((slot, Some(answered)));
         } else if self.clients.has_begun(slot) {
             self.abandon(slot);
+        } else if let Some(sent) = self.clients.forget_gone(slot) {
+            self.given.push((slot, sent));
         }
     }
 
@@ -247,9 +249,10 @@ impl Answers<'_> {
     /// is abandoned.
     pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
         let flow = self.clients.append(self.port, slot, piece, self.now);
-        if flow == Flow::Gone && !self.clients.is_leaving(slot) {
+        if flow == Flow::Gone {
             // What is known of it can be forgotten: it may not be finished.
-            self.given.push((slot, None));
+            let sent = self.clients.forget_gone(slot).flatten();
+            self.given.push((slot, sent));
         }
         flow
     }
@@ -257,14 +260,16 @@ impl Answers<'_> {
     /// Ends an answer that was begun. One that is shorter than it said is abandoned.
     pub fn finish(&mut self, slot: AnswerSlot) {
         let answered = self.clients.finish(self.port, slot, self.now);
-        self.given.push((slot, answered));
+        let gone = self.clients.forget_gone(slot);
+        self.given.push((slot, answered.or(gone.flatten())));
     }
 
     /// Gives an answer up, begun or not: its connection is dropped in its place.
     pub fn abandon(&mut self, slot: AnswerSlot) {
         let sent = self.clients.sent(slot);
         self.clients.abandon(self.port, slot, self.now);
-        self.given.push((slot, sent));
+        let gone = self.clients.forget_gone(slot);
+        self.given.push((slot, sent.or(gone.flatten())));
     }
 
     /// Takes the content of a request again, after [`Flow::Wait`].

@@ -14,6 +14,9 @@ pub struct ClientLimits {
     pub body_timeout: Duration,
     /// Between an answer and the next request.
     pub idle_timeout: Duration,
+    /// A connection that waits for a request, or the rest of its head, may be closed after so long
+    /// where others need its place.
+    pub yield_after: Duration,
     /// For the client to take what is ready for it, beside the time its bytes take at `rate_min`.
     pub send_timeout: Duration,
     /// The slowest that a client may take an answer, or send content that is taken in pieces, over
@@ -42,6 +45,9 @@ pub const HELD_MAX: usize = 64 << 20;
 /// The slowest that a client may take or send bytes, where nothing else is said.
 pub const RATE_MIN: u64 = 16 * 1024;
 
+/// For how long a client of a server beside the public one is left its place at least.
+const YIELD_AFTER: Duration = Duration::from_millis(50);
+
 impl ClientLimits {
     /// Limits of a server beside the one for the public: everything within this time, and any
     /// number of requests.
@@ -50,6 +56,7 @@ impl ClientLimits {
             header_timeout: timeout,
             body_timeout: timeout,
             idle_timeout: timeout,
+            yield_after: YIELD_AFTER,
             send_timeout: timeout,
             rate_min: RATE_MIN,
             requests_max: None,

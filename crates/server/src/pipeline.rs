@@ -43,6 +43,7 @@ pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
+use crate::drain::Drain;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -63,7 +64,6 @@ use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
@@ -90,8 +90,8 @@ pub struct Pipeline {
     metrics: Arc<WorkerMetrics>,
     /// How many more connections whose stall is over may go on in this turn.
     resumes: usize,
-    /// When draining ends, whatever is left.
-    drain_until: Option<Time>,
+    /// How it ends, once it is to.
+    drain: Option<Drain>,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
@@ -141,7 +141,7 @@ impl Pipeline {
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
             resumes: RESUMES_MAX,
-            drain_until: None,
+            drain: None,
             now,
             gauges: Gauges::new(),
         }
@@ -154,13 +154,31 @@ impl Pipeline {
         self.gauges.touch();
     }
 
-    /// Takes no more clients, answers what is under way, and has
-    /// [finished](rhythm_net::Handler::finished) then, or after `limit`.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
+    /// Ends as said: it has [finished](rhythm_net::Handler::finished) when no client is left. To be
+    /// called again where that is to be earlier.
+    pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
         self.begin(port, now);
-        port.stop_accepting();
-        self.drain_until.get_or_insert(now + limit);
-        self.clients.drain(port, now);
+        self.drain = Some(drain);
+        self.go_on_draining(port, now);
+    }
+
+    /// Does what is due of the drain.
+    fn go_on_draining(&mut self, port: &mut dyn Port, now: Time) {
+        if let Some(drain) = self.drain
+            && drain.accept_until <= now
+        {
+            port.stop_accepting();
+            self.clients.drain(drain.idle_until);
+        }
+    }
+
+    /// What of the drain is due next, if anything.
+    fn drain_at(&self) -> Option<Time> {
+        let drain = self.drain?;
+        match self.clients.is_draining() {
+            true => Some(drain.until),
+            false => Some(drain.accept_until),
+        }
     }
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
@@ -322,7 +340,7 @@ impl Pipeline {
             },
             Way::Site(answer) => answer,
         };
-        if answer.is_streamed(site)
+        if answer.is_streamed(&self.epoch.site)
             && !(self.clients).has_room(reading.connection(), STREAM_BYTES_EXPECTED)
         {
             return Err(Stall::Output);
@@ -351,8 +369,8 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
-        let expected = epoch.expected(page);
-        if !self.clients.has_room(reading.connection(), expected) {
+        let sizes = epoch.sizes(page);
+        if !(self.clients).has_room(reading.connection(), sizes.expected()) {
             return Err(Stall::Output);
         }
         // Up to the last field: other requests may follow in the bytes.

@@ -1,11 +1,13 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
+use crate::drain::DrainOptions;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
 use crate::host::disk::Readers;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
+use crate::open_files;
 use crate::options::{PipelineOptions, ServerOptions};
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
@@ -20,12 +22,11 @@ use rhythm_http::Host;
 use rhythm_net::workers::{
     self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
 };
-use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
+use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
@@ -57,6 +58,17 @@ pub struct ServerParts {
     pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
     pub log: Option<LogOpener>,
+    /// Sockets of the process before, or of one that keeps them for all.
+    pub inherited: Inherited,
+}
+
+/// Sockets that listen already, in place of those that the options ask for.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    /// Where clients connect; empty: where the options say.
+    pub clients: Vec<Listener>,
+    /// Where the admin listener is; none: where the options say.
+    pub admin: Option<Listener>,
 }
 
 /// Why a server does not start.
@@ -132,7 +144,7 @@ struct Shared {
     /// Has the access log opened again.
     reopen_log: Option<Box<dyn Fn() + Send + Sync>>,
     current: Arc<Current>,
-    drain: Duration,
+    drain: DrainOptions,
 }
 
 /// Controls a server from any thread.
@@ -170,17 +182,20 @@ impl Control {
         }
     }
 
-    /// Begins to shut down: no more clients are taken, and what is under way is finished.
+    /// Begins to shut down: it is not ready any more, takes no more clients, answers what still
+    /// comes, and what is under way. Called a second time, it waits for what is under way alone; a
+    /// third time, it ends.
     pub fn shutdown(&self) {
-        self.shared.current.drain();
+        let now = clock::monotonic();
+        let drain = self.shared.current.shut_down(self.shared.drain, now);
         for inbox in &self.shared.inboxes {
-            inbox.send(Command::Drain(self.shared.drain));
+            inbox.send(Command::Drain(drain));
         }
     }
 
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
-        self.shared.current.is_draining()
+        self.shared.current.drain().is_some()
     }
 
     /// The settings in effect: the site's, but those that a reload does not change.
@@ -240,35 +255,6 @@ impl Handle {
         &self.metrics
     }
 
-    /// With the admin listener, if there is to be one; where that cannot be, it shuts down.
-    fn with_admin(mut self, options: ServerOptions) -> Result<Handle, StartError> {
-        if let Some(address) = options.admin
-            && let Err(error) = self.start_admin(address, options)
-        {
-            self.shutdown();
-            // That it did not start is what matters.
-            let _ = self.join();
-            return Err(error);
-        }
-        Ok(self)
-    }
-
-    fn start_admin(
-        &mut self,
-        address: SocketAddr,
-        options: ServerOptions,
-    ) -> Result<(), StartError> {
-        let setting = "admin";
-        let listener = Listener::bind(address, &ListenOptions::default())
-            .map_err(|error| StartError::Listen { setting, error })?;
-        self.admin = Some(listener.local_address());
-        let current = self.control.shared.current.clone();
-        let inboxes = self.control.shared.inboxes.clone();
-        let thread = admin::start(listener, current, inboxes, self.metrics.clone(), options)?;
-        self.admin_thread = Some(thread);
-        Ok(())
-    }
-
     /// Waits until it has shut down.
     ///
     /// # Errors
@@ -276,7 +262,6 @@ impl Handle {
     pub fn join(self) -> Result<(), WorkerError> {
         let ended = self.workers.join();
         if let Some(admin) = self.admin_thread {
-            self.control.shared.current.drain();
             admin.stop();
             let _ = admin.join();
         }
@@ -296,11 +281,15 @@ impl Server {
     ///
     /// # Errors
     /// When an address cannot be listened on, or a device cannot be used.
-    pub fn start(options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
-        if let Err(error) = resource::raise_open_files() {
-            tracing::warn!(%error, "the limit of open files cannot be raised");
+    pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
+        options.workers = options.workers.max(1);
+        let workers = options.workers;
+        match resource::raise_open_files() {
+            Ok(limit) => {
+                options.connections_max = open_files::connections_max(&options, &parts.site, limit);
+            }
+            Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
         }
-        let workers = options.workers.max(1);
         let log = match parts.log {
             Some(open) => {
                 let setting = "access_log";
@@ -314,10 +303,8 @@ impl Server {
         let log_state = log.as_ref().map(LogWriter::state).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
         let metrics = Arc::new(Metrics::new(workers, log_state, gauge));
-        let setting = "listen";
-        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
-            .map_err(|error| StartError::Listen { setting, error })?;
-        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
+        let Inherited { clients, admin } = parts.inherited;
+        let (local, entrances) = entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
         let factory = WorkerFactory {
             current: current.clone(),
@@ -330,11 +317,29 @@ impl Server {
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
-            drain: options.drain,
         };
-        let entrances = vec![Entrance::listeners(Role::default(), listeners)];
+        let started = admin::Started::default();
+        let listener = admin_listener(admin, options.admin)?;
+        let admin = listener.as_ref().map(Listener::local_address);
+        let start = |listener| {
+            let (current, started, metrics) = (current.clone(), started.clone(), metrics.clone());
+            admin::start(listener, current, started, metrics, options.clone())
+        };
+        let admin_thread = listener.map(start).transpose()?;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
-        let workers = workers::start(&worker_options(&options), entrances, make)?;
+        let workers = match workers::start(&worker_options(&options), entrances, make) {
+            Ok(workers) => workers,
+            Err(error) => {
+                if let Some(admin) = admin_thread {
+                    admin.stop();
+                    // That the workers did not start is what matters.
+                    let _ = admin.join();
+                }
+                return Err(error.into());
+            }
+        };
+        // Nobody else sets it.
+        let _ = started.set(workers.inboxes().to_vec());
         let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
         let serve = move |loaded| serve(loaded, &serving, &inboxes);
         let shared = Shared {
@@ -344,18 +349,60 @@ impl Server {
             current,
             drain: options.drain,
         };
-        let handle = Handle {
+        Ok(Handle {
             local,
-            admin: None,
+            admin,
             control: Control {
                 shared: Arc::new(shared),
             },
             metrics,
             workers,
-            admin_thread: None,
+            admin_thread,
             log,
-        };
-        handle.with_admin(options)
+        })
+    }
+}
+
+/// Where clients come in, and its address: through the sockets that were inherited, each of which
+/// all workers have, or else through one of each worker's own.
+fn entrances(
+    inherited: Vec<Listener>,
+    options: &ServerOptions,
+) -> Result<(SocketAddr, Vec<Entrance>), StartError> {
+    let (role, workers) = (Role::default(), options.workers);
+    let Some(first) = inherited.first() else {
+        let setting = "listen";
+        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
+            .map_err(|error| StartError::Listen { setting, error })?;
+        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
+        return Ok((local, vec![Entrance::listeners(role, listeners)]));
+    };
+    let local = first.local_address();
+    let of_all = |listener: Listener| {
+        let mut all = Vec::with_capacity(workers);
+        for _ in 1..workers {
+            all.push(listener.try_clone()?);
+        }
+        all.push(listener);
+        Ok(Entrance::listeners(role, all))
+    };
+    let entrances: Result<Vec<Entrance>, std::io::Error> =
+        inherited.into_iter().map(of_all).collect();
+    Ok((local, entrances?))
+}
+
+/// The admin listener, if there is to be one.
+fn admin_listener(
+    inherited: Option<Listener>,
+    address: Option<SocketAddr>,
+) -> Result<Option<Listener>, StartError> {
+    let setting = "admin";
+    match (inherited, address) {
+        (Some(listener), _) => Ok(Some(listener)),
+        (None, Some(address)) => Listener::bind(address, &ListenOptions::default())
+            .map(Some)
+            .map_err(|error| StartError::Listen { setting, error }),
+        (None, None) => Ok(None),
     }
 }
 
@@ -368,7 +415,7 @@ fn serve(
     let site = loaded.inspect_err(|error| {
         tracing::error!(error, "the service cannot be reloaded; the old one is kept");
     })?;
-    if current.is_draining() {
+    if current.drain().is_some() {
         return Err("the server is shutting down".to_owned());
     }
     let kept = current.reload(site.clone());
@@ -392,6 +439,8 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
         pin: options.pin,
         driver: DriverOptions {
             connections_max: options.connections_max.div_ceil(threads).max(1),
+            addresses: (options.connections_per_address_max)
+                .map(|max| Arc::new(Addresses::new(max.get()))),
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()
@@ -411,7 +460,6 @@ struct WorkerFactory {
     /// Makes a worker's end of the access log.
     sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
     options: PipelineOptions,
-    drain: Duration,
 }
 
 impl WorkerFactory {
@@ -444,8 +492,8 @@ impl WorkerFactory {
             now,
         };
         let mut pipeline = Pipeline::new(parts, self.options);
-        if self.current.is_draining() {
-            pipeline.drain(driver.port(), now, self.drain);
+        if let Some(drain) = self.current.drain() {
+            pipeline.drain(driver.port(), now, drain);
         }
         Ok(Worker::new(pipeline, metrics))
     }

@@ -248,7 +248,7 @@ fn a_volume_that_hangs_keeps_only_its_own_waiting() {
 #[test]
 fn a_server_ends_while_a_volume_hangs() {
     let fate = Arc::<Fate>::default();
-    let drain = |options: &mut ServerOptions| options.drain = Duration::from_millis(200);
+    let drain = |options: &mut ServerOptions| options.drain.timeout = SOON;
     let server = serve(all_streamed(&fate), NEVER, drain, None);
     fate.hang(true);
     let mut client = client(&server);

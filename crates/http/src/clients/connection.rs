@@ -122,6 +122,8 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// Input that no whole request was made of yet.
     pub(crate) input: Option<Box<Input>>,
+    /// Its input is being read, and there is some behind the last request that was taken.
+    pub(crate) more: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
@@ -138,8 +140,8 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// Of the requests under way, and the one that waits to be taken: the longest answer that is
-    /// expected, in bytes.
+    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
+    /// bytes.
     pub(crate) expected: usize,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
@@ -158,6 +160,7 @@ impl Connection {
         Connection {
             peer,
             input: None,
+            more: false,
             receiving: None,
             stall: None,
             may_go_on: false,
@@ -225,7 +228,8 @@ impl Connection {
         mut shape: AnswerShape,
         draining: bool,
     ) -> AnswerShape {
-        let ends = draining && ordinal.wrapping_add(1) == self.requests && self.input.is_none();
+        let is_last = ordinal.wrapping_add(1) == self.requests;
+        let ends = draining && is_last && self.input.is_none() && !self.more;
         self.last_taken |= ends;
         shape.close |= ends;
         shape
@@ -316,12 +320,8 @@ impl Connection {
     }
 
     /// Whether it is done with: all is answered, and no more will be asked.
-    pub(crate) fn is_over(&self, draining: bool) -> bool {
-        self.closing
-            || ((self.peer_finished || draining && self.requests > 0)
-                && self.under_way() == 0
-                && self.stall.is_none()
-                && (self.peer_finished || self.input.is_none()))
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
     }
 
     /// Bytes of answers that the client has not taken.
@@ -350,15 +350,17 @@ impl Connection {
     }
 
     /// Whether the request that was taken last may go on, if its answer is as long as is expected:
-    /// alone, or where all answers under way fit a budget if they are as long as the longest.
+    /// alone, or where those under way fit a budget if they are all as long.
     #[inline]
     pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
-        let others = self.under_way() - 1;
-        self.expected = match others {
-            0 => expected,
-            _ => self.expected.max(expected),
-        };
-        self.fits(others, budget)
+        self.expected = expected;
+        self.fits(self.unknown() - 1, budget)
+    }
+
+    /// Requests under way of whose answers there is nothing yet, hosts' aside.
+    #[inline]
+    fn unknown(&self) -> u32 {
+        self.under_way() - self.pending.len() as u32
     }
 
     /// Whether one more answer fits a budget beside so many others.
@@ -374,7 +376,7 @@ impl Connection {
         match self.stall {
             // Not for one at a time where more fit.
             Some(Stall::Output) => {
-                self.outgoing.is_empty() && self.fits(self.under_way(), budget / 2)
+                self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
             Some(Stall::Context | Stall::Host) | None => false,

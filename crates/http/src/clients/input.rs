@@ -213,6 +213,14 @@ impl<'a> Reading<'a> {
         Some((pieces.host, pieces.slot, pieces.is_last))
     }
 
+    /// Whether there is input behind the whole request at hand.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        let body = self.input.body.as_ref();
+        let length = body.map_or(0, |body| body.head_length + body.complete.unwrap_or(0));
+        self.bytes().len() > length
+    }
+
     /// The request at hand, or the piece of it, is done with.
     pub fn taken(&mut self) {
         let Some(body) = &mut self.input.body else {

@@ -148,7 +148,8 @@ impl Clients {
         }
         let next = next_request(reading, limits);
         if next == Next::Request {
-            reading.owed = Some(self.upkeep.take(id, connection, &reading.input.head));
+            let (head, more) = (&reading.input.head, reading.has_more());
+            reading.owed = Some(self.upkeep.take(id, connection, head, more));
         }
         next
     }
@@ -160,6 +161,7 @@ impl Clients {
             self.give_back(reading.input);
             return;
         };
+        connection.more = false;
         let spare = match reading.rest() {
             Rest::Kept(input) => {
                 connection.input = Some(input);

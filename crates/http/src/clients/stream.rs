@@ -34,7 +34,7 @@ impl Clients {
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
     pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
-        let is_leaving = self.is_leaving(slot);
+        let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
                 let progress = Progress::Awaited(host);
@@ -46,11 +46,6 @@ impl Clients {
             None if is_leaving => {}
             None => self.gone.push((host, (slot, None))),
         }
-    }
-
-    /// Whether the client of this answer is gone, and its host is yet to be told.
-    pub(crate) fn is_leaving(&self, slot: AnswerSlot) -> bool {
-        (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot)
     }
 
     /// What was sent by now of an answer in pieces.
@@ -71,7 +66,7 @@ impl Clients {
         now: Time,
         head: impl FnOnce(AnswerShape, &mut Vec<u8>) -> usize,
     ) {
-        let draining = self.upkeep.draining;
+        let draining = self.upkeep.drain.is_some();
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return;
         };

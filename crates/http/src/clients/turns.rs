@@ -31,7 +31,7 @@ impl Clients {
             connection: to,
             ordinal,
         } = slot;
-        let draining = self.upkeep.draining;
+        let draining = self.upkeep.drain.is_some();
         let Some(connection) = self.connections.get_mut(to) else {
             return false;
         };

@@ -13,9 +13,6 @@ use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A connection without a request is closed this long after draining has begun.
-const DRAIN_GRACE: Duration = Duration::from_millis(500);
-
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
@@ -25,8 +22,8 @@ pub(crate) struct Upkeep {
     pub(crate) unstalled: VecDeque<ConnectionId>,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
-    /// Every answer is the last of its connection.
-    pub(crate) draining: bool,
+    /// Every answer is the last of its connection; until when those that are owed none may ask.
+    pub(crate) drain: Option<Time>,
 }
 
 impl Upkeep {
@@ -37,7 +34,7 @@ impl Upkeep {
             timers: TimerWheel::new(now),
             unstalled: VecDeque::new(),
             roomy: Vec::new(),
-            draining: false,
+            drain: None,
         }
     }
 
@@ -48,26 +45,27 @@ impl Upkeep {
         }
     }
 
-    /// How long a connection may be silent before its first request.
-    pub(crate) fn first_limit(&self) -> Duration {
-        let limit = self.limits.header_timeout;
-        if self.draining {
-            limit.min(DRAIN_GRACE)
-        } else {
-            limit
+    /// Until when what a connection waits for is waited for.
+    pub(crate) fn deadline(&self, waiting: Waiting, since: Time) -> Time {
+        let until = since + waiting.limit(&self.limits);
+        match (waiting, self.drain) {
+            (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            _ => until,
         }
     }
 
-    /// Takes the next request of a connection.
+    /// Takes the next request of a connection; `more`: there is input behind it.
     #[inline]
     pub(crate) fn take(
         &self,
         id: ConnectionId,
         connection: &mut Connection,
         head: &RequestHead,
+        more: bool,
     ) -> Owed {
         let mut shape = connection.shape(head, self.limits.requests_max);
-        shape.close |= self.draining;
+        shape.close |= self.drain.is_some() && !more;
+        connection.more = more;
         let slot = AnswerSlot {
             connection: id,
             ordinal: connection.take_request(shape.close),
@@ -92,10 +90,10 @@ impl Upkeep {
         now: Time,
     ) -> bool {
         held.count(connection);
-        let (limits, draining) = (&self.limits, self.draining);
+        let limits = &self.limits;
         let budget = held.budget(limits.unsent_max);
         let all_sent = connection.outgoing.is_empty();
-        if connection.is_over(draining) && all_sent && is_sent {
+        if connection.is_over() && all_sent && is_sent {
             port.close(id);
             return true;
         }
@@ -118,13 +116,10 @@ impl Upkeep {
             connection.since_requests = connection.requests;
         }
         connection.waiting = waiting;
-        let mut limit = waiting.limit(limits);
-        if waiting == Waiting::First && draining {
-            limit = limit.min(DRAIN_GRACE);
-        }
         // While it is for us, whatever timer is set may as well pass: nothing comes of it.
         if waiting != Waiting::Answer {
-            self.timers.set(id.slot(), connection.since + limit);
+            let deadline = self.deadline(waiting, connection.since);
+            self.timers.set(id.slot(), deadline);
         }
         if connection.stall_is_over(limits.pipelined_max, budget) {
             self.may_go_on(id, connection);

@@ -11,6 +11,7 @@
 //! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
+use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
 use crate::driver::listener;
 use crate::port::{
@@ -20,7 +21,10 @@ use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, SocketType, sockopt};
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType, sockopt,
+};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -43,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Begun by us rather than accepted.
     outgoing: bool,
+    /// Where clients' addresses are counted.
+    _place: Option<Place>,
     /// The handler wants no input now.
     pub(crate) paused: bool,
     /// The peer has finished sending.
@@ -90,6 +96,8 @@ pub(crate) struct Sockets {
     pub(crate) accepted: usize,
     outgoing: usize,
     outgoing_max: usize,
+    /// Places are needed: what is closed does not linger.
+    pub(crate) is_crowded: bool,
     pub(crate) stop_accepting: bool,
     pub(crate) now: Time,
     pub(crate) wall: CachedWall,
@@ -107,6 +115,7 @@ impl Sockets {
             accepted: 0,
             outgoing: 0,
             outgoing_max,
+            is_crowded: false,
             stop_accepting: false,
             now,
             wall: CachedWall::new(),
@@ -124,8 +133,12 @@ impl Sockets {
     }
 
     /// Takes in a socket that was accepted.
-    pub(crate) fn insert_accepted(&mut self, socket: OwnedFd) -> io::Result<ConnectionId> {
-        let id = self.insert(socket, State::Open, false)?;
+    pub(crate) fn insert_accepted(
+        &mut self,
+        socket: OwnedFd,
+        place: Option<Place>,
+    ) -> io::Result<ConnectionId> {
+        let id = self.insert(socket, State::Open, false, place)?;
         self.accepted += 1;
         Ok(id)
     }
@@ -135,12 +148,14 @@ impl Sockets {
         socket: OwnedFd,
         state: State,
         outgoing: bool,
+        place: Option<Place>,
     ) -> io::Result<ConnectionId> {
         let id = ConnectionId::from(self.connections.next_key());
         let mut connection = Connection {
             socket,
             state,
             outgoing,
+            _place: place,
             paused: false,
             input_ended: false,
             wants_write: false,
@@ -246,6 +261,24 @@ impl Sockets {
         }
     }
 
+    /// Drops the closing connections that have lingered for a while, whose places are needed.
+    pub(crate) fn cut_lingering(&mut self) {
+        let late = self.now + self.linger.saturating_sub(LINGER_MIN);
+        let closing = (self.connections.iter()).filter(|(_, it)| it.state == State::Closing);
+        let old = closing.filter(|(key, _)| {
+            let deadline = self.lingering.deadline(key.slot());
+            deadline.is_none_or(|deadline| deadline <= late)
+        });
+        let old: Vec<_> = old.map(|(key, _)| key).collect();
+        old.into_iter().for_each(|key| self.remove(key.into()));
+    }
+
+    /// The closing connections, whose input is still dropped.
+    pub(crate) fn closing(&self) -> impl Iterator<Item = &OwnedFd> {
+        let closing = (self.connections.iter()).filter(|(_, it)| it.state == State::Closing);
+        closing.map(|(_, connection)| &connection.socket)
+    }
+
     /// When [`Sockets::expire_lingering`] has something to do next.
     pub(crate) fn lingering_until(&self) -> Option<Time> {
         self.lingering.wake_at()
@@ -321,10 +354,12 @@ impl Port for Sockets {
     }
 
     fn close(&mut self, id: ConnectionId) {
+        let is_crowded = self.is_crowded;
         let Some(connection) = self.get_for_handler(id) else {
             return;
         };
-        let lingers = connection.state == State::Open
+        let lingers = !is_crowded
+            && connection.state == State::Open
             && !connection.input_ended
             && net::shutdown(&connection.socket, Shutdown::Write).is_ok();
         if !lingers {
@@ -354,19 +389,17 @@ impl Port for Sockets {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let PeerAddress::Tcp(address) = peer.address;
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let socket = listener::socket(&address, SocketType::STREAM)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        match net::connect(&socket, &address) {
+        let (socket, begun) = begin(&peer.address)?;
+        match begun {
             // Even a connection that stands at once is reported through epoll: a port never calls
             // the handler back.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let id = self.insert(socket, State::Connecting, true)?;
+        let id = self.insert(socket, State::Connecting, true, None)?;
         self.outgoing += 1;
         Ok(id)
     }
@@ -385,6 +418,28 @@ impl Port for Sockets {
         self.wall.value()
     }
 }
+
+/// A socket on which a connection to this address is begun, and how that went so far.
+fn begin(address: &PeerAddress) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
+    match address {
+        PeerAddress::Tcp(address) => {
+            let socket = listener::socket(address, SocketType::STREAM)?;
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            let begun = net::connect(&socket, address);
+            Ok((socket, begun))
+        }
+        PeerAddress::Unix(path) => {
+            let address = SocketAddrUnix::new(&**path)?;
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let begun = net::connect(&socket, &address);
+            Ok((socket, begun))
+        }
+    }
+}
+
+/// Where its place is needed, a closed connection's input is dropped for no longer.
+const LINGER_MIN: Duration = Duration::from_millis(100);
 
 /// The kernel's bound on slices in one call (UIO_MAXIOV).
 const IOV_MAX: usize = 1024;

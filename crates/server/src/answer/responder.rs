@@ -128,7 +128,8 @@ impl Responder {
         let left = answers.answer(port, cohort);
         // Errors tell nothing of the page's own answers.
         if answers.longest > 0 {
-            epoch.answered(page, answers.longest);
+            let room = cohort.output.runs_used.div_ceil(cohort.len());
+            (epoch.sizes(page)).answered(answers.longest, room as u64);
         }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);

@@ -339,14 +339,17 @@ impl Backends {
         all.filter_map(|(_, slot)| slot.backend.wake_at()).min()
     }
 
-    /// Brings the figures up to date. Where backends of one name follow each other, the circuit is
-    /// that of the epoch that is served now.
+    /// Brings the figures up to date. Where backends of one name follow each other, what is
+    /// now is that of the epoch that is served.
     pub(crate) fn set_gauges(&mut self, epoch: &Epoch) {
         for (key, slot) in self.slots.iter_mut() {
             slot.count_retries();
             if epoch.backends.contains(&key) {
-                let open = u64::from(slot.backend.counts().circuit_open);
-                slot.metrics.circuit_open.set(open);
+                let (counts, metrics) = (slot.backend.counts(), &slot.metrics);
+                metrics.under_way.set(counts.under_way);
+                metrics.waiting.set(counts.waiting);
+                metrics.connections.set(counts.connections);
+                metrics.circuit_open.set(u64::from(counts.circuit_open));
             }
         }
     }

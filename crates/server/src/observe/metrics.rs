@@ -132,6 +132,12 @@ pub struct BackendMetrics {
     pub failures: Count,
     /// Requests sent again.
     pub retries: Count,
+    /// Requests not answered yet, now.
+    pub under_way: Count,
+    /// Those of them that wait for a place on a connection.
+    pub waiting: Count,
+    /// Connections that stand now.
+    pub connections: Count,
     /// 1 while the circuit is open.
     pub circuit_open: Count,
     /// From a batch's handing over to each answer.
@@ -145,6 +151,8 @@ pub struct WorkerMetrics {
     pub connections: Count,
     /// Connections accepted.
     pub accepted: Count,
+    /// Silent connections closed because others needed their places.
+    pub yielded: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
     /// Bytes that connections hold now.

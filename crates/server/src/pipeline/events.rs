@@ -13,6 +13,13 @@ impl Handler for Pipeline {
         self.clients.opened(accepted.connection, accepted.peer, now);
     }
 
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+        let yielded = self.clients.make_room(port, now);
+        self.metrics.yielded.add(yielded as u64);
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges.touch();
@@ -91,7 +98,10 @@ impl Handler for Pipeline {
         self.host_event(port, now, Hosts::tick);
         self.work(port, now);
         self.check_waiting(port, now);
-        if self.drain_until.is_some_and(|until| until <= now) {
+        if !self.clients.is_draining() {
+            self.go_on_draining(port, now);
+        }
+        if self.drain.is_some_and(|drain| drain.until <= now) {
             self.clients.abort_all(port);
         }
     }
@@ -130,7 +140,7 @@ impl Handler for Pipeline {
             self.backends.wake_at(),
             self.device.wake_at(),
             self.hosts.wake_at(),
-            self.drain_until,
+            self.drain_at(),
             self.gauges.wake_at(),
         ]
         .into_iter()
@@ -139,10 +149,10 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.drain_until.is_some_and(|until| {
+        self.drain.is_some_and(|drain| {
             // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.cohorts.requests() == 0 || until <= self.now;
-            over && self.clients.open() == 0
+            let over = self.cohorts.requests() == 0 || drain.until <= self.now;
+            over && self.clients.open() == 0 && self.clients.is_draining()
         })
     }
 }

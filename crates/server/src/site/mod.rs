@@ -8,6 +8,7 @@ pub(crate) mod epoch;
 pub(crate) mod loader;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod sizes;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};

@@ -126,7 +126,14 @@ impl Statics {
         self.entries.iter().map(kept).sum()
     }
 
-    /// How many volumes those are on that are not.
+    /// How many are not, but held open.
+    pub(crate) fn streamed(&self) -> usize {
+        (self.entries.iter())
+            .filter(|entry| entry.is_streamed())
+            .count()
+    }
+
+    /// How many volumes those are on.
     pub(crate) fn volumes(&self) -> usize {
         let volume = |entry: &Entry| match &entry.content {
             Content::Kept(_) => None,

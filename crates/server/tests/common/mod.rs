@@ -12,8 +12,8 @@ use rhythm_net::{Port, Time};
 use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
-    ConnectionOwner, Handle, Loader, LogOpener, Server, ServerOptions, ServerParts, Site,
-    SiteSettings, StaticFile, Statics,
+    ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
+    ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -210,6 +210,7 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         hosts: None,
         log: None,
+        inherited: Inherited::default(),
     }
 }
 
@@ -222,13 +223,19 @@ pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
     })
 }
 
-/// What a service's settings say, but with one worker, at any port, and without an admin listener.
+/// What a service's settings say, but with one worker, at any port, and without an admin listener;
+/// a shutdown does not wait long for clients that have nothing to ask.
 pub fn options_of(service: &Service) -> ServerOptions {
+    let options = ServerOptions::of(service);
     ServerOptions {
+        drain: DrainOptions {
+            grace: Duration::from_millis(100),
+            ..options.drain
+        },
         listen: ([127, 0, 0, 1], 0).into(),
         admin: None,
         workers: 1,
-        ..ServerOptions::of(service)
+        ..options
     }
 }
 
@@ -354,7 +361,7 @@ impl Client {
     }
 
     pub fn get(&mut self, path: &str) -> Response {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         self.response(false)
     }
 

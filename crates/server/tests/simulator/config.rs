@@ -46,9 +46,17 @@ pub(crate) struct Config {
     /// Drain at this time; 0: when all clients are done.
     pub(crate) drain_at: u64,
     pub(crate) drain_limit: u64,
+    /// Clients are still taken for so long then, and may still ask for so long after that.
+    pub(crate) drain_delay: u64,
+    pub(crate) drain_grace: u64,
+    /// Told to drain again after so long, and once more; 0: not.
+    pub(crate) hasten_after: [u64; 2],
     /// Requests of all clients.
     pub(crate) requests: usize,
 }
+
+/// Others may have a silent connection's place after this.
+const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -82,6 +90,7 @@ impl Config {
             accept_fails: some(dice, 4, &[3]),
             connect_fails: rough(dice, 3, &[3, 10]),
             outgoing_max: *dice.pick(&[1, 8, 64]),
+            connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
         };
         let backend = BackendFaults {
             embedded: dice.once_in(3),
@@ -138,6 +147,7 @@ impl Config {
             header_timeout: seconds(dice, &[2, 10]),
             body_timeout: seconds(dice, &[3, 30]),
             idle_timeout: seconds(dice, &[5, 60]),
+            yield_after: YIELD_AFTER,
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
@@ -225,13 +235,22 @@ impl Config {
             reload_every: some(dice, 3, &[MILLISECOND as usize, 200 * MILLISECOND as usize]) as u64,
             drain_at: some(dice, 4, &[MILLISECOND as usize, 300 * MILLISECOND as usize]) as u64,
             drain_limit: *dice.pick(&[SECOND, 100 * SECOND]),
+            drain_delay: *dice.pick(&[0, 0, 20 * MILLISECOND]),
+            drain_grace: *dice.pick(&[0, 20 * MILLISECOND, SECOND, 100 * SECOND]),
+            hasten_after: [0; 2].map(|_| {
+                some(
+                    dice,
+                    4,
+                    &[1, MILLISECOND as usize, 300 * MILLISECOND as usize],
+                ) as u64
+            }),
             requests,
         }
     }
 
     /// Which errors are honest with this configuration.
     pub(crate) fn explains(&self) -> Explains {
-        let limits = &self.limits;
+        let (limits, net) = (&self.limits, &self.net);
         let patience = limits.header_timeout.min(limits.body_timeout).as_nanos() as u64;
         Explains {
             backend: match &self.remote {
@@ -270,7 +289,11 @@ impl Config {
                     nanos(header.max(idle)) + SECOND / 10,
                 )
             },
-            drain_short: self.drain_limit < 100 * SECOND,
+            drain_short: self.drain_limit < 100 * SECOND || !self.hasten_after.contains(&0),
+            yield_after: match net.connections_max {
+                usize::MAX => None,
+                _ => Some(YIELD_AFTER.as_nanos() as u64),
+            },
             crowded: limits.held_max < HELD_MAX,
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) epoch: usize,
     /// The server is draining.
     pub(crate) draining: bool,
-    /// When it began to, and when it gives up on what is left.
+    /// Until when connections that are owed nothing may ask, and when it gives up on what is left.
     pub(crate) drain: (u64, u64),
     pub(crate) explains: Explains,
     /// What the backend did to each user, where that is known: each fault explains one error.
@@ -82,6 +82,8 @@ pub(crate) struct Explains {
     pub(crate) patience: u64,
     /// How long an idle connection is kept, at least and at most.
     pub(crate) idle: (u64, u64),
+    /// Silent connections may be closed for others after so long, if at all.
+    pub(crate) yield_after: Option<u64>,
     /// Draining may end before everybody has their answers.
     pub(crate) drain_short: bool,
     /// Connections may hold so little together that some have to give way.

@@ -27,8 +27,8 @@ use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
-    BackendSettings, DeviceLink, FileContent, HostRoute, Pipeline, PipelineOptions, PipelineParts,
-    Site, SiteSettings, StaticFile, Statics,
+    BackendSettings, DeviceLink, Drain, DrainOptions, FileContent, HostRoute, Pipeline,
+    PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -202,7 +202,7 @@ pub(crate) fn run(
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
                 let wire = BesimWire::new(&url, ResponseLimits::default());
-                let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
+                let peers = vec![Peer::tcp(&*url.authority, BESIM_ADDRESS)];
                 return Box::new(ConnectionPool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
@@ -262,6 +262,7 @@ pub(crate) fn run(
         metrics,
         sites,
         config,
+        drain: None,
         turns: 0,
         idle_turns: 0,
         exited: false,
@@ -310,6 +311,7 @@ struct Run<'a> {
     metrics: Arc<WorkerMetrics>,
     sites: [Arc<Site>; 2],
     config: Config,
+    drain: Option<Drain>,
     turns: usize,
     idle_turns: usize,
     exited: bool,
@@ -335,6 +337,7 @@ impl Run<'_> {
             0 => u64::MAX,
             every => start + every,
         };
+        let mut hasten = self.config.hasten_after.into_iter();
         // The slowest that clients can be, and more.
         let limit = start + 20_000 * SECOND;
         while self.ok() && !self.clients.iter().all(|client| client.done) {
@@ -357,6 +360,10 @@ impl Run<'_> {
             if self.world.now >= drain_at {
                 self.drain();
                 (drain_at, reload_at) = (u64::MAX, u64::MAX);
+                // Again, where it is to be hastened.
+                if let Some(after) = hasten.next().filter(|after| *after != 0) {
+                    drain_at = self.world.now + after;
+                }
             }
         }
         if self.ok() && !self.shared.draining {
@@ -387,11 +394,23 @@ impl Run<'_> {
 
     fn drain(&mut self) {
         self.shared.draining = true;
-        self.shared.drain = (self.world.now, self.world.now + self.config.drain_limit);
         self.world.note("drain", 0, 0);
-        let limit = Duration::from_nanos(self.config.drain_limit);
+        let options = DrainOptions {
+            delay: Duration::from_nanos(self.config.drain_delay),
+            grace: Duration::from_nanos(self.config.drain_grace),
+            timeout: Duration::from_nanos(self.config.drain_limit),
+        };
         let now = self.world.time();
-        self.pipeline.drain(&mut self.world, now, limit);
+        let drain = match self.drain {
+            None => Drain::begin(options, now),
+            Some(mut drain) => {
+                drain.hasten(now);
+                drain
+            }
+        };
+        self.drain = Some(drain);
+        self.shared.drain = (drain.idle_until.as_nanos(), drain.until.as_nanos());
+        self.pipeline.drain(&mut self.world, now, drain);
     }
 
     /// One turn of the event loop, at the next time at which something happens, and not beyond
@@ -403,8 +422,8 @@ impl Run<'_> {
         let next = [
             self.world.next_time(),
             wake_at,
-            self.device_due.get(),
-            self.disk_due.get(),
+            self.device_due.get().filter(|_| !ended),
+            self.disk_due.get().filter(|_| !ended),
             Some(other),
         ];
         let Some(mut next) = next

@@ -33,7 +33,8 @@ pub(in crate::backend) const KIND: Kind = Kind {
         keys: &[
             BackendKey {
                 name: "url",
-                about: "in this process, or `\"http://HOST:PORT/PATH\"`",
+                about: "in this process, or `\"http://HOST:PORT/PATH\"`, or at a Unix socket \
+                        `\"http://unix:/SOCKET:/PATH\"`",
                 default: Setting::Text(EMBEDDED),
                 check: check_url,
                 wrong: "this is no address of a backend",
@@ -82,7 +83,7 @@ fn check(form: &Form) -> Option<CallMistake> {
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     match remote(config)? {
         None => Ok(Vec::new()),
-        Some(url) => peers(&url.host, url.port),
+        Some(url) => peers(&url.place),
     }
 }
 

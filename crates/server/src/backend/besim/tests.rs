@@ -328,6 +328,8 @@ fn what_cannot_be_opened_is_no_address() {
         ("embedded", true),
         ("http://127.0.0.1:8081/besim", true),
         ("HTTP://[::1]/", true),
+        ("http://unix:/run/besim.sock:/besim", true),
+        ("http://unix:besim.sock", false),
         ("http://:0/x", false),
         ("http://127.0.0.1:0/", false),
         ("http://127.0.0.1:8081/besim?", false),

@@ -80,7 +80,11 @@ use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use share::UnderWay;
 use spare::Spare;
 use std::rc::Rc;
+use std::time::Duration;
 use waiting::Waiting;
+
+/// Least time between two lines of the log about requests that are too long.
+const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
 
 /// So many calls are remembered though no request of them is under way.
 const CALLS_KEPT: usize = 64;
@@ -89,6 +93,8 @@ const CALLS_KEPT: usize = 64;
 #[derive(Debug)]
 pub struct ConnectionPool<W: Wire> {
     wire: W,
+    /// The backend's, for the log.
+    name: Box<str>,
     options: PoolOptions,
     peers: Vec<Peer>,
     /// The one to connect to next.
@@ -105,6 +111,8 @@ pub struct ConnectionPool<W: Wire> {
     connect_pause: Option<Time>,
     /// No request's deadline is earlier.
     deadline_next: Time,
+    /// When it was last said that a request is too long.
+    too_large_said: Option<Time>,
     done: Done,
 }
 
@@ -177,6 +185,7 @@ impl<W: Wire> ConnectionPool<W> {
     pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
         ConnectionPool {
             wire,
+            name: name.into(),
             options,
             peers,
             peer_next: 0,
@@ -188,6 +197,7 @@ impl<W: Wire> ConnectionPool<W> {
             connect_failures: 0,
             connect_pause: None,
             deadline_next: Time::NEVER,
+            too_large_said: None,
             done: Done::default(),
         }
     }
@@ -204,6 +214,21 @@ impl<W: Wire> ConnectionPool<W> {
     /// and then it would have to be sent again.
     fn is_alone(&self, request: &Taken) -> bool {
         W::IN_ORDER && (!request.call.idempotent || request.retries >= self.options.retries_max)
+    }
+
+    /// Says that a request of so many bytes is not sent.
+    fn say_too_large(&mut self, bytes: usize, now: Time) {
+        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
+        if !is_said {
+            self.too_large_said = Some(now);
+            tracing::warn!(
+                backend = %self.name,
+                bytes,
+                most = self.options.request_max,
+                "a request to the backend is too long and gets 500: bound the parameters that go \
+                 into it, by `max_length = ...` of the page"
+            );
+        }
     }
 
     fn find(&self, connection: ConnectionId) -> Option<usize> {
@@ -418,7 +443,9 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         for (request, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
             let mut arguments = self.done.spare.take();
             keep(batch.queries.arguments(request), &mut arguments);
-            let refusal = if literal_bytes + arguments.len() > self.options.request_max {
+            let length = literal_bytes + arguments.len();
+            let refusal = if length > self.options.request_max {
+                self.say_too_large(length, now);
                 Some(LaneError::TooLarge)
             } else if deadline <= now {
                 Some(LaneError::BackendTimeout)
@@ -461,6 +488,9 @@ impl<W: Wire> Backend for ConnectionPool<W> {
 
     fn counts(&self) -> BackendCounts {
         BackendCounts {
+            under_way: self.done.under_way as u64,
+            waiting: self.waiting.counts().iter().sum::<usize>() as u64,
+            connections: self.pipes.iter().filter(|pipe| pipe.is_open()).count() as u64,
             circuit_open: self.circuit.refuses(),
             ..self.done.counts
         }

@@ -1,6 +1,6 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
+use super::{BackendMetrics, Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -149,6 +149,12 @@ impl Collector for Scrape {
         to.gauges("connections", "Connections open", open)?;
         let accepted = sums(w, "worker", |m| &m.accepted);
         to.counters("connections_accepted", "Connections accepted", accepted)?;
+        let yielded = sums(w, "worker", |m| &m.yielded);
+        to.counters(
+            "connections_yielded",
+            "Silent connections closed because others needed their places",
+            yielded,
+        )?;
         let stalls = sums(w, "worker", |m| &m.stalls);
         to.counters(
             "stalls",
@@ -292,13 +298,34 @@ impl Scrape {
             "Requests sent to backends again",
             retries,
         )?;
-        let open = sums(b, "backend", |m| &m.circuit_open).into_iter();
-        let open = open.map(|(labels, value)| (labels, value as f64)).collect();
-        to.gauges(
-            "backend_circuit_open",
-            "Workers that refuse requests to the backend",
-            open,
-        )?;
+        type Now = for<'a> fn(&'a BackendMetrics) -> &'a Count;
+        let gauges: [(&str, &str, Now); 4] = [
+            (
+                "backend_under_way",
+                "Requests to backends that are not answered yet",
+                |m| &m.under_way,
+            ),
+            (
+                "backend_waiting",
+                "Of those, requests that wait for a place on a connection",
+                |m| &m.waiting,
+            ),
+            (
+                "backend_connections",
+                "Connections to backends that stand",
+                |m| &m.connections,
+            ),
+            (
+                "backend_circuit_open",
+                "Workers that refuse requests to the backend",
+                |m| &m.circuit_open,
+            ),
+        ];
+        for (name, help, now) in gauges {
+            let sums = sums(b, "backend", now).into_iter();
+            let values = sums.map(|(labels, value)| (labels, value as f64));
+            to.gauges(name, help, values.collect())?;
+        }
         let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
         to.histograms(
             "backend_latency_seconds",

@@ -73,6 +73,11 @@ fn while_others_wait_one_holds_half() {
         assert_eq!(held, 4, "in round {round}");
     }
     assert!(!world.is_told(0) && world.is_told(110));
+    let counts = world.backend.counts();
+    assert_eq!(counts.connections, 8);
+    // All but those that are on their way, and of the others those that are answered.
+    assert_eq!(counts.under_way, 120 - world.told.len() as u64);
+    assert_eq!(counts.waiting, counts.under_way - 8);
 }
 
 #[test]
