@@ -33,7 +33,7 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+    pub fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
         let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
@@ -41,6 +41,7 @@ impl Clients {
                 let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
                 connection.pending.push(pending);
                 self.held.count(connection);
+                self.relieve(port, slot.connection);
             }
             Some(_) => {}
             None if is_leaving => {}
