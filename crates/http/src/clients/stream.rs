@@ -110,12 +110,14 @@ impl Clients {
 
     /// Appends a piece to the body of an answer that was begun. What is appended is always taken;
     /// who goes on after [`Flow::Wait`] gives up the bound on memory. With more than was said the
-    /// answer is abandoned: what stands in its head is wrong.
+    /// answer is abandoned: what stands in its head is wrong. It is to wait when so many bytes are
+    /// unsent, or as many as the limits say.
     pub(crate) fn append(
         &mut self,
         port: &mut dyn Port,
         slot: AnswerSlot,
         piece: &[u8],
+        unsent_max: usize,
         now: Time,
     ) -> Flow {
         let Some(connection) = self.connections.get_mut(slot.connection) else {
@@ -149,13 +151,14 @@ impl Clients {
             self.held.count(connection);
         }
         self.relieve(port, slot.connection);
-        self.flow(slot)
+        self.flow(slot, unsent_max)
     }
 
     /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
     /// of it when there is.
-    fn flow(&mut self, slot: AnswerSlot) -> Flow {
-        let budget = self.held.budget(self.upkeep.limits.unsent_max);
+    fn flow(&mut self, slot: AnswerSlot, unsent_max: usize) -> Flow {
+        let unsent_max = unsent_max.min(self.upkeep.limits.unsent_max);
+        let budget = self.held.budget(unsent_max);
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return Flow::Gone;
         };
