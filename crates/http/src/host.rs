@@ -256,8 +256,8 @@ impl Answers<'_> {
     pub fn append_within(&mut self, slot: AnswerSlot, piece: &[u8], unsent_max: usize) -> Flow {
         let flow = (self.clients).append(self.port, slot, piece, unsent_max, self.now);
         if flow == Flow::Gone {
-            // What is known of it can be forgotten: it may not be finished.
-            let sent = self.clients.forget_gone(slot).flatten();
+            // What is known of it can be forgotten: it may not be finished. The host is told later.
+            let sent = self.clients.take_sent(slot);
             self.given.push((slot, sent));
         }
         flow
