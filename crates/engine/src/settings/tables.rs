@@ -157,7 +157,7 @@ section! {
         /// Bytes of a cohort's answers, if each is as long as its page's were of late: more requests
         /// go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too; where one
         /// finds no room beside others, it answers 500.
-        answer_bytes_max: u32 = 64 << 20; bytes(1 << 20, 1 << 31),
+        answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }
 

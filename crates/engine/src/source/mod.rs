@@ -4,7 +4,7 @@
 //! - `config`: `service.toml`;
 //! - `declaration`: what a page's header says; `header`, `param` and `step` read it;
 //! - `page_file`: a page file, split into header and template;
-//! - `template`: MiniJinja's parser.
+//! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
 pub(crate) mod config;
 pub(crate) mod declaration;
@@ -13,6 +13,7 @@ pub(crate) mod keys;
 mod page_file;
 mod param;
 mod step;
+mod syntax;
 pub(crate) mod template;
 
 pub(crate) use page_file::PageFile;

@@ -4,12 +4,12 @@
 use rhythm_engine::cohort::{Cell, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance::BESIM;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time};
-use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
@@ -101,7 +101,7 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     for file in statics() {
         sources.static_files.insert(file.path);
     }
-    match compile(&sources, &kinds()) {
+    match compile(&sources, BESIM) {
         Ok(service) => service,
         Err(diagnostics) => panic!("{diagnostics:#?}"),
     }
