@@ -42,8 +42,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
-    /// Bytes of the longest body among their answers.
-    pub(crate) longest: u64,
+    /// Bytes of the longest body among those that are finished, if any is.
+    pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
 }
 
@@ -83,7 +83,10 @@ impl LaneAnswers<'_> {
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
             self.answered += 1;
-            self.longest = self.longest.max(answered.body_length);
+            // Errors tell nothing of the page's own answers.
+            if state == LaneState::Finished {
+                self.longest = self.longest.max(Some(answered.body_length));
+            }
             self.metrics.answered(answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request)

@@ -60,7 +60,8 @@ impl Sizes {
     pub(crate) fn answered(&self, longest: u64, room: u64) {
         for (of_late, now) in [(&self.longest, longest), (&self.room, room)] {
             let before = of_late.get();
-            of_late.set(now.max(before - before.div_ceil(FORGOTTEN)));
+            // Not 0: it is known from now on.
+            of_late.set(now.max(before - before.div_ceil(FORGOTTEN)).max(1));
         }
         (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
     }
@@ -82,6 +83,8 @@ mod tests {
         assert_eq!(sizes.expected(), usize::MAX);
         let any = most / u64::from(service.config.limits.response_bytes_max);
         assert_eq!(sizes.lanes_max() as u64, any);
+        sizes.answered(0, 0);
+        assert!(sizes.expected() <= 1, "an empty page is small");
         sizes.answered(100, 50);
         assert_eq!(sizes.expected(), 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);
