@@ -100,8 +100,9 @@ impl Handler for Pipeline {
         self.begin(port, now);
         loop {
             self.launch_due(port, now);
+            let told = self.backends.turn_ends(port, now);
             self.clients.flush(port, now);
-            if !self.clients.has_news() {
+            if !told && !self.clients.has_news() {
                 break;
             }
         }

@@ -96,7 +96,8 @@ fn calls_that_hang_behind_others_hold_no_more_either() {
         world.submit(key..key + 1, true);
         assert_eq!(world.take(ids[index], 9), [format!("1&3&{key}")]);
     }
-    world.submit_by(ONE, 0..2, true);
+    world.submit_by(ONE, 0..1, true);
+    world.submit_by(ONE, 1..2, true);
     world.submit(30..31, true);
     world.submit(31..32, true);
     for (id, key) in ids.iter().zip([10, 20]) {
