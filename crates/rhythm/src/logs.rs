@@ -1,6 +1,7 @@
 //! Logs: structured, to standard error.
 
 use rhythm_engine::settings::LogFormat;
+use rhythm_protocol::scan::Level;
 use std::env;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
@@ -30,6 +31,13 @@ pub(crate) fn start(format: LogFormat) {
     if !understood {
         tracing::warn!("{VARIABLE} is none of what it can be: {FORM}; logging at info");
     }
+}
+
+/// What is wrong with the SIMD level that `RHYTHM_SIMD` asks for, if anything.
+pub(crate) fn simd_mistake() -> Option<String> {
+    let error = Level::from_env().err()?;
+    let used = error.fallback().name();
+    Some(format!("{error}; {used} is used"))
 }
 
 /// Reads what the variable says. A word that is no level would be taken for the name of a part, all

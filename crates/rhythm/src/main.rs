@@ -40,7 +40,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A server says it in its log.
+    if !matches!(command, Command::Serve(_))
+        && let Some(mistake) = logs::simd_mistake()
+    {
+        eprintln!("rhythm: warning: {mistake}");
+    }
+    let result = match command {
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(args),
         Command::Besim(args) => besim::run(args),

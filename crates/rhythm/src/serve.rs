@@ -3,7 +3,7 @@
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::Folder;
-use crate::logs;
+use crate::logs::{self, simd_mistake};
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
@@ -66,9 +66,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let config = &site.service().config;
     logs::start(config.server.log_format);
     warn(&site);
-    if let Err(error) = Level::from_env() {
-        let used = error.fallback().name();
-        tracing::warn!(%error, used, "the SIMD level asked for cannot be used");
+    if let Some(mistake) = simd_mistake() {
+        tracing::warn!("{mistake}");
     }
     let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);
@@ -266,6 +265,9 @@ fn open_log(path: &Path) -> Result<Box<dyn Write + Send>> {
     }
     let file = OpenOptions::new().create(true).append(true).open(path);
     Ok(Box::new(file.with_context(|| {
-        format!("cannot write to {}", path.display())
+        format!(
+            "cannot write to {}, the access log (`access_log` of [server], or --access-log)",
+            path.display()
+        )
     })?))
 }

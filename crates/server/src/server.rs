@@ -161,7 +161,8 @@ impl Control {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let site = loader().inspect_err(|error| {
-            tracing::error!(error, "the service cannot be reloaded; the old one is kept");
+            // In the message, where lines stay lines for people; JSON has them in one string.
+            tracing::error!("the service cannot be reloaded; the old one is kept:\n{error}");
         })?;
         let kept = self.shared.current.reload(site.clone());
         if !kept.is_empty() {
