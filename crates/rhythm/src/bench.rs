@@ -95,7 +95,7 @@ struct Emulation {
     #[arg(long, value_enum, default_value_t = Output::Pages)]
     output: Output,
 
-    /// Pages to measure; all without it
+    /// Pages to measure; all without it, which the mixes need
     #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
     pages: Vec<Page>,
 
