@@ -53,7 +53,7 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    logs::start(LogFormat::Text);
+    logs::start(LogFormat::Text)?;
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,

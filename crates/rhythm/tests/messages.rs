@@ -116,8 +116,13 @@ fn log_of_a_reload(format: &str, lines_after: usize) -> Vec<String> {
 
 #[test]
 fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machines() {
-    let mistake = "service.toml:2:1: error: unknown key `head_bytes`\n  2 | head_bytes = 5000\n    | \
-                   ^\n  hint: it is called `head_bytes_max` now";
+    let mistake = [
+        "service.toml:2:1: error: unknown key `head_bytes`",
+        "  2 | head_bytes = 5000",
+        "    | ^",
+        "  hint: it is called `head_bytes_max` now",
+    ];
+    let mistake = mistake.join("\n");
     let lines = log_of_a_reload("text", 4);
     assert!(
         lines[0].ends_with("the service cannot be reloaded; the old one is kept:"),
@@ -127,5 +132,5 @@ fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machi
     let line = &log_of_a_reload("json", 0)[0];
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let message = line["fields"]["message"].as_str().expect("a message");
-    assert!(message.contains(mistake), "{message}");
+    assert!(message.contains(&mistake), "{message}");
 }

@@ -33,7 +33,8 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub(crate) fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+    pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+        let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
                 let progress = Progress::Awaited(host);
@@ -42,9 +43,16 @@ impl Clients {
                 self.held.count(connection);
             }
             Some(_) => {}
-            None if self.gone.contains(&(host, slot)) => {}
-            None => self.gone.push((host, slot)),
+            None if is_leaving => {}
+            None => self.gone.push((host, (slot, None))),
         }
+    }
+
+    /// What was sent by now of an answer in pieces.
+    pub(crate) fn sent(&self, slot: AnswerSlot) -> Option<Answered> {
+        let connection = self.connections.get(slot.connection)?;
+        let index = connection.position(slot.ordinal)?;
+        connection.sent_of(&connection.pending[index], 0)
     }
 
     /// Begins an answer whose body comes in pieces. `head` appends all of the head, and gives where

@@ -4,6 +4,7 @@ use crate::backends::BackendFaults;
 use crate::besim_server::ServerFaults;
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
+use crate::disks::DiskFaults;
 use crate::manners::{Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
@@ -30,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) backend_timeout: u64,
     pub(crate) straggler_delay: u64,
     pub(crate) device: DeviceFaults,
+    pub(crate) disk: DiskFaults,
     /// The device is on another machine; the one of this machine is what the link falls back to.
     pub(crate) remote_device: Option<(DeviceServerFaults, LinkOptions)>,
     pub(crate) sessions: u32,
@@ -104,6 +106,16 @@ impl Config {
             delay_max: *dice.pick(&[0, 0, 50 * MICROSECOND, 10 * MILLISECOND]),
             slots: *dice.pick(&[0, 0, 1, 3]),
             lost_after: rough(dice, 15, &[1, 20, 100]),
+        };
+        let disk = DiskFaults {
+            kept_max: *dice.pick(&[usize::MAX, 100_000, 1000, 0]),
+            delay_max: *dice.pick(&[0, 50 * MICROSECOND, 5 * MILLISECOND]),
+            fail: rough(dice, 3, &[2, 10]),
+            silent: rough(dice, 4, &[3, 20]),
+            timeout: match calm {
+                true => 100 * SECOND,
+                false => *dice.pick(&[20 * MILLISECOND, 100 * SECOND]),
+            },
         };
         let slow_pace = (1 + dice.below(3), MILLISECOND);
         let count = 1 + dice.below(20);
@@ -201,6 +213,7 @@ impl Config {
             backend_timeout: timeout,
             straggler_delay,
             device,
+            disk,
             remote_device,
             sessions: match dice.once_in(4) {
                 true => 1 + dice.below(10) as u32,
@@ -249,6 +262,7 @@ impl Config {
                     server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
                 }
             },
+            disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             refused: match &self.remote {
                 None => self.backend.no != 0,
