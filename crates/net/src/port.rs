@@ -15,6 +15,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Add, AddAssign};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,6 +162,8 @@ pub struct Peer {
 pub enum PeerAddress {
     /// At a TCP port.
     Tcp(SocketAddr),
+    /// On this machine, at a socket of the file system.
+    Unix(Arc<Path>),
 }
 
 impl Peer {
@@ -171,12 +174,22 @@ impl Peer {
             name: name.into(),
         }
     }
+
+    /// A peer at a Unix socket of this path, whose name is the path.
+    pub fn unix(path: &Path) -> Peer {
+        Peer {
+            address: PeerAddress::Unix(path.into()),
+            name: path.to_string_lossy().into(),
+        }
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PeerAddress::Tcp(address) = &self.address;
-        write!(f, "{} ({address})", self.name)
+        match &self.address {
+            PeerAddress::Tcp(address) => write!(f, "{} ({address})", self.name),
+            PeerAddress::Unix(path) => write!(f, "{}", path.display()),
+        }
     }
 }
 

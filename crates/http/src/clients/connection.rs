@@ -1,7 +1,7 @@
 //! A client's connection: what is kept of it between two events.
 
 use crate::answer::framing::Framing;
-use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
@@ -140,8 +140,8 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// Of the requests under way, and the one that waits to be taken: the longest answer that is
-    /// expected, in bytes.
+    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
+    /// bytes.
     pub(crate) expected: usize,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
@@ -350,15 +350,17 @@ impl Connection {
     }
 
     /// Whether the request that was taken last may go on, if its answer is as long as is expected:
-    /// alone, or where all answers under way fit a budget if they are as long as the longest.
+    /// alone, or where those under way fit a budget if they are all as long.
     #[inline]
     pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
-        let others = self.under_way() - 1;
-        self.expected = match others {
-            0 => expected,
-            _ => self.expected.max(expected),
-        };
-        self.fits(others, budget)
+        self.expected = expected;
+        self.fits(self.unknown() - 1, budget)
+    }
+
+    /// Requests under way of whose answers there is nothing yet, hosts' aside.
+    #[inline]
+    fn unknown(&self) -> u32 {
+        self.under_way() - self.pending.len() as u32
     }
 
     /// Whether one more answer fits a budget beside so many others.
@@ -374,22 +376,44 @@ impl Connection {
         match self.stall {
             // Not for one at a time where more fit.
             Some(Stall::Output) => {
-                self.outgoing.is_empty() && self.fits(self.under_way(), budget / 2)
+                self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
             Some(Stall::Context | Stall::Host) | None => false,
         }
     }
 
-    /// The hosts that must be told that the client is gone, and the slots of their answers.
-    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = (HostId, AnswerSlot)> {
+    /// The hosts that must be told that the client is gone, and of their answers, of which
+    /// `unsent` bytes beside those kept here were not sent, what was.
+    pub(crate) fn hosted(
+        &self,
+        id: ConnectionId,
+        unsent: usize,
+    ) -> impl Iterator<Item = (HostId, Given)> {
         let hosted = move |pending: &Pending| {
             let slot = AnswerSlot {
                 connection: id,
                 ordinal: pending.ordinal,
             };
-            Some((pending.host()?, slot))
+            Some((pending.host()?, (slot, self.sent_of(pending, unsent))))
         };
         self.pending.iter().filter_map(hosted)
+    }
+
+    /// What of an answer in pieces was sent, if its head was.
+    pub(crate) fn sent_of(&self, pending: &Pending, unsent: usize) -> Option<Answered> {
+        let Progress::Begun(begun) = pending.progress else {
+            return None;
+        };
+        let unsent = (self.outgoing.unsent() + unsent + pending.bytes.len()) as u64;
+        let Answered {
+            status,
+            body_length,
+        } = begun.answered;
+        let is_turn = pending.ordinal == self.next_answer;
+        is_turn.then(|| Answered {
+            status,
+            body_length: body_length.saturating_sub(unsent),
+        })
     }
 }

@@ -10,7 +10,7 @@ use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port};
 pub(crate) const OUTBOX_BYTES: usize = 64 * 1024;
 
 /// Beyond this, which few answers need, its memory is not kept.
-const KEPT_BYTES: usize = 8 * OUTBOX_BYTES;
+pub(crate) const KEPT_BYTES: usize = 8 * OUTBOX_BYTES;
 
 /// A part of at least this size is gathered; to copy a shorter one costs less than the system's
 /// care for one slice more.

@@ -21,7 +21,10 @@ use crate::slab::Slab;
 use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, SendAncillaryBuffer, SendFlags, Shutdown, SocketType, sockopt};
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType, sockopt,
+};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -386,13 +389,11 @@ impl Port for Sockets {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let PeerAddress::Tcp(address) = peer.address;
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let socket = listener::socket(&address, SocketType::STREAM)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        match net::connect(&socket, &address) {
+        let (socket, begun) = begin(&peer.address)?;
+        match begun {
             // Even a connection that stands at once is reported through epoll: a port never calls
             // the handler back.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
@@ -415,6 +416,25 @@ impl Port for Sockets {
 
     fn wall_clock(&self) -> WallClock {
         self.wall.value()
+    }
+}
+
+/// A socket on which a connection to this address is begun, and how that went so far.
+fn begin(address: &PeerAddress) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
+    match address {
+        PeerAddress::Tcp(address) => {
+            let socket = listener::socket(address, SocketType::STREAM)?;
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            let begun = net::connect(&socket, address);
+            Ok((socket, begun))
+        }
+        PeerAddress::Unix(path) => {
+            let address = SocketAddrUnix::new(&**path)?;
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let begun = net::connect(&socket, &address);
+            Ok((socket, begun))
+        }
     }
 }
 

@@ -62,7 +62,7 @@ pub trait Embedded {
     fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>);
 }
 
-/// What became of the requests of a backend, for metrics. All are totals since the start.
+/// What became of the requests of a backend, for metrics: totals since the start, and what is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendCounts {
     /// Requests handed over.
@@ -71,6 +71,12 @@ pub struct BackendCounts {
     pub failures: u64,
     /// Those sent again after a failure.
     pub retries: u64,
+    /// Requests not answered yet, now.
+    pub under_way: u64,
+    /// Those of them that wait for a place on a connection.
+    pub waiting: u64,
+    /// Connections that stand now.
+    pub connections: u64,
     /// Is the circuit open: are requests refused without being sent?
     pub circuit_open: bool,
 }
@@ -86,6 +92,13 @@ pub trait Backend: ConnectionOwner {
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
+
+    /// The turn ends: sends what was handed over in it, and what could not leave before. Whether
+    /// there is something to tell.
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let _ = (port, now);
+        false
+    }
 
     /// Tells what was answered since the last poll.
     fn poll(&mut self, tell: &mut Tell<'_>);

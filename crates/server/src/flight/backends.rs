@@ -324,6 +324,15 @@ impl Backends {
         self.pending.len()
     }
 
+    /// The turn ends: backends send what they were handed over. Whether any has something to tell.
+    pub(crate) fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
+        for (_, slot) in self.slots.iter_mut() {
+            any |= slot.backend.turn_ends(port, now);
+        }
+        any
+    }
+
     /// Lets time pass for those that wanted it.
     pub(crate) fn tick(&mut self, port: &mut dyn Port, now: Time) {
         for (_, slot) in self.slots.iter_mut() {
@@ -339,14 +348,17 @@ impl Backends {
         all.filter_map(|(_, slot)| slot.backend.wake_at()).min()
     }
 
-    /// Brings the figures up to date. Where backends of one name follow each other, the circuit is
-    /// that of the epoch that is served now.
+    /// Brings the figures up to date. Where backends of one name follow each other, what is
+    /// now is that of the epoch that is served.
     pub(crate) fn set_gauges(&mut self, epoch: &Epoch) {
         for (key, slot) in self.slots.iter_mut() {
             slot.count_retries();
             if epoch.backends.contains(&key) {
-                let open = u64::from(slot.backend.counts().circuit_open);
-                slot.metrics.circuit_open.set(open);
+                let (counts, metrics) = (slot.backend.counts(), &slot.metrics);
+                metrics.under_way.set(counts.under_way);
+                metrics.waiting.set(counts.waiting);
+                metrics.connections.set(counts.connections);
+                metrics.circuit_open.set(u64::from(counts.circuit_open));
             }
         }
     }

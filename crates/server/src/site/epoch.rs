@@ -2,18 +2,13 @@
 //!
 //! Cohorts under way keep the epoch they began in, so that a reload changes nothing for them.
 
-use crate::observe::metrics::{Count, PageMetrics, WorkerMetrics};
+use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::site::sizes::Sizes;
 use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
 use rhythm_http::HostId;
 use rhythm_net::Key;
 use std::sync::Arc;
-
-/// Nothing is known of how long a page's answers are.
-const UNKNOWN: u64 = u64::MAX;
-
-/// Of what a page's answers are not any more, this part is forgotten with each cohort.
-const FORGOTTEN: u64 = 32;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -22,8 +17,8 @@ pub(crate) struct Epoch {
     pub(crate) number: u32,
     /// What is served.
     pub(crate) site: Arc<Site>,
-    /// Of each page the longest answers of late, in bytes.
-    longest: Vec<Count>,
+    /// How large the answers of its pages are.
+    sizes: Vec<Sizes>,
     /// Figures of its pages.
     pub(crate) pages: Vec<Arc<PageMetrics>>,
     /// For each backend of the service, which it is of the pipeline's.
@@ -43,14 +38,11 @@ impl Epoch {
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());
         let pages = site.service.pages.iter();
-        let longest = || {
-            let unknown = Count::default();
-            unknown.set(UNKNOWN);
-            unknown
-        };
         Epoch {
             number,
-            longest: pages.clone().map(|_| longest()).collect(),
+            sizes: (site.service.pages.iter())
+                .map(|page| Sizes::unknown(&site.service, !page.calls.is_empty()))
+                .collect(),
             pages: pages.map(|page| metrics.page(&page.name)).collect(),
             backends,
             hosts,
@@ -76,22 +68,10 @@ impl Epoch {
         &self.pages[page as usize]
     }
 
-    /// How long a page's next answers may be, in bytes: as the longest of late. Of a page that has
-    /// not answered yet nothing is known.
+    /// How large a page's answers are.
     #[inline]
-    pub(crate) fn expected(&self, page: u32) -> usize {
-        usize::try_from(self.longest[page as usize].get()).unwrap_or(usize::MAX)
-    }
-
-    /// A cohort of a page was answered, at most with so many bytes. What is longer counts at once,
-    /// and is forgotten bit by bit.
-    pub(crate) fn answered(&self, page: u32, bytes: u64) {
-        let longest = &self.longest[page as usize];
-        let of_late = match longest.get() {
-            UNKNOWN => 0,
-            known => known - known / FORGOTTEN,
-        };
-        longest.set(bytes.max(of_late));
+    pub(crate) fn sizes(&self, page: u32) -> &Sizes {
+        &self.sizes[page as usize]
     }
 
     /// The call that the stage before `stage` of a page ended with, if it did.

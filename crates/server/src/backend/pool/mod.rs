@@ -80,7 +80,11 @@ use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use share::UnderWay;
 use spare::Spare;
 use std::rc::Rc;
+use std::time::Duration;
 use waiting::Waiting;
+
+/// Least time between two lines of the log about requests that are too long.
+const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
 
 /// So many calls are remembered though no request of them is under way.
 const CALLS_KEPT: usize = 64;
@@ -89,6 +93,8 @@ const CALLS_KEPT: usize = 64;
 #[derive(Debug)]
 pub struct ConnectionPool<W: Wire> {
     wire: W,
+    /// The backend's, for the log.
+    name: Box<str>,
     options: PoolOptions,
     peers: Vec<Peer>,
     /// The one to connect to next.
@@ -103,8 +109,12 @@ pub struct ConnectionPool<W: Wire> {
     connect_failures: usize,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
+    /// Something has happened in this turn, so that requests may leave at its end.
+    has_news: bool,
     /// No request's deadline is earlier.
     deadline_next: Time,
+    /// When it was last said that a request is too long.
+    too_large_said: Option<Time>,
     done: Done,
 }
 
@@ -177,6 +187,7 @@ impl<W: Wire> ConnectionPool<W> {
     pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
         ConnectionPool {
             wire,
+            name: name.into(),
             options,
             peers,
             peer_next: 0,
@@ -187,7 +198,9 @@ impl<W: Wire> ConnectionPool<W> {
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
             connect_pause: None,
+            has_news: false,
             deadline_next: Time::NEVER,
+            too_large_said: None,
             done: Done::default(),
         }
     }
@@ -204,6 +217,21 @@ impl<W: Wire> ConnectionPool<W> {
     /// and then it would have to be sent again.
     fn is_alone(&self, request: &Taken) -> bool {
         W::IN_ORDER && (!request.call.idempotent || request.retries >= self.options.retries_max)
+    }
+
+    /// Says that a request of so many bytes is not sent.
+    fn say_too_large(&mut self, bytes: usize, now: Time) {
+        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
+        if !is_said {
+            self.too_large_said = Some(now);
+            tracing::warn!(
+                backend = %self.name,
+                bytes,
+                most = self.options.request_max,
+                "a request to the backend is too long and gets 500: bound the parameters that go \
+                 into it, by `max_length = ...` of the page"
+            );
+        }
     }
 
     fn find(&self, connection: ConnectionId) -> Option<usize> {
@@ -224,7 +252,8 @@ impl<W: Wire> ConnectionPool<W> {
         call
     }
 
-    /// Does all that can be done now: fills pipes with what waits and opens others.
+    /// Does all that can be done now: fills pipes with what waits and opens others. Once a turn, so
+    /// that what several batches ask leaves in one send.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
         loop {
             if self.circuit.is_open() {
@@ -322,7 +351,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             if let Some(loss) = self.greet(at, b"", port, now) {
                 self.lose_or_drop(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -335,7 +364,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             } else if let Some(loss) = self.read(at, bytes, now) {
                 self.lose(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -366,7 +395,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             }
             self.lose(port, at, loss, now);
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
@@ -374,7 +403,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             if !self.pipes[at].writable(port) {
                 self.lose_or_drop(port, at, Loss::Broken, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -405,12 +434,12 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 self.connect_failed(now);
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 }
 
 impl<W: Wire> Backend for ConnectionPool<W> {
-    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.share(batch.call);
         let pieces = call.form.pieces.iter();
@@ -418,7 +447,9 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         for (request, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
             let mut arguments = self.done.spare.take();
             keep(batch.queries.arguments(request), &mut arguments);
-            let refusal = if literal_bytes + arguments.len() > self.options.request_max {
+            let length = literal_bytes + arguments.len();
+            let refusal = if length > self.options.request_max {
+                self.say_too_large(length, now);
                 Some(LaneError::TooLarge)
             } else if deadline <= now {
                 Some(LaneError::BackendTimeout)
@@ -446,7 +477,14 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 }
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
+    }
+
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        if std::mem::take(&mut self.has_news) {
+            self.pump(port, now);
+        }
+        !self.done.answers.is_empty()
     }
 
     fn poll(&mut self, tell: &mut Tell<'_>) {
@@ -461,6 +499,9 @@ impl<W: Wire> Backend for ConnectionPool<W> {
 
     fn counts(&self) -> BackendCounts {
         BackendCounts {
+            under_way: self.done.under_way as u64,
+            waiting: self.waiting.counts().iter().sum::<usize>() as u64,
+            connections: self.pipes.iter().filter(|pipe| pipe.is_open()).count() as u64,
             circuit_open: self.circuit.refuses(),
             ..self.done.counts
         }

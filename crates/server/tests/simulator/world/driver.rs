@@ -283,7 +283,9 @@ impl Port for World {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let PeerAddress::Tcp(address) = peer.address;
+        let PeerAddress::Tcp(address) = peer.address else {
+            panic!("{peer} is of another world");
+        };
         if self.outgoing >= self.net.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
