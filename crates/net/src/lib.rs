@@ -48,6 +48,7 @@ pub mod table;
 pub mod timer;
 pub mod workers;
 
+pub use driver::addresses::Addresses;
 pub use driver::datagram::DatagramSocket;
 pub use driver::epoll::{Driver, DriverOptions};
 pub use driver::listener::{ListenError, ListenOptions, Listener};

@@ -335,6 +335,12 @@ pub trait Handler {
         port.abort(accepted.connection);
     }
 
+    /// A client waits for which there is no room: a handler may close connections that can be
+    /// missed. What it closes now does not linger.
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        let _ = (port, now);
+    }
+
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
     /// only.
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {

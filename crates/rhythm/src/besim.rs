@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    logs::start(LogFormat::Text);
+    logs::start(LogFormat::Text)?;
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
     };
+    logs::finish();
     result.unwrap_or_else(|error| {
         if let Some(wrong_flags) = error.downcast_ref::<clap::Error>() {
             wrong_flags.exit();

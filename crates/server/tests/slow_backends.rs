@@ -119,7 +119,7 @@ fn serve(address: SocketAddr, timeout: &str) -> Handle {
     let service = service_of(ASKING, &toml);
     let mut options = options_of(&service);
     // Calls that hang longer than a test are not waited for when it ends.
-    options.drain = Duration::from_millis(100);
+    options.drain.timeout = Duration::from_millis(100);
     let config = service.backends[0].clone();
     let site = site_of(service);
     let again = site.clone();

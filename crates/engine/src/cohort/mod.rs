@@ -95,6 +95,11 @@ impl Cohort {
         self.fields.iter_mut().for_each(Column::pop);
     }
 
+    /// Whether its answers may take so many bytes more: they are bounded as its texts are.
+    pub(crate) fn has_room_for_output(&self, bytes: usize) -> bool {
+        self.output.runs_used.saturating_add(bytes) <= self.arena.bytes_max()
+    }
+
     /// How many lanes there are, of any state.
     pub fn len(&self) -> usize {
         self.lanes.len()

@@ -72,7 +72,13 @@ impl<'a> Compiler<'_, 'a> {
                 None if self.scope.names_lost => Err(Reported),
                 None => {
                     let visible = self.scope.visible();
-                    let hint = did_you_mean(name.id, visible.keys().map(String::as_str));
+                    let mut hint = did_you_mean(name.id, visible.keys().map(String::as_str));
+                    if name.id == "session" {
+                        hint = "session = \"optional\" at the top of the page's header".to_owned();
+                    } else if visible.is_empty() {
+                        hint = "a page knows its [params], its session, and the rows of its calls"
+                            .to_owned();
+                    }
                     Err(self.error(place, format!("unknown name `{}`", name.id), hint))
                 }
             },

@@ -1,7 +1,8 @@
 //! A client's connection: what is kept of it between two events.
 
 use crate::answer::framing::Framing;
-use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
+use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
@@ -19,7 +20,7 @@ pub enum Stall {
     Host,
     /// Too many of its requests are under way.
     Pipelined,
-    /// It does not take its answers.
+    /// It does not take its answers, or as much as it may have of them is under way.
     Output,
 }
 
@@ -121,9 +122,13 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// Input that no whole request was made of yet.
     pub(crate) input: Option<Box<Input>>,
+    /// Its input is being read, and there is some behind the last request that was taken.
+    pub(crate) more: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
+    /// It is among those whose stall is over.
+    pub(crate) may_go_on: bool,
     /// No further request is taken: one asked for the connection's end, or was malformed.
     pub(crate) last_taken: bool,
     /// The client sends no more.
@@ -135,6 +140,11 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
+    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
+    /// bytes.
+    pub(crate) expected: usize,
+    /// Its part of what all connections hold (`held.rs`).
+    pub(crate) held: usize,
     /// The last answer is written: close when everything is sent.
     pub(crate) closing: bool,
     /// `100 Continue` is due when this many answers are written.
@@ -150,14 +160,18 @@ impl Connection {
         Connection {
             peer,
             input: None,
+            more: false,
             receiving: None,
             stall: None,
+            may_go_on: false,
             last_taken: false,
             peer_finished: false,
             requests: 0,
             next_answer: 0,
             pending: Vec::new(),
             outgoing: Outgoing::new(),
+            expected: 0,
+            held: 0,
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
@@ -214,7 +228,8 @@ impl Connection {
         mut shape: AnswerShape,
         draining: bool,
     ) -> AnswerShape {
-        let ends = draining && ordinal.wrapping_add(1) == self.requests && self.input.is_none();
+        let is_last = ordinal.wrapping_add(1) == self.requests;
+        let ends = draining && is_last && self.input.is_none() && !self.more;
         self.last_taken |= ends;
         shape.close |= ends;
         shape
@@ -305,32 +320,100 @@ impl Connection {
     }
 
     /// Whether it is done with: all is answered, and no more will be asked.
-    pub(crate) fn is_over(&self, draining: bool) -> bool {
-        self.closing
-            || ((self.peer_finished || draining && self.requests > 0)
-                && self.under_way() == 0
-                && self.stall.is_none()
-                && (self.peer_finished || self.input.is_none()))
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
+    }
+
+    /// Bytes of answers that the client has not taken.
+    pub(crate) fn unsent(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.len());
+        self.outgoing.unsent() + early.sum::<usize>()
+    }
+
+    /// Bytes of memory that it holds beside itself.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.capacity());
+        let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
+        let input = self.input.as_ref().map_or(0, |input| input.memory());
+        self.outgoing.capacity() + early + input
+    }
+
+    /// Why no further request is looked for, if so much is under way already.
+    #[inline]
+    pub(crate) fn too_much(&self, limits: &ClientLimits, held: &Held) -> Option<Stall> {
+        if self.under_way() >= limits.pipelined_max {
+            return Some(Stall::Pipelined);
+        }
+        let is_over = self.under_way() > 0 && self.unsent() >= held.budget(limits.unsent_max);
+        is_over.then_some(Stall::Output)
+    }
+
+    /// Whether the request that was taken last may go on, if its answer is as long as is expected:
+    /// alone, or where those under way fit a budget if they are all as long.
+    #[inline]
+    pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
+        self.expected = expected;
+        self.fits(self.unknown() - 1, budget)
+    }
+
+    /// Requests under way of whose answers there is nothing yet, hosts' aside.
+    #[inline]
+    fn unknown(&self) -> u32 {
+        self.under_way() - self.pending.len() as u32
+    }
+
+    /// Whether one more answer fits a budget beside so many others.
+    #[inline]
+    fn fits(&self, others: u32, budget: usize) -> bool {
+        let unsent = self.unsent();
+        let all = (self.expected).saturating_mul(others as usize + 1);
+        others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
     }
 
     /// Whether its stall ends by what it waited for.
-    pub(crate) fn stall_is_over(&self, pipelined_max: u32) -> bool {
+    pub(crate) fn stall_is_over(&self, pipelined_max: u32, budget: usize) -> bool {
         match self.stall {
-            Some(Stall::Output) => self.outgoing.is_empty(),
+            // Not for one at a time where more fit.
+            Some(Stall::Output) => {
+                self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
+            }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
             Some(Stall::Context | Stall::Host) | None => false,
         }
     }
 
-    /// The hosts that must be told that the client is gone, and the slots of their answers.
-    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = (HostId, AnswerSlot)> {
+    /// The hosts that must be told that the client is gone, and of their answers, of which
+    /// `unsent` bytes beside those kept here were not sent, what was.
+    pub(crate) fn hosted(
+        &self,
+        id: ConnectionId,
+        unsent: usize,
+    ) -> impl Iterator<Item = (HostId, Given)> {
         let hosted = move |pending: &Pending| {
             let slot = AnswerSlot {
                 connection: id,
                 ordinal: pending.ordinal,
             };
-            Some((pending.host()?, slot))
+            Some((pending.host()?, (slot, self.sent_of(pending, unsent))))
         };
         self.pending.iter().filter_map(hosted)
+    }
+
+    /// What of an answer in pieces was sent, if its head was.
+    pub(crate) fn sent_of(&self, pending: &Pending, unsent: usize) -> Option<Answered> {
+        let Progress::Begun(begun) = pending.progress else {
+            return None;
+        };
+        let unsent = (self.outgoing.unsent() + unsent + pending.bytes.len()) as u64;
+        let Answered {
+            status,
+            body_length,
+        } = begun.answered;
+        let is_turn = pending.ordinal == self.next_answer;
+        is_turn.then(|| Answered {
+            status,
+            body_length: body_length.saturating_sub(unsent),
+        })
     }
 }

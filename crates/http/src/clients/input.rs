@@ -69,6 +69,12 @@ impl Input {
         (self.body.as_ref()).is_some_and(|body| body.pieces.is_some())
     }
 
+    /// Bytes of memory that it has of the system.
+    pub(crate) fn memory(&self) -> usize {
+        let decoded = self.body.as_ref().map_or(0, |body| body.decoded.capacity());
+        size_of::<Input>() + self.bytes.capacity() + decoded
+    }
+
     /// Forgets what it holds, for another connection.
     pub(crate) fn clear(&mut self) {
         self.bytes = Vec::new();
@@ -118,6 +124,8 @@ pub struct Reading<'a> {
     pub(crate) used: usize,
     /// The rest is of no interest: the connection takes no more requests, or is gone.
     pub(crate) is_over: bool,
+    /// The system had no memory for what was received.
+    pub(crate) is_lost: bool,
     /// A stall was over.
     pub(crate) resumes: bool,
     /// Once the request at hand is taken: what is owed to it.
@@ -127,7 +135,8 @@ pub struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Begins to read what is kept of a connection's input, and what was received beyond.
     pub(crate) fn new(id: ConnectionId, mut input: Box<Input>, received: &'a [u8]) -> Reading<'a> {
-        if !input.bytes.is_empty() {
+        let is_lost = !input.bytes.is_empty() && input.bytes.try_reserve(received.len()).is_err();
+        if !input.bytes.is_empty() && !is_lost {
             input.bytes.extend_from_slice(received);
         }
         Reading {
@@ -135,6 +144,7 @@ impl<'a> Reading<'a> {
             input,
             received,
             used: 0,
+            is_lost,
             is_over: false,
             resumes: false,
             owed: None,
@@ -203,6 +213,14 @@ impl<'a> Reading<'a> {
         Some((pieces.host, pieces.slot, pieces.is_last))
     }
 
+    /// Whether there is input behind the whole request at hand.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        let body = self.input.body.as_ref();
+        let length = body.map_or(0, |body| body.head_length + body.complete.unwrap_or(0));
+        self.bytes().len() > length
+    }
+
     /// The request at hand, or the piece of it, is done with.
     pub fn taken(&mut self) {
         let Some(body) = &mut self.input.body else {
@@ -255,8 +273,8 @@ impl<'a> Reading<'a> {
         });
     }
 
-    /// What is left to be kept, or else the memory for the next input.
-    pub(crate) fn rest(self) -> Result<Box<Input>, Box<Input>> {
+    /// What is left to be kept.
+    pub(crate) fn rest(self) -> Rest {
         let Reading {
             mut input,
             received,
@@ -266,7 +284,7 @@ impl<'a> Reading<'a> {
         } = self;
         let length = received.len().max(input.bytes.len());
         if is_over || used == length && !input.is_in_pieces() {
-            return Err(input);
+            return Rest::Nothing(input);
         }
         let mut end = length;
         if let Some(body) = &mut input.body
@@ -278,13 +296,26 @@ impl<'a> Reading<'a> {
             body.decoded_to = 0;
         }
         if input.bytes.is_empty() {
+            if input.bytes.try_reserve_exact(end - used).is_err() {
+                return Rest::Lost;
+            }
             input.bytes.extend_from_slice(&received[used..end]);
         } else {
             input.bytes.truncate(end);
             input.bytes.drain(..used);
         }
-        Ok(input)
+        Rest::Kept(input)
     }
+}
+
+/// What is left of an input.
+pub(crate) enum Rest {
+    /// This is to be kept.
+    Kept(Box<Input>),
+    /// Nothing: here is the memory for the next one.
+    Nothing(Box<Input>),
+    /// The system had no memory to keep it: its connection cannot go on.
+    Lost,
 }
 
 /// The next piece of a body that is taken in pieces. A body that is malformed is the end.
@@ -386,6 +417,9 @@ fn collect(head: &RequestHead, after: &[u8], body_max: usize, body: &mut Body) -
                 body_max: body_max as u64,
                 ..ChunkLimits::default()
             };
+            // The system may have no memory for more.
+            let more = after.len() - body.decoded_to;
+            (body.decoded.try_reserve(more)).map_err(|_| 503u16)?;
             let decoder = body
                 .chunked
                 .get_or_insert_with(|| ChunkedDecoder::new(&limits));

@@ -9,6 +9,9 @@ use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port};
 /// The shared buffer is sent when it holds this much: what stays in the second-level cache.
 pub(crate) const OUTBOX_BYTES: usize = 64 * 1024;
 
+/// Beyond this, which few answers need, its memory is not kept.
+pub(crate) const KEPT_BYTES: usize = 8 * OUTBOX_BYTES;
+
 /// A part of at least this size is gathered; to copy a shorter one costs less than the system's
 /// care for one slice more.
 const GATHERED_BYTES_MIN: usize = 4096;
@@ -64,6 +67,12 @@ impl Outbox {
         self.bytes.len() >= OUTBOX_BYTES
     }
 
+    /// Whether the system has the memory that a body may need; it is taken with that.
+    #[inline]
+    pub(crate) fn has_memory(&mut self, body: &Body<'_>) -> bool {
+        self.bytes.try_reserve(body.length()).is_ok()
+    }
+
     /// Appends a body, but for its long parts, which are left where they lie.
     #[inline]
     pub(crate) fn gather<'a>(&mut self, body: &Body<'a>) -> Gathered<'a> {
@@ -106,6 +115,7 @@ impl Outbox {
             outgoing.gather(port, id, &parts[..count + usize::from(!is_last_empty)])
         };
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
         flushed
     }
 

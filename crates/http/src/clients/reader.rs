@@ -14,8 +14,7 @@
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
 use crate::clients::connection::Stall;
-use crate::clients::input::{Input, Next, Reading, next_piece, next_request};
-use crate::clients::upkeep::credited;
+use crate::clients::input::{Input, Next, Reading, Rest, next_piece, next_request};
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 
@@ -37,6 +36,15 @@ impl Clients {
         let connection = self.connections.get_mut(id)?;
         let stall = connection.stall?;
         if (stall == Stall::Context) != waited {
+            return None;
+        }
+        connection.may_go_on = false;
+        // It may have stalled again since that was told.
+        let limits = &self.upkeep.limits;
+        let budget = self.held.budget(limits.unsent_max);
+        if matches!(stall, Stall::Output | Stall::Pipelined)
+            && !connection.stall_is_over(limits.pipelined_max, budget)
+        {
             return None;
         }
         connection.stall = None;
@@ -107,6 +115,12 @@ impl Clients {
             reading.is_over = true;
             return Next::Nothing;
         }
+        if reading.is_lost {
+            reading.is_over = true;
+            port.abort(id);
+            self.remove(id);
+            return Next::Nothing;
+        }
         if reading.input.is_in_pieces() {
             if connection.stall.is_some() {
                 return Next::Nothing;
@@ -114,7 +128,7 @@ impl Clients {
             let next = next_piece(reading);
             if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
                 let bytes = reading.content().len() as u64;
-                connection.since = credited(connection.since, bytes, now);
+                connection.since = self.upkeep.limits.credited(connection.since, bytes, now);
                 connection.receiving = connection.receiving.filter(|_| !is_last);
             }
             if reading.is_over {
@@ -123,9 +137,10 @@ impl Clients {
             }
             return next;
         }
-        if connection.under_way() >= self.upkeep.limits.pipelined_max && connection.stall.is_none()
+        if connection.stall.is_none()
+            && let Some(stall) = connection.too_much(&self.upkeep.limits, &self.held)
         {
-            connection.stall = Some(Stall::Pipelined);
+            connection.stall = Some(stall);
             port.pause(id);
         }
         if connection.stall.is_some() {
@@ -133,7 +148,8 @@ impl Clients {
         }
         let next = next_request(reading, limits);
         if next == Next::Request {
-            reading.owed = Some(self.upkeep.take(id, connection, &reading.input.head));
+            let (head, more) = (&reading.input.head, reading.has_more());
+            reading.owed = Some(self.upkeep.take(id, connection, head, more));
         }
         next
     }
@@ -145,20 +161,26 @@ impl Clients {
             self.give_back(reading.input);
             return;
         };
+        connection.more = false;
         let spare = match reading.rest() {
-            Ok(input) => {
+            Rest::Kept(input) => {
                 connection.input = Some(input);
                 None
             }
-            Err(spare) => Some(spare),
+            Rest::Nothing(spare) => Some(spare),
+            Rest::Lost => {
+                port.abort(id);
+                return self.remove(id);
+            }
         };
         if resumes && connection.stall.is_none() && connection.takes_input() {
             port.resume(id);
         }
         let is_sent = !self.outbox.is_for(id);
-        if self.upkeep.settle(port, id, connection, is_sent, now) {
+        if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
             self.remove(id);
         }
+        self.relieve(port, id);
         if let Some(input) = spare {
             self.give_back(input);
         }

@@ -11,7 +11,6 @@ use crate::answer::{AnswerShape, AnswerSlot};
 use crate::clients::Clients;
 use crate::clients::connection::{Pending, Progress};
 use crate::clients::outbox::{Gathered, OUTBOX_BYTES};
-use crate::clients::upkeep::credited;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 use rhythm_protocol::http::response::CONTINUE;
 
@@ -32,7 +31,7 @@ impl Clients {
             connection: to,
             ordinal,
         } = slot;
-        let draining = self.upkeep.draining;
+        let draining = self.upkeep.drain.is_some();
         let Some(connection) = self.connections.get_mut(to) else {
             return false;
         };
@@ -43,13 +42,25 @@ impl Clients {
         let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
         if connection.next_answer != ordinal {
             let mut bytes = Vec::new();
-            write(shape, &mut bytes).write(&mut bytes);
+            let body = write(shape, &mut bytes);
             let close = connection.drop_content(ordinal) | shape.close;
-            let early = Pending::new(ordinal, Progress::Finished, bytes, close);
+            let early = match bytes.try_reserve_exact(body.length()) {
+                Ok(()) => {
+                    body.write(&mut bytes);
+                    Pending::new(ordinal, Progress::Finished, bytes, close)
+                }
+                // Without memory for it, the connection ends in its place.
+                Err(_) => {
+                    connection.last_taken = true;
+                    Pending::new(ordinal, Progress::Abandoned, Vec::new(), true)
+                }
+            };
             match connection.position(ordinal) {
                 Some(index) => connection.pending[index] = early,
                 None => connection.pending.push(early),
             }
+            self.count(to);
+            self.relieve(port, to);
             return true;
         }
         if !is_plain && let Some(index) = connection.position(ordinal) {
@@ -59,12 +70,21 @@ impl Clients {
         connection.turn_over(close);
         if !connection.outgoing.is_empty() {
             let body = connection.outgoing.write(|out| write(shape, out));
+            if !matches!(body, Body::File(..)) {
+                connection.outgoing.make_room(body.length());
+            }
             body.each(&mut |part| connection.outgoing.push_part(part));
+            self.held.count(connection);
         } else {
             // What follows for the same connection joins the outbox, unless it is long.
             let is_alone = connection.under_way() == 0;
             self.begin_outbox(port, to, now);
             let body = write(shape, &mut self.outbox.bytes);
+            if !self.outbox.has_memory(&body) {
+                port.abort(to);
+                self.remove(to);
+                return true;
+            }
             if is_alone || body.length() >= OUTBOX_BYTES / 2 {
                 let gathered = self.outbox.gather(&body);
                 if !gathered.is_empty() {
@@ -74,12 +94,13 @@ impl Clients {
                 body.write(&mut self.outbox.bytes);
             }
             if self.outbox.is_full() {
-                self.flush(port, now);
+                self.send(port, now, &Gathered::NONE);
             }
         }
         if !is_plain {
             self.catch_up(port, to, now);
         }
+        self.relieve(port, to);
         true
     }
 
@@ -117,12 +138,13 @@ impl Clients {
         };
         if !connection.outgoing.is_empty() {
             connection.outgoing.write(write);
+            self.held.count(connection);
             return;
         }
         self.begin_outbox(port, to, now);
         write(&mut self.outbox.bytes);
         if self.outbox.is_full() {
-            self.flush(port, now);
+            self.send(port, now, &Gathered::NONE);
         }
     }
 
@@ -130,7 +152,7 @@ impl Clients {
     #[inline]
     fn begin_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) {
         if !self.outbox.is_for(to) {
-            self.flush(port, now);
+            self.send(port, now, &Gathered::NONE);
             self.outbox.to = Some(to);
         }
     }
@@ -169,7 +191,7 @@ impl Clients {
                 Progress::Finished => true,
                 Progress::Awaited(_) | Progress::Begun(_) => false,
                 Progress::Abandoned => {
-                    self.flush(port, now);
+                    self.send(port, now, &Gathered::NONE);
                     port.abort(id);
                     self.remove(id);
                     return;
@@ -190,12 +212,16 @@ impl Clients {
             // Its memory too: an idle connection has none.
             connection.pending = Vec::new();
         }
+        self.count(id);
     }
 
     /// Sends what the outbox holds.
     #[inline]
     pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
-        self.send(port, now, &Gathered::NONE);
+        if let Some(id) = self.outbox.to {
+            self.send(port, now, &Gathered::NONE);
+            self.relieve(port, id);
+        }
     }
 
     /// Sends what the outbox holds, and what was gathered for its connection.
@@ -214,7 +240,9 @@ impl Clients {
             .send(port, id, &mut connection.outgoing, gathered);
         let is_over = match flushed {
             Flushed::Gone => true,
-            Flushed::All | Flushed::Some => self.upkeep.settle(port, id, connection, true, now),
+            Flushed::All | Flushed::Some => {
+                (self.upkeep).settle(port, id, connection, &mut self.held, true, now)
+            }
         };
         if is_over {
             self.remove(id);
@@ -229,11 +257,13 @@ impl Clients {
         let before = connection.outgoing.sent_total();
         let flushed = connection.outgoing.writable(port, id);
         let taken = connection.outgoing.sent_total() - before;
-        connection.since = credited(connection.since, taken, now);
+        connection.since = self.upkeep.limits.credited(connection.since, taken, now);
         let is_sent = !self.outbox.is_for(id);
         let is_over = match flushed {
             Flushed::Gone => true,
-            Flushed::All | Flushed::Some => self.upkeep.settle(port, id, connection, is_sent, now),
+            Flushed::All | Flushed::Some => {
+                (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now)
+            }
         };
         if is_over {
             self.remove(id);

@@ -6,25 +6,24 @@
 
 use crate::answer::{AnswerSlot, HostId, Owed};
 use crate::clients::connection::{Connection, Stall, Waiting};
-use crate::limits::{ClientLimits, SEND_RATE_MIN};
+use crate::clients::held::Held;
+use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;
+use std::collections::VecDeque;
 use std::time::Duration;
-
-/// A connection without a request is closed this long after draining has begun.
-const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) limits: ClientLimits,
     pub(crate) timers: TimerWheel,
-    /// Connections that may go on: their stall is over.
-    pub(crate) unstalled: Vec<ConnectionId>,
+    /// Connections that may go on, longest first: their stall is over.
+    pub(crate) unstalled: VecDeque<ConnectionId>,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
-    /// Every answer is the last of its connection.
-    pub(crate) draining: bool,
+    /// Every answer is the last of its connection; until when those that are owed none may ask.
+    pub(crate) drain: Option<Time>,
 }
 
 impl Upkeep {
@@ -33,32 +32,40 @@ impl Upkeep {
         Upkeep {
             limits,
             timers: TimerWheel::new(now),
-            unstalled: Vec::new(),
+            unstalled: VecDeque::new(),
             roomy: Vec::new(),
-            draining: false,
+            drain: None,
         }
     }
 
-    /// How long a connection may be silent before its first request.
-    pub(crate) fn first_limit(&self) -> Duration {
-        let limit = self.limits.header_timeout;
-        if self.draining {
-            limit.min(DRAIN_GRACE)
-        } else {
-            limit
+    /// A connection's stall is over.
+    pub(crate) fn may_go_on(&mut self, id: ConnectionId, connection: &mut Connection) {
+        if !std::mem::replace(&mut connection.may_go_on, true) {
+            self.unstalled.push_back(id);
         }
     }
 
-    /// Takes the next request of a connection.
+    /// Until when what a connection waits for is waited for.
+    pub(crate) fn deadline(&self, waiting: Waiting, since: Time) -> Time {
+        let until = since + waiting.limit(&self.limits);
+        match (waiting, self.drain) {
+            (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            _ => until,
+        }
+    }
+
+    /// Takes the next request of a connection; `more`: there is input behind it.
     #[inline]
     pub(crate) fn take(
         &self,
         id: ConnectionId,
         connection: &mut Connection,
         head: &RequestHead,
+        more: bool,
     ) -> Owed {
         let mut shape = connection.shape(head, self.limits.requests_max);
-        shape.close |= self.draining;
+        shape.close |= self.drain.is_some() && !more;
+        connection.more = more;
         let slot = AnswerSlot {
             connection: id,
             ordinal: connection.take_request(shape.close),
@@ -68,7 +75,7 @@ impl Upkeep {
     }
 
     /// After anything that happened to a connection: closes it when it is done, takes note of what
-    /// it waits for, and of a stall that is over and a stream that has room.
+    /// it holds and waits for, and of a stall that is over and a stream that has room.
     ///
     /// `is_sent`: the outbox has nothing for it. Whether the connection is gone: it is to be
     /// removed.
@@ -78,12 +85,15 @@ impl Upkeep {
         port: &mut dyn Port,
         id: ConnectionId,
         connection: &mut Connection,
+        held: &mut Held,
         is_sent: bool,
         now: Time,
     ) -> bool {
-        let (limits, draining) = (&self.limits, self.draining);
+        held.count(connection);
+        let limits = &self.limits;
+        let budget = held.budget(limits.unsent_max);
         let all_sent = connection.outgoing.is_empty();
-        if connection.is_over(draining) && all_sent && is_sent {
+        if connection.is_over() && all_sent && is_sent {
             port.close(id);
             return true;
         }
@@ -106,18 +116,15 @@ impl Upkeep {
             connection.since_requests = connection.requests;
         }
         connection.waiting = waiting;
-        let mut limit = waiting.limit(limits);
-        if waiting == Waiting::First && draining {
-            limit = limit.min(DRAIN_GRACE);
-        }
         // While it is for us, whatever timer is set may as well pass: nothing comes of it.
         if waiting != Waiting::Answer {
-            self.timers.set(id.slot(), connection.since + limit);
+            let deadline = self.deadline(waiting, connection.since);
+            self.timers.set(id.slot(), deadline);
         }
-        if connection.stall_is_over(limits.pipelined_max) {
-            self.unstalled.push(id);
+        if connection.stall_is_over(limits.pipelined_max, budget) {
+            self.may_go_on(id, connection);
         }
-        if !connection.pending.is_empty() && connection.outgoing.unsent() <= limits.unsent_max / 2 {
+        if !connection.pending.is_empty() && connection.outgoing.unsent() <= budget / 2 {
             let next = connection.next_answer;
             let pending = (connection.pending.iter_mut()).find(|pending| pending.ordinal == next);
             if let Some(pending) = pending
@@ -136,11 +143,14 @@ impl Upkeep {
     }
 }
 
-/// From when on a client is waited for that took, or sent, so many bytes. They win it the time they
-/// take at the least rate, so that a client that reads by the byte does not keep its slot.
-pub(crate) fn credited(since: Time, bytes: u64, now: Time) -> Time {
-    let won = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / SEND_RATE_MIN);
-    (since + won).min(now)
+impl ClientLimits {
+    /// From when on a client is waited for that took, or sent, so many bytes. They win it the time
+    /// they take at the least rate, so that a client that reads by the byte does not keep its slot:
+    /// over the whole of what it takes it may be behind that rate by its time-out, and no more.
+    pub(crate) fn credited(&self, since: Time, bytes: u64, now: Time) -> Time {
+        let won = bytes.saturating_mul(1_000_000_000) / self.rate_min.max(1);
+        (since + Duration::from_nanos(won)).min(now)
+    }
 }
 
 #[cfg(test)]
@@ -151,14 +161,15 @@ mod tests {
     fn a_client_that_reads_by_the_byte_wins_no_time() {
         let second = Duration::from_secs(1);
         let start = Time::from_nanos(5);
+        let limits = ClientLimits::within(second);
         let mut since = start;
         for seconds in 1..=30 {
-            since = credited(since, 1, start + second * seconds);
+            since = limits.credited(since, 1, start + second * seconds);
         }
         assert!(since < start + second / 100);
         // At the least rate it is waited for from now on, and never from later.
         let now = start + second;
-        assert_eq!(credited(start, SEND_RATE_MIN, now), now);
-        assert_eq!(credited(start, 1 << 30, now), now);
+        assert_eq!(limits.credited(start, limits.rate_min, now), now);
+        assert_eq!(limits.credited(start, 1 << 30, now), now);
     }
 }

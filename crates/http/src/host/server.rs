@@ -113,6 +113,10 @@ impl Handler for HostServer {
         self.clients.opened(accepted.connection, accepted.peer, now);
     }
 
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.clients.make_room(port, now);
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         if let Some(reading) = self.clients.read(id, bytes) {
             self.read(port, reading, now);

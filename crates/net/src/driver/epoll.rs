@@ -15,29 +15,33 @@
 //! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered,
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
+mod accept;
+
 use crate::clock::{monotonic, timespec_until};
+use crate::driver::addresses::Addresses;
 use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
 use crate::driver::listener::Listener;
 use crate::driver::sockets::{Sockets, State, kind, retry};
 use crate::driver::waker::Waker;
-use crate::port::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
-};
+use crate::port::{ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SocketFlags, sockopt};
+use rustix::net::{self, RecvFlags, sockopt};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The bounds of a driver.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DriverOptions {
     /// Accepted connections open at one time, those being closed included. At the bound, clients
-    /// wait in the listeners' queues.
+    /// wait in the listeners' queues, unless [`Handler::crowded`] makes room.
     pub connections_max: usize,
+    /// Where the connections of each address are counted and bounded, if anywhere. Clients beyond
+    /// are turned away.
+    pub addresses: Option<Arc<Addresses>>,
     /// Outgoing connections open at one time.
     pub outgoing_max: usize,
     /// The receive buffer, shared by all connections: the most that `received` brings at once, in
@@ -55,6 +59,7 @@ impl Default for DriverOptions {
     fn default() -> DriverOptions {
         DriverOptions {
             connections_max: 16_384,
+            addresses: None,
             outgoing_max: 1_024,
             receive_bytes: 64 * 1024,
             // What an Ethernet frame brings at most, and some.
@@ -67,13 +72,8 @@ impl Default for DriverOptions {
 /// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them
 /// in the next.
 const EVENTS_MAX: usize = 1024;
-/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
-/// service of those who are in.
-const ACCEPTS_MAX: usize = 64;
-/// For how long no client is accepted when the process or the system has no file descriptors or
-/// memory left for one.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
+/// Buffers of input read from each closing connection when the loop ends.
+const RESTS_MAX: usize = 16;
 /// What is told of by epoll beside connections: this bit, which no connection's id has, one for
 /// what it is (none for a listener), and its index.
 const NOT_A_CONNECTION: u64 = 1 << 63;
@@ -89,7 +89,12 @@ pub struct Driver {
     accepting: bool,
     /// Not before this is a client accepted.
     accept_after: Time,
+    /// While there is no place, not before this is room asked for.
+    crowded_until: Time,
+    /// Not before this is the next warning.
+    warn_after: Time,
     connections_max: usize,
+    addresses: Option<Arc<Addresses>>,
     wakers: Vec<(Token, Waker)>,
     buffer: Box<[u8]>,
     /// The roles of the datagram sockets.
@@ -113,7 +118,10 @@ impl Driver {
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
+            crowded_until: Time::ZERO,
+            warn_after: Time::ZERO,
             connections_max: options.connections_max,
+            addresses: options.addresses.clone(),
             wakers: Vec::new(),
             buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),
             datagram_roles: Vec::new(),
@@ -200,7 +208,10 @@ impl Driver {
     /// Makes the driver ready for another handler: resets every connection and forgets the wakers,
     /// the listeners and datagram sockets but for those to keep.
     pub(crate) fn begin_anew(&mut self) {
-        self.listeners.truncate(self.kept.0);
+        for (listener, _) in self.listeners.drain(self.kept.0..).flatten() {
+            let removed = epoll::delete(&self.sockets.epoll, &listener);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();
@@ -230,7 +241,17 @@ impl Driver {
         while !handler.finished() {
             self.turn(handler, &mut events)?;
         }
+        self.read_the_rest();
         Ok(())
+    }
+
+    /// Input that nobody read would make the kernel reset a connection when its socket goes, and
+    /// take the last answer with it.
+    fn read_the_rest(&mut self) {
+        for socket in self.sockets.closing() {
+            let mut read = || retry(|| net::recv(socket, &mut self.buffer[..], RecvFlags::empty()));
+            (0..RESTS_MAX).any(|_| !matches!(read(), Ok((1.., _))));
+        }
     }
 
     /// One turn of the loop, as drawn above; `events` is room for what is ready.
@@ -248,7 +269,7 @@ impl Driver {
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
-                self.accept(handler, data as u32, ACCEPTS_MAX);
+                self.accept(handler, data as u32, accept::TURN_MAX);
             } else {
                 let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();
@@ -274,8 +295,8 @@ impl Driver {
 
     /// Waits for events, but not beyond `wake_at` or a time of our own.
     fn wait(&mut self, wake_at: Option<Time>, events: &mut Vec<Event>) -> io::Result<()> {
-        let accept_at =
-            (!self.accepting && self.accept_after > self.sockets.now).then_some(self.accept_after);
+        let accept_at = [self.accept_after, self.crowded_until].into_iter().max();
+        let accept_at = accept_at.filter(|at| !self.accepting && *at > self.sockets.now);
         let until = [wake_at, self.sockets.lingering_until(), accept_at]
             .into_iter()
             .flatten()
@@ -396,82 +417,5 @@ impl Driver {
         self.sockets.remove(id);
         let now = self.sockets.now;
         handler.ended(&mut self.sockets, id, Ended::Failed(kind(errno)), now);
-    }
-
-    /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
-    fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
-        let now = self.sockets.now;
-        let Some(Some((listener, role))) = self.listeners.get(index as usize) else {
-            debug_assert!(false, "a listener that is closed is not told of");
-            return true;
-        };
-        for _ in 0..bound {
-            if self.sockets.accepted >= self.connections_max {
-                return false;
-            }
-            let accepted = retry(|| {
-                net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
-            });
-            let connection = match accepted {
-                Ok((socket, peer)) => self
-                    .sockets
-                    .insert_accepted(socket)
-                    .map(|connection| (connection, peer)),
-                Err(Errno::AGAIN) => return true,
-                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    Err(errno.into())
-                }
-                // This client is gone already, or the network lost it; the next may be well.
-                Err(_) => continue,
-            };
-            let Ok((connection, peer)) = connection else {
-                // The client stays in the queue and the listener ready: asking again at once would
-                // only burn the core.
-                self.accept_after = now + ACCEPT_PAUSE;
-                return false;
-            };
-            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-            let peer = peer.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-            let accepted = Accepted {
-                connection,
-                role: *role,
-                peer,
-            };
-            handler.opened(&mut self.sockets, accepted, now);
-        }
-        false
-    }
-
-    /// Has epoll tell of clients if one can be let in, and otherwise not, lest the loop spins.
-    fn listen_or_not(&mut self) -> io::Result<()> {
-        let accepting =
-            self.sockets.accepted < self.connections_max && self.sockets.now >= self.accept_after;
-        if accepting == self.accepting {
-            return Ok(());
-        }
-        let interest = if accepting {
-            EventFlags::IN
-        } else {
-            EventFlags::empty()
-        };
-        for (index, listener) in self.listeners.iter().enumerate() {
-            if let Some((listener, _)) = listener {
-                let data = EventData::new_u64(NOT_A_CONNECTION | index as u64);
-                epoll::modify(&self.sockets.epoll, listener, data, interest)?;
-            }
-        }
-        self.accepting = accepting;
-        Ok(())
-    }
-
-    /// Lets in those who wait, then closes the listeners: closed with clients in its queue, a
-    /// listener would reset them.
-    fn close_listeners(&mut self, handler: &mut dyn Handler) {
-        for index in 0..self.listeners.len() {
-            if self.listeners[index].is_some() {
-                self.accept(handler, index as u32, self.connections_max);
-                self.listeners[index] = None;
-            }
-        }
     }
 }

@@ -1,13 +1,14 @@
 //! Sockets that clients connect to.
 //!
 //! One address is served by several workers through one listener each (SO_REUSEPORT): the kernel
-//! spreads the clients over them, and workers share no queue and no lock.
+//! spreads the clients over them, and workers share no queue and no lock. A socket that another
+//! process gave us is one for all workers: who is free takes the next client.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::net::{bind, getsockname, listen, socket_with};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How to listen.
@@ -128,6 +129,36 @@ impl Listener {
         listen(&socket, backlog).map_err(|errno| ListenError::new(address, errno))?;
         let address = local_address(&socket, address)?;
         Ok(Listener { socket, address })
+    }
+
+    /// Takes over a socket that listens already, such as one of the process before. It goes on
+    /// listening for as long as any process has it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not listen, or is no TCP socket.
+    pub fn inherited(socket: TcpListener, nodelay: bool) -> io::Result<Listener> {
+        if !sockopt::socket_acceptconn(&socket)? {
+            let why = "the socket does not listen: whoever passes it calls `listen` before";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let address = socket.local_addr()?;
+        socket.set_nonblocking(true)?;
+        sockopt::set_tcp_nodelay(&socket, nodelay)?;
+        let socket = socket.into();
+        Ok(Listener { socket, address })
+    }
+
+    /// The same socket once more, for another worker.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn try_clone(&self) -> io::Result<Listener> {
+        Ok(Listener {
+            socket: self.socket.try_clone()?,
+            address: self.address,
+        })
     }
 
     /// Where it listens; the port is the one given by the system if 0 was asked for.

@@ -11,6 +11,7 @@
 //! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
 use crate::clock::CachedWall;
+use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
 use crate::driver::listener;
 use crate::port::{
@@ -46,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Begun by us rather than accepted.
     outgoing: bool,
+    /// Where clients' addresses are counted.
+    _place: Option<Place>,
     /// The handler wants no input now.
     pub(crate) paused: bool,
     /// The peer has finished sending.
@@ -93,6 +96,8 @@ pub(crate) struct Sockets {
     pub(crate) accepted: usize,
     outgoing: usize,
     outgoing_max: usize,
+    /// Places are needed: what is closed does not linger.
+    pub(crate) is_crowded: bool,
     pub(crate) stop_accepting: bool,
     pub(crate) now: Time,
     pub(crate) wall: CachedWall,
@@ -110,6 +115,7 @@ impl Sockets {
             accepted: 0,
             outgoing: 0,
             outgoing_max,
+            is_crowded: false,
             stop_accepting: false,
             now,
             wall: CachedWall::new(),
@@ -127,8 +133,12 @@ impl Sockets {
     }
 
     /// Takes in a socket that was accepted.
-    pub(crate) fn insert_accepted(&mut self, socket: OwnedFd) -> io::Result<ConnectionId> {
-        let id = self.insert(socket, State::Open, false)?;
+    pub(crate) fn insert_accepted(
+        &mut self,
+        socket: OwnedFd,
+        place: Option<Place>,
+    ) -> io::Result<ConnectionId> {
+        let id = self.insert(socket, State::Open, false, place)?;
         self.accepted += 1;
         Ok(id)
     }
@@ -138,12 +148,14 @@ impl Sockets {
         socket: OwnedFd,
         state: State,
         outgoing: bool,
+        place: Option<Place>,
     ) -> io::Result<ConnectionId> {
         let id = ConnectionId::from(self.connections.next_key());
         let mut connection = Connection {
             socket,
             state,
             outgoing,
+            _place: place,
             paused: false,
             input_ended: false,
             wants_write: false,
@@ -249,6 +261,24 @@ impl Sockets {
         }
     }
 
+    /// Drops the closing connections that have lingered for a while, whose places are needed.
+    pub(crate) fn cut_lingering(&mut self) {
+        let late = self.now + self.linger.saturating_sub(LINGER_MIN);
+        let closing = (self.connections.iter()).filter(|(_, it)| it.state == State::Closing);
+        let old = closing.filter(|(key, _)| {
+            let deadline = self.lingering.deadline(key.slot());
+            deadline.is_none_or(|deadline| deadline <= late)
+        });
+        let old: Vec<_> = old.map(|(key, _)| key).collect();
+        old.into_iter().for_each(|key| self.remove(key.into()));
+    }
+
+    /// The closing connections, whose input is still dropped.
+    pub(crate) fn closing(&self) -> impl Iterator<Item = &OwnedFd> {
+        let closing = (self.connections.iter()).filter(|(_, it)| it.state == State::Closing);
+        closing.map(|(_, connection)| &connection.socket)
+    }
+
     /// When [`Sockets::expire_lingering`] has something to do next.
     pub(crate) fn lingering_until(&self) -> Option<Time> {
         self.lingering.wake_at()
@@ -324,10 +354,12 @@ impl Port for Sockets {
     }
 
     fn close(&mut self, id: ConnectionId) {
+        let is_crowded = self.is_crowded;
         let Some(connection) = self.get_for_handler(id) else {
             return;
         };
-        let lingers = connection.state == State::Open
+        let lingers = !is_crowded
+            && connection.state == State::Open
             && !connection.input_ended
             && net::shutdown(&connection.socket, Shutdown::Write).is_ok();
         if !lingers {
@@ -367,7 +399,7 @@ impl Port for Sockets {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let id = self.insert(socket, State::Connecting, true)?;
+        let id = self.insert(socket, State::Connecting, true, None)?;
         self.outgoing += 1;
         Ok(id)
     }
@@ -405,6 +437,9 @@ fn begin(address: &PeerAddress) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
         }
     }
 }
+
+/// Where its place is needed, a closed connection's input is dropped for no longer.
+const LINGER_MIN: Duration = Duration::from_millis(100);
 
 /// The kernel's bound on slices in one call (UIO_MAXIOV).
 const IOV_MAX: usize = 1024;

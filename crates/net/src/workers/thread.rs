@@ -194,6 +194,10 @@ impl<W: Worker> Handler for Obeying<'_, W> {
         self.worker.opened(port, accepted, now);
     }
 
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.worker.crowded(port, now);
+    }
+
     #[inline]
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.worker.received(port, id, bytes, now);

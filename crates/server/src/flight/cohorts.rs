@@ -150,7 +150,8 @@ impl Cohorts {
         }
     }
 
-    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes.
+    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes,
+    /// and for one more answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -173,7 +174,9 @@ impl Cohorts {
         let cohort = self.pool.cohort(id);
         // As much is kept at most for the log and for conditions, both.
         let kept = &self.flights[id as usize].requests;
-        let has_room = cohort.arena.has_room(bytes) && (cohort.is_empty() || kept.has_room(bytes));
+        let has_room = cohort.arena.has_room(bytes)
+            && (cohort.is_empty()
+                || kept.has_room(bytes) && cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
             (false, true) => {}

@@ -5,8 +5,10 @@
 
 pub(crate) mod current;
 pub(crate) mod epoch;
+pub(crate) mod loader;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod sizes;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};

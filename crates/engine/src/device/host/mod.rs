@@ -111,6 +111,13 @@ impl Strips {
         while !active.is_empty() {
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
             for indexes in active.chunks(strip_lanes) {
+                let more = indexes.len() * room.stride();
+                if cohort.output.runs_used > 0 && !cohort.has_room_for_output(more) {
+                    for lane in indexes {
+                        cohort.fail(*lane as usize, LaneError::TooLarge);
+                    }
+                    continue;
+                }
                 let used = self.run_strip(program, &stage.plan, cohort, indexes, room);
                 let expected = &mut stage.expected;
                 expected.run_bytes = expected.run_bytes.max(used.run_bytes);
@@ -220,6 +227,10 @@ impl Strips {
             }
             lanes.fate[lane] = fate;
             some_ended_early = true;
+        }
+        if self.overflowed.ends_with(indexes) {
+            // Nothing of it is meant.
+            cohort.output.take_back(run_start, segment_start);
         }
         // A loop asks turn by turn, but queries stand lane by lane.
         cohort.queries.sort_from(queries_before);
