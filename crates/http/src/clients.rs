@@ -216,8 +216,8 @@ impl Clients {
         self.gone.pop()
     }
 
-    /// A host is done with an answer whose client may be gone: it need not be told. If it was to be,
-    /// what of the answer was sent.
+    /// A host is done with an answer whose client may be gone: it need not be told. If it was to
+    /// be, what of the answer was sent.
     pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> Option<Option<Answered>> {
         let index = (self.gone.iter()).position(|(_, (gone, _))| *gone == slot)?;
         let (_, (_, sent)) = self.gone.swap_remove(index);

@@ -7,19 +7,19 @@
 //! ```
 //!
 //! Reading may take for ever, on a disk that is gone as on a network's file system: it happens on
-//! another thread ([`Disk`]), and each time is waited for no longer than the site says. An answer is
-//! begun when its first piece is there, so that until then a request can be refused with 503; what
-//! fails later ends its connection, since nothing else tells the client. A source gives bytes of one
-//! version of its file alone, so an answer is never made of two.
+//! another thread ([`Disk`]), and each time is waited for no longer than the site says. An answer
+//! is begun when its first piece is there, so that until then a request can be refused with 503;
+//! what fails later ends its connection, since nothing else tells the client. A source gives bytes
+//! of one version of its file alone, so an answer is never made of two.
 //!
 //! An answer holds a piece or two, and none is read while its client has yet to take the one
-//! before; the more answers there are, the smaller are their pieces. What waits for one volume waits
-//! for no other.
+//! before; the more answers there are, the smaller are their pieces. What waits for one volume
+//! waits for no other.
 
 use crate::host::disk::{Disk, Read};
 use crate::observe::sparse::Sparse;
-use crate::site::statics::StreamedFile;
-use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, Request};
+use crate::site::statics::{READ_BYTES_MAX, StreamedFile};
+use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, HostId, Hosts, Request};
 use rhythm_net::{Time, Token};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -35,10 +35,7 @@ const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
 const PIECES_BYTES: usize = 4 << 20;
 
 /// Pieces of one volume that are being read for one thread, or are read and not taken yet.
-const READS_MAX: usize = 8;
-
-/// Bytes of them.
-pub(crate) const READ_BYTES_MAX: usize = READS_MAX * PIECE_BYTES.end;
+const READS_MAX: usize = READ_BYTES_MAX / PIECE_BYTES.end;
 
 /// Bytes that an answer is expected to have under way: one that waits for its turn has a piece.
 pub(crate) const STREAM_BYTES_EXPECTED: usize = 64 << 10;
@@ -251,6 +248,15 @@ impl SharedFiles {
     /// Files that are read by this disk; none yet.
     pub(crate) fn new(disk: Box<dyn Disk>) -> SharedFiles {
         SharedFiles(Rc::new(RefCell::new(Files::new(disk))))
+    }
+
+    /// These files among hosts, before the others: what they are called there.
+    pub(crate) fn among(&self, mut hosts: Vec<(String, Box<dyn Host>)>) -> (Hosts, HostId) {
+        const NAME: &str = "files";
+        hosts.insert(0, (NAME.to_owned(), Box::new(self.clone())));
+        let hosts = Hosts::new(hosts);
+        let id = hosts.find(NAME).expect("it was just put in");
+        (hosts, id)
     }
 
     /// How many are being sent.
