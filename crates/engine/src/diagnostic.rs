@@ -142,6 +142,11 @@ impl Report {
         self.shown_by = before;
     }
 
+    /// Whether the page that is compiled now is shown in place of others.
+    pub(crate) fn is_of_shown(&self) -> bool {
+        self.shown_by.is_some()
+    }
+
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
         let (line_start, line) = line_of(place);
         let offset = floor_char(place.text, place.offset);

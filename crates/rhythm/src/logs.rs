@@ -4,6 +4,7 @@
 //! is read again, but keeps nobody waiting who logs.
 
 use rhythm_engine::settings::LogFormat;
+use rhythm_protocol::scan::Level;
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +122,13 @@ pub(crate) fn start(format: LogFormat) -> io::Result<()> {
         tracing::warn!("{VARIABLE} is none of what it can be: {FORM}; logging at info");
     }
     Ok(())
+}
+
+/// What is wrong with the SIMD level that `RHYTHM_SIMD` asks for, if anything.
+pub(crate) fn simd_mistake() -> Option<String> {
+    let error = Level::from_env().err()?;
+    let used = error.fallback().name();
+    Some(format!("{error}; {used} is used"))
 }
 
 /// Reads what the variable says. A word that is no level would be taken for the name of a part, all

@@ -3,7 +3,7 @@
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::Folder;
-use crate::logs;
+use crate::logs::{self, simd_mistake};
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
@@ -69,9 +69,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let config = &site.service().config;
     logs::start(config.server.log_format).context("cannot log")?;
     warn(&site);
-    if let Err(error) = Level::from_env() {
-        let used = error.fallback().name();
-        tracing::warn!(%error, used, "the SIMD level asked for cannot be used");
+    if let Some(mistake) = simd_mistake() {
+        tracing::warn!("{mistake}");
     }
     let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);
@@ -256,7 +255,11 @@ fn log_opener(path: PathBuf) -> LogOpener {
         match open_log(&path) {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => {
-                let message = format!("cannot write to {}: {error}", path.display());
+                let message = format!(
+                    "cannot write to {}, the access log (`access_log` of [server], or \
+                     --access-log): {error}",
+                    path.display()
+                );
                 Err(io::Error::new(error.kind(), message))
             }
         }

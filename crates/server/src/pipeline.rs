@@ -347,7 +347,7 @@ impl Pipeline {
         }
         let site = &self.epoch.site;
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
-        self.open_files(now);
+        self.open_files(port, now);
         Ok(())
     }
 
@@ -573,7 +573,7 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
-        self.open_files(now);
+        self.open_files(port, now);
         if !left {
             self.cohorts.free(id);
             self.gauges.touch();

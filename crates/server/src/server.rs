@@ -413,7 +413,9 @@ fn serve(
     inboxes: &[Inbox<Command>],
 ) -> Reloaded {
     let site = loaded.inspect_err(|error| {
-        tracing::error!(error, "the service cannot be reloaded; the old one is kept");
+        // In the message, where lines stay lines for people; JSON has them in one string.
+        let joint = if error.contains('\n') { "\n" } else { " " };
+        tracing::error!("the service cannot be reloaded; the old one is kept:{joint}{error}");
     })?;
     if current.drain().is_some() {
         return Err("the server is shutting down".to_owned());

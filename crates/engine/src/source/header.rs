@@ -30,7 +30,14 @@ pub(crate) fn split<'a>(
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or("");
     if first.trim_end() != FENCE {
-        report.error(place, "the page has no header", hint);
+        let begun = text.trim_start_matches('\u{feff}').trim_start();
+        match begun.lines().next().map(str::trim_end) {
+            Some(FENCE) => {
+                let hint = "blank lines stand before it, or a byte order mark, which is not seen";
+                report.error(place, "the first line of a page is +++", hint)
+            }
+            _ => report.error(place, "the page has no header", hint),
+        };
         return None;
     }
     let mut end = first.len();
@@ -231,7 +238,17 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
         let unfit = |b: u8| b <= b' ' || b"{}?#%".contains(&b);
         segments.push(match name {
             Some(name) if is_name(name) => Segment::Param(name.to_owned()),
-            None if !segment.bytes().any(unfit) => Segment::Literal(segment.to_owned()),
+            None if !segment.bytes().any(unfit) => {
+                if let Some(name) = segment.strip_prefix([':', '*', '<']) {
+                    let hint = match is_name(name) {
+                        true => format!("{{{name}}} is a parameter"),
+                        false => "{name} is a parameter, for one segment".to_owned(),
+                    };
+                    let message = format!("`{segment}` stands for itself here");
+                    report.warning(text.place, message, hint);
+                }
+                Segment::Literal(segment.to_owned())
+            }
             _ => {
                 report.error(
                     text.place,

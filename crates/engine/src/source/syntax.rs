@@ -144,7 +144,26 @@ pub(super) fn explain(
             let message = format!("this `{statement}` does not end");
             Mistake::new(*start, message, format!("add {{% end{statement} %}}"))
         }
-        _ => Mistake::new(offset, message, ""),
+        (tag, _) => {
+            let tag = tag.and_then(|(_, start)| source.get(start..offset));
+            let rest = source.get(offset..).unwrap_or_default();
+            Mistake::new(offset, message, other_language(message, tag, rest, source))
+        }
+    }
+}
+
+/// What is written so in other languages, and how here; empty where nothing is known.
+fn other_language(message: &str, tag: Option<&str>, rest: &str, source: &str) -> &'static str {
+    let tag = tag.map(|tag| tag.trim_start_matches(['{', '%', '-', '+', ' ']));
+    match message {
+        "unexpected end of string" => "a string ends with the quote that it began with",
+        _ if tag.is_some_and(|tag| tag.starts_with("else")) => "`elif` is else and if in one",
+        "unexpected input after expression" if source.contains(" = ") => "`==` compares",
+        _ if rest.starts_with("= ") => "`==` compares",
+        _ if rest.starts_with('&') => "it is called `and`",
+        "unexpected `|`, expected identifier" => "`||` is called `or`",
+        _ if rest.starts_with('!') => "it is called `not`",
+        _ => "",
     }
 }
 
@@ -174,6 +193,10 @@ fn unknown_statement(
         (_, Some(ended), None) => {
             let message = format!("`{word}` ends nothing: no `{ended}` is open here");
             Mistake::new(offset, message, "")
+        }
+        ("end", _, Some((inner, _))) => {
+            let hint = format!("`end{inner}` ends the `{inner}`");
+            Mistake::new(offset, "unknown statement end", hint)
         }
         ("else", ..) => Mistake::new(offset, "`else` stands in no `if` and no `for`", ""),
         ("elif", ..) => Mistake::new(offset, "`elif` stands in no `if`", ""),

@@ -12,8 +12,9 @@
 //! fails later ends its connection, since nothing else tells the client. A source gives bytes of one
 //! version of its file alone, so an answer is never made of two.
 //!
-//! An answer holds no more than what its client has yet to take and one piece; the more a client
-//! takes at once, the larger its pieces. What waits for one volume waits for no other.
+//! An answer holds a piece or two, and none is read while its client has yet to take the one
+//! before; the more answers there are, the smaller are their pieces. What waits for one volume waits
+//! for no other.
 
 use crate::host::disk::{Disk, Read};
 use crate::observe::sparse::Sparse;
@@ -27,8 +28,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a piece, for a client that is to show yet what it takes, and for one that takes all.
+/// Bytes of a piece, at least and at most.
 const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
+
+/// Bytes of a piece of each answer under way, together, but for the least of each.
+const PIECES_BYTES: usize = 4 << 20;
 
 /// Pieces of one volume that are being read for one thread, or are read and not taken yet.
 const READS_MAX: usize = 8;
@@ -57,7 +61,6 @@ pub(crate) struct FileStream {
 struct Stream {
     answer: FileStream,
     has_begun: bool,
-    piece_bytes: usize,
     /// What is being read for it, or is to be.
     reading: Option<Ticket>,
 }
@@ -104,7 +107,6 @@ impl Files {
         let stream = Stream {
             answer,
             has_begun: false,
-            piece_bytes: PIECE_BYTES.start,
             reading: None,
         };
         let known = self.streams.insert(slot, stream);
@@ -140,7 +142,9 @@ impl Files {
         {
             let stream = &self.streams[&slot];
             let Range { start, end } = stream.answer.rest;
-            let bytes = (end - start).min(stream.piece_bytes as u64) as usize;
+            let share = PIECES_BYTES / self.streams.len();
+            let piece = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
+            let bytes = (end - start).min(piece as u64) as usize;
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.resize(bytes, 0);
             volume.reads += 1;
@@ -194,18 +198,15 @@ impl Files {
         }
         answer.rest.start += piece.len() as u64;
         let is_all = answer.rest.is_empty();
-        let (least, most) = (PIECE_BYTES.start, PIECE_BYTES.end);
-        match answers.append(slot, piece) {
+        // With anything unsent, the socket has enough for now.
+        match answers.append_within(slot, piece, 1) {
             Flow::Gone => drop(self.forget(slot)),
             Flow::More | Flow::Wait if is_all => {
                 self.forget(slot);
                 answers.finish(slot);
             }
-            Flow::More => {
-                stream.piece_bytes = most.min(2 * stream.piece_bytes);
-                self.read(slot, answers.now());
-            }
-            Flow::Wait => stream.piece_bytes = least,
+            Flow::More => self.read(slot, answers.now()),
+            Flow::Wait => {}
         }
     }
 

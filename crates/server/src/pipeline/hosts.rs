@@ -24,11 +24,11 @@ pub(super) fn with_files(
 
 impl Pipeline {
     /// Begins the answers that were given as files that are yet to be read.
-    pub(super) fn open_files(&mut self, now: Time) {
+    pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
         let (files, id) = &self.files;
         while let Some((slot, stream)) = self.responder.next_stream() {
             files.open(slot, stream, now);
-            self.clients.await_host(slot, *id);
+            self.clients.await_host(port, slot, *id);
         }
     }
 
