@@ -276,11 +276,16 @@ where
             false => Method::Get,
         };
         let answer = FileAnswer::new(statics.entry(file), method, &conditions, date);
+        let info = &self.site.pages[self.page];
         answer.write(shape, date, out, |head| {
-            if self.is_private() {
-                head.no_store();
+            if info.replaces_fields {
+                if self.is_private() {
+                    head.no_store();
+                }
+                self.write_settings(head);
+            } else {
+                head.fields(info.file_fields());
             }
-            self.write_settings(head);
             self.write_added(head);
         })
     }
