@@ -42,7 +42,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
-    /// Bytes of the longest body among their answers.
+    /// Bytes of the longest body among the answers of lanes that finished, 1 where none has one;
+    /// 0: no lane finished.
     pub(crate) longest: u64,
     pub(crate) log: Option<&'a mut LogSink>,
 }
@@ -83,7 +84,10 @@ impl LaneAnswers<'_> {
             let wait = self.launched.since(request.arrived).as_nanos() as u64;
             self.metrics.queue_wait.record(wait, 1);
             self.answered += 1;
-            self.longest = self.longest.max(answered.body_length);
+            if state == LaneState::Finished {
+                // That there is no body is known of it, too.
+                self.longest = self.longest.max(answered.body_length.max(1));
+            }
             self.metrics.answered(answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request)
