@@ -16,7 +16,7 @@ pub(crate) mod stream;
 mod turns;
 pub(crate) mod upkeep;
 
-use crate::answer::{AnswerShape, AnswerSlot, HostId, Owed};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
@@ -37,8 +37,8 @@ pub struct Clients {
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
     pub(crate) held: Held,
-    /// Answers that hosts owe to clients that are gone.
-    pub(crate) gone: Vec<(HostId, AnswerSlot)>,
+    /// Answers that hosts owe to clients that are gone, and what of them was sent.
+    pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
     /// What the next input is read with.
     pub(crate) spare: Option<Box<Input>>,
@@ -114,7 +114,11 @@ impl Clients {
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
             self.held.forget(&connection);
-            self.gone.extend(connection.hosted(id));
+            let unsent = match self.outbox.is_for(id) {
+                true => self.outbox.bytes.len(),
+                false => 0,
+            };
+            self.gone.extend(connection.hosted(id, unsent));
             self.upkeep.timers.clear(id.slot());
         }
         self.outbox.forget(id);
@@ -208,16 +212,22 @@ impl Clients {
     }
 
     /// An answer that a host owes to a client that is gone.
-    pub(crate) fn next_gone(&mut self) -> Option<(HostId, AnswerSlot)> {
+    pub(crate) fn next_gone(&mut self) -> Option<(HostId, Given)> {
         self.gone.pop()
     }
 
-    /// A host is done with an answer whose client may be gone: it need not be told. Whether it was
-    /// to be.
-    pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> bool {
-        let before = self.gone.len();
-        self.gone.retain(|(_, gone)| *gone != slot);
-        self.gone.len() < before
+    /// A host is done with an answer whose client may be gone: it need not be told. If it was to be,
+    /// what of the answer was sent.
+    pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> Option<Option<Answered>> {
+        let index = (self.gone.iter()).position(|(_, (gone, _))| *gone == slot)?;
+        let (_, (_, sent)) = self.gone.swap_remove(index);
+        Some(sent)
+    }
+
+    /// What was sent of an answer whose client is gone: told once.
+    pub(crate) fn take_sent(&mut self, slot: AnswerSlot) -> Option<Answered> {
+        let mut gone = self.gone.iter_mut();
+        gone.find(|(_, (gone, _))| *gone == slot)?.1.1.take()
     }
 
     /// A host takes the content of a request again: its stall is over.

@@ -30,12 +30,12 @@ mod limits;
 
 pub use answer::body::{Body, Pieces};
 pub use answer::error_page::write_error;
-pub use answer::{AnswerShape, AnswerSlot, Answered, HostId, Owed};
+pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use clients::Clients;
 pub use clients::connection::Stall;
 pub use clients::input::{Incoming, Next, Reading};
 pub use clients::stream::Flow;
 pub use host::hosts::{Event, Hosts};
 pub use host::server::HostServer;
-pub use host::{Answers, Content, Given, Host, Request};
+pub use host::{Answers, Content, Host, Request};
 pub use limits::{ClientLimits, HELD_MAX, RATE_MIN, RequestLimits, UNSENT_MAX};

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
 use rhythm_server::backend::kinds;
-use rhythm_server::{Memory, ServerOptions};
+use rhythm_server::{Memory, ServerOptions, Statics};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,6 +61,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if !service.warnings.is_empty() {
         eprintln!("{}\n", summary(&service.warnings));
     }
+    let files = folder.static_files(&service.config.statics)?;
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
     }
@@ -75,9 +76,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             for backend in &service.backends {
                 print!("\n{}", backend.to_toml());
             }
-            let bytes = folder.static_files.iter().map(|file| file.bytes.len());
             let options = ServerOptions::of(&service);
-            let memory = Memory::of(&service.config, &options, bytes.sum());
+            let statics = Statics::new(&service.config.statics.mount, files);
+            let memory = Memory::of(&service.config, &options, &statics);
             println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
             println!("# with {} workers:", memory.workers);
             for (name, bytes) in memory.parts {
@@ -93,7 +94,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 service.pages.len(),
                 service.fragments.len(),
                 service.fragments.iter().map(|f| f.len()).sum::<usize>(),
-                folder.static_files.len(),
+                folder.sources.static_files.len(),
             );
             for page in &service.pages {
                 let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();

@@ -3,7 +3,7 @@
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::Folder;
-use crate::logs;
+use crate::logs::{self, simd_mistake};
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
@@ -13,12 +13,15 @@ use rhythm_net::signal::{self, Signal, SignalWatch};
 use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
-use rhythm_server::{Control, Inherited, Server, ServerOptions, ServerParts, Site, SiteSettings};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use rhythm_server::{
+    Control, Inherited, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -64,11 +67,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let inherited = inherited()?;
     let site = load(&args)?;
     let config = &site.service().config;
-    logs::start(config.server.log_format);
+    logs::start(config.server.log_format).context("cannot log")?;
     warn(&site);
-    if let Err(error) = Level::from_env() {
-        let used = error.fallback().name();
-        tracing::warn!(%error, used, "the SIMD level asked for cannot be used");
+    if let Some(mistake) = simd_mistake() {
+        tracing::warn!("{mistake}");
     }
     let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);
@@ -88,12 +90,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }),
         backends: Arc::new(open),
         hosts: None,
-        log: config
-            .server
-            .access_log
-            .as_deref()
-            .map(open_log)
-            .transpose()?,
+        log: config.server.access_log.clone().map(log_opener),
         inherited,
     };
     let workers = options.workers;
@@ -143,16 +140,6 @@ fn inherited() -> Result<Inherited> {
 
 /// Obeys signals. Nothing that waits is done on their thread: a stop works whatever else hangs.
 fn watch(control: Control) -> io::Result<SignalWatch> {
-    let (reload, reloads) = mpsc::sync_channel(1);
-    let reloading = control.clone();
-    thread::Builder::new()
-        .name("reload".into())
-        .spawn(move || {
-            for () in reloads {
-                // What went wrong has been logged, and the old service is kept.
-                drop(reloading.reload());
-            }
-        })?;
     let mut told = 0;
     signal::watch(move |signal| match signal {
         Signal::Terminate | Signal::Interrupt => {
@@ -172,9 +159,8 @@ fn watch(control: Control) -> io::Result<SignalWatch> {
                 _ => {}
             }
         }
-        // One that waits reads what is there by then.
-        Signal::Reload => drop(reload.try_send(())),
-        Signal::User1 => {}
+        Signal::Reload => control.ask_reload(),
+        Signal::User1 => control.reopen_log(),
     })
 }
 
@@ -186,6 +172,7 @@ fn exit_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
         tracing::error!("something does not end: leaving without it");
+        logs::finish();
         process::exit(1);
     });
 }
@@ -260,12 +247,32 @@ fn open(site: &Site, index: usize) -> Box<dyn Backend> {
     }
 }
 
-fn open_log(path: &Path) -> Result<Box<dyn Write + Send>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    Ok(Box::new(file.with_context(|| {
-        format!("cannot write to {}", path.display())
-    })?))
+fn log_opener(path: PathBuf) -> LogOpener {
+    Box::new(move || {
+        if path == Path::new("-") {
+            return Ok(Box::new(io::stdout()));
+        }
+        match open_log(&path) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                let message = format!(
+                    "cannot write to {}, the access log (`access_log` of [server], or \
+                     --access-log): {error}",
+                    path.display()
+                );
+                Err(io::Error::new(error.kind(), message))
+            }
+        }
+    })
+}
+
+/// Opens a log, or a pipe that somebody reads: one that nobody does is an error at once.
+fn open_log(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, mode)?;
+    // A slow reader is waited for, by the log's own thread.
+    let waits = rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&file, waits)?;
+    Ok(file.into())
 }

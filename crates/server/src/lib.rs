@@ -40,7 +40,9 @@ pub use answer::sessions::Random;
 pub use drain::{Drain, DrainOptions};
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
+pub use host::disk::{Disk, Read};
 pub use memory::Memory;
+pub use observe::access_log::LogOpener;
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
@@ -49,5 +51,5 @@ pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Inherited, Loader, Server, ServerParts,
     SharedBackendFactory, StartError,
 };
-pub use site::statics::{StaticFile, Statics};
+pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

@@ -3,7 +3,9 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
+use crate::host::files::READ_BYTES_MAX;
 use crate::options::{ServerOptions, session_rules};
+use crate::site::statics::Statics;
 use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::Clients;
@@ -21,16 +23,16 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 8],
+    pub parts: [(&'static str, usize); 9],
 }
 
 /// What the access log keeps of lines that are not written yet.
 const LOG_BYTES: usize = 4 << 20;
 
 impl Memory {
-    /// That of a service with these settings, which is served as these options say, with static
-    /// files of so many bytes.
-    pub fn of(config: &ServiceConfig, options: &ServerOptions, static_bytes: usize) -> Memory {
+    /// That of a service with these settings, which is served as these options say, with these
+    /// static files.
+    pub fn of(config: &ServiceConfig, options: &ServerOptions, statics: &Statics) -> Memory {
         let (limits, cohort) = (&config.limits, &config.cohort);
         let workers = options.workers.max(1);
         let contexts = product([workers, options.pipeline.contexts]);
@@ -53,7 +55,14 @@ impl Memory {
                 "sessions",
                 session_rules(&config.session).bytes() + SignIns::BYTES,
             ),
-            ("static_files", static_bytes),
+            ("static_files", statics.bytes()),
+            (
+                "file_pieces",
+                match statics.volumes() {
+                    0 => 0,
+                    volumes => product([workers, 1 + volumes, READ_BYTES_MAX]),
+                },
+            ),
             (
                 "connections",
                 product([connections, Clients::CONNECTION_BYTES]),

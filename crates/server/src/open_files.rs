@@ -13,12 +13,14 @@ const OTHERS: usize = 64;
 const OF_WORKER: usize = 8;
 
 /// Files that are kept from clients: for backends, twice because a reload connects to the new ones
-/// before the old ones are done with, for the admin listener, and for all else.
+/// before the old ones are done with, and opens static files that are held open, for the admin
+/// listener, and for all else.
 fn reserve(options: &ServerOptions, site: &Site) -> usize {
     let backends = site.service().backends.iter();
     let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
     let of_worker = OF_WORKER + 2 * of_backends;
-    OTHERS + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
+    let of_statics = 2 * site.statics.streamed();
+    OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
 }
 
 /// The connections of clients that there can be, where so many files may be open. Tells whoever

@@ -48,6 +48,7 @@ use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
+use crate::host::files::{STREAM_BYTES_EXPECTED, SharedFiles};
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
@@ -56,9 +57,10 @@ use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
+use hosts::with_files;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{Clients, Hosts, Incoming, Next, Owed, Reading, Stall};
+use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -81,6 +83,8 @@ pub struct Pipeline {
     backends: Backends,
     /// What answers without cohorts, now or later.
     hosts: Hosts,
+    /// The host of files that are read while they are sent, and its name.
+    files: (SharedFiles, HostId),
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
@@ -107,6 +111,7 @@ impl Pipeline {
             device,
             backends,
             hosts,
+            disk,
             sessions,
             sign_ins,
             random,
@@ -117,7 +122,7 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let hosts = Hosts::new(hosts);
+        let (hosts, files) = with_files(hosts, disk);
         let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
@@ -132,6 +137,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             hosts,
+            files,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
             resumes: RESUMES_MAX,
@@ -198,6 +204,10 @@ impl Pipeline {
         if waiting > 2 * open {
             return Err(format!("{waiting} connections wait, and {open} are open"));
         }
+        let files = self.files_under_way();
+        if files > 0 && open == 0 {
+            return Err(format!("{files} files are sent to nobody"));
+        }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} backend requests are of no context"));
@@ -219,6 +229,11 @@ impl Pipeline {
     /// How many requests are lanes of cohorts.
     pub fn requests_under_way(&self) -> usize {
         self.cohorts.requests()
+    }
+
+    /// How many files are being sent that are read meanwhile.
+    pub fn files_under_way(&self) -> usize {
+        self.files.0.len()
     }
 
     /// How many clients' connections are open.
@@ -325,8 +340,14 @@ impl Pipeline {
             },
             Way::Site(answer) => answer,
         };
+        if answer.is_streamed(&self.epoch.site)
+            && !(self.clients).has_room(reading.connection(), STREAM_BYTES_EXPECTED)
+        {
+            return Err(Stall::Output);
+        }
         let site = &self.epoch.site;
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
+        self.open_files(port, now);
         Ok(())
     }
 
@@ -552,8 +573,9 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        self.open_files(port, now);
         if !left {
-            cohorts.free(id);
+            self.cohorts.free(id);
             self.gauges.touch();
         }
         left

@@ -4,13 +4,15 @@ use crate::backend::Backend;
 use crate::drain::DrainOptions;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
-use crate::observe::access_log::{FINISH_MAX, LogSink, LogWriter};
+use crate::host::disk::Readers;
+use crate::observe::access_log::{FINISH_MAX, LogOpener, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::open_files;
 use crate::options::{PipelineOptions, ServerOptions};
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
+use crate::site::loader::{Reloaded, Reloads};
 use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -23,9 +25,8 @@ use rhythm_net::workers::{
 use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
@@ -39,8 +40,8 @@ pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> 
 /// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
 
-/// Gives the site anew: what it was made from may have changed. It is on no event loop: what takes
-/// waiting, such as looking names up, is done here.
+/// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
+/// takes waiting, such as reading files and looking names up, is done here.
 pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 /// What the server needs beside its options.
@@ -56,7 +57,7 @@ pub struct ServerParts {
     /// Makes hosts, if there are any.
     pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
-    pub log: Option<Box<dyn Write + Send>>,
+    pub log: Option<LogOpener>,
     /// Sockets of the process before, or of one that keeps them for all.
     pub inherited: Inherited,
 }
@@ -80,6 +81,14 @@ pub enum StartError {
         setting: &'static str,
         /// Why.
         error: rhythm_net::ListenError,
+    },
+    /// The access log cannot be written.
+    #[error("{}: {error}", name_of(.setting))]
+    Log {
+        /// The setting, of the table `server`.
+        setting: &'static str,
+        /// Why.
+        error: std::io::Error,
     },
     /// The system has no resources for it.
     #[error("the system lacks resources: {0}")]
@@ -131,7 +140,9 @@ impl SessionGauge for Sessions {
 /// What a server shares with those who control it.
 struct Shared {
     inboxes: Vec<Inbox<Command>>,
-    loader: Mutex<Loader>,
+    reloads: Reloads,
+    /// Has the access log opened again.
+    reopen_log: Option<Box<dyn Fn() + Send + Sync>>,
     current: Arc<Current>,
     drain: DrainOptions,
 }
@@ -149,33 +160,26 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Loads the site anew, on the calling thread, and has the workers serve it. What is under way
-    /// ends on the old one.
+    /// Loads the site anew and has the workers serve it, and waits for that. What is under way ends
+    /// on the old one.
     ///
     /// # Errors
     /// When it cannot be loaded; the old one is kept.
     pub fn reload(&self) -> Result<(), String> {
-        let mut loader = self
-            .shared
-            .loader
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let site = loader().inspect_err(|error| {
-            tracing::error!(error, "the service cannot be reloaded; the old one is kept");
-        })?;
-        let kept = self.shared.current.reload(site.clone());
-        if !kept.is_empty() {
-            let settings = kept.join(", ");
-            tracing::warn!(settings, "these settings keep their values until a restart");
+        self.shared.reloads.wait()
+    }
+
+    /// As [`Control::reload`], but waits for nothing. What goes wrong is logged.
+    pub fn ask_reload(&self) {
+        self.shared.reloads.ask();
+    }
+
+    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes wrong
+    /// is logged, and the old file kept.
+    pub fn reopen_log(&self) {
+        if let Some(reopen) = &self.shared.reopen_log {
+            reopen();
         }
-        for inbox in &self.shared.inboxes {
-            inbox.send(Command::Reload(site.clone()));
-        }
-        tracing::info!(
-            pages = site.service().pages.len(),
-            "the service is reloaded"
-        );
-        Ok(())
     }
 
     /// Begins to shut down: it is not ready any more, takes no more clients, answers what still
@@ -287,14 +291,18 @@ impl Server {
             Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
         }
         let log = match parts.log {
-            Some(to) => Some(LogWriter::start(options.log_format, to)?),
+            Some(open) => {
+                let setting = "access_log";
+                let log = LogWriter::start(options.log_format, open);
+                Some(log.map_err(|error| StartError::Log { setting, error })?)
+            }
             None => None,
         };
         let sessions = Arc::new(SessionArray::with(options.sessions));
         let sign_ins = Arc::new(SignIns::new(options.sign_ins, system_random()()));
-        let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
+        let log_state = log.as_ref().map(LogWriter::state).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
-        let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
+        let metrics = Arc::new(Metrics::new(workers, log_state, gauge));
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
@@ -303,6 +311,7 @@ impl Server {
             devices: parts.devices,
             backends: parts.backends,
             hosts: parts.hosts,
+            readers: Readers::default(),
             sessions,
             sign_ins,
             metrics: metrics.clone(),
@@ -331,9 +340,12 @@ impl Server {
         };
         // Nobody else sets it.
         let _ = started.set(workers.inboxes().to_vec());
+        let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
+        let serve = move |loaded| serve(loaded, &serving, &inboxes);
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
-            loader: Mutex::new(parts.loader),
+            reloads: Reloads::start(parts.loader, serve)?,
+            reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
             drain: options.drain,
         };
@@ -394,6 +406,33 @@ fn admin_listener(
     }
 }
 
+/// Has the workers serve a site that was loaded.
+fn serve(
+    loaded: Result<Arc<Site>, String>,
+    current: &Current,
+    inboxes: &[Inbox<Command>],
+) -> Reloaded {
+    let site = loaded.inspect_err(|error| {
+        // In the message, where lines stay lines for people; JSON has them in one string.
+        let joint = if error.contains('\n') { "\n" } else { " " };
+        tracing::error!("the service cannot be reloaded; the old one is kept:{joint}{error}");
+    })?;
+    if current.drain().is_some() {
+        return Err("the server is shutting down".to_owned());
+    }
+    let kept = current.reload(site.clone());
+    if !kept.is_empty() {
+        let settings = kept.join(", ");
+        tracing::warn!(settings, "these settings keep their values until a restart");
+    }
+    for inbox in inboxes {
+        inbox.send(Command::Reload(site.clone()));
+    }
+    let pages = site.service().pages.len();
+    tracing::info!(pages, "the service is reloaded");
+    Ok(())
+}
+
 /// What the workers' threads are like.
 fn worker_options(options: &ServerOptions) -> WorkerOptions {
     let threads = options.workers.max(1);
@@ -416,6 +455,7 @@ struct WorkerFactory {
     devices: DeviceFactory,
     backends: SharedBackendFactory,
     hosts: Option<HostFactory>,
+    readers: Readers,
     sessions: Arc<SessionArray>,
     sign_ins: Arc<SignIns>,
     metrics: Arc<Metrics>,
@@ -433,11 +473,10 @@ impl WorkerFactory {
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
         let backends = self.backends.clone();
+        let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+        let disk = self.readers.disk(waker.clone());
         let hosts = match &self.hosts {
-            Some(make) => {
-                let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
-                make(index, waker)
-            }
+            Some(make) => make(index, waker),
             None => Vec::new(),
         };
         let now = clock::monotonic();
@@ -446,6 +485,7 @@ impl WorkerFactory {
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,
+            disk,
             sessions: self.sessions.clone(),
             sign_ins: self.sign_ins.clone(),
             random: system_random(),

@@ -426,19 +426,19 @@ fn answers_are_logged() {
     options.log_format = AccessLogFormat::Common;
     let site = site_of(service);
     let mut parts = parts(site, Box::new(|| Err("no".into())));
-    parts.log = Some(Box::new(written.clone()));
+    parts.log = Some(log_to(written.clone()));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut client = client(&server);
     client.get("/hello?name=ab");
     client.get("/static/a.css");
-    client.get("/nothing");
+    let nothing = client.get("/nothing").body.len();
     stop(server);
     let text =
         String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
     let ends = [
         "\"GET /hello?name=ab HTTP/1.1\" 200 16",
         "\"GET /static/a.css HTTP/1.1\" 200 21",
-        "\"GET /nothing HTTP/1.1\" 404 0",
+        &format!("\"GET /nothing HTTP/1.1\" 404 {nothing}"),
     ];
     assert_eq!(text.lines().count(), 3, "{text}");
     for (line, end) in text.lines().zip(ends) {

@@ -254,7 +254,8 @@ pub(crate) fn request<'a>(
         Some(Operand::Poison) => return Err(Reported),
         Some(other) => {
             let message = format!("`{list_name}` is {}, not a list", other.describe());
-            return Err(compiler.error(each.place, message, ""));
+            let hint = "a list parameter, or the rows of a call before";
+            return Err(compiler.error(each.place, message, hint));
         }
         None if compiler.scope.names_lost => return Err(Reported),
         None => {

@@ -63,6 +63,21 @@ section! {
         mount: String = "/static/".to_owned(); text(mount_path),
         /// Paths that redirect to others, such as `/` to a page.
         index: BTreeMap<String, String> = BTreeMap::new(); map(index_path),
+        /// Files and folders in static/, and likewise in pages/ and templates/. With more the service
+        /// is refused.
+        files_max: u32 = 65_536; count(0, 1 << 20),
+        /// Bytes of a file that is kept in memory. A longer one is streamed: read from where it is
+        /// while it is sent.
+        kept_bytes_max: u32 = 1 << 20; bytes(0, 1 << 30),
+        /// Bytes of all files that are kept in memory. With more the service is refused.
+        kept_bytes_sum_max: u32 = 256 << 20; bytes(0, u32::MAX),
+        /// Files that are streamed, each of which is held open. With more the service is refused.
+        streamed_files_max: u32 = 128; count(0, 65_536),
+        /// The longest that a streamed file is waited for, each time some of it is read. Then its
+        /// request answers 503, or is cut off.
+        read_timeout: Duration = Duration::from_secs(5); timeout(),
+        /// Take what symbolic links lead to that is outside of pages/, templates/ or static/.
+        outside_links: bool = false; switch(),
     }
 }
 
@@ -142,7 +157,7 @@ section! {
         /// Bytes of a cohort's answers, if each is as long as its page's were of late: more requests
         /// go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too; where one
         /// finds no room beside others, it answers 500.
-        answer_bytes_max: u32 = 64 << 20; bytes(1 << 20, 1 << 31),
+        answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }
 

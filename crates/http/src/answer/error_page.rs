@@ -1,6 +1,6 @@
 //! Error answers: status and reason as a small page.
 
-use crate::answer::AnswerShape;
+use crate::answer::{AnswerShape, Answered};
 use rhythm_protocol::html::escape;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{ResponseWriter, reason};
@@ -9,7 +9,7 @@ use rhythm_protocol::http::response::{ResponseWriter, reason};
 const RETRY_SECONDS: u64 = 1;
 
 /// Writes an error answer: status and reason as a small page, with a sentence that may say more.
-/// `fields` writes more headers.
+/// `fields` writes more headers. Gives what the log says of it.
 pub fn write_error(
     out: &mut Vec<u8>,
     status: u16,
@@ -17,7 +17,7 @@ pub fn write_error(
     date: &DateCache,
     detail: &str,
     fields: impl FnOnce(&mut ResponseWriter<'_>),
-) {
+) -> Answered {
     let reason = reason(status);
     let mut sentence = String::new();
     if !detail.is_empty() {
@@ -40,7 +40,12 @@ pub fn write_error(
         .connection(!shape.close, shape.http10)
         .date(date)
         .end();
-    if !shape.head_only {
-        out.extend_from_slice(body.as_bytes());
+    if shape.head_only {
+        return Answered::bare(status);
+    }
+    out.extend_from_slice(body.as_bytes());
+    Answered {
+        status,
+        body_length: body.len() as u64,
     }
 }

@@ -1,7 +1,7 @@
 //! A client's connection: what is kept of it between two events.
 
 use crate::answer::framing::Framing;
-use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
@@ -383,15 +383,37 @@ impl Connection {
         }
     }
 
-    /// The hosts that must be told that the client is gone, and the slots of their answers.
-    pub(crate) fn hosted(&self, id: ConnectionId) -> impl Iterator<Item = (HostId, AnswerSlot)> {
+    /// The hosts that must be told that the client is gone, and of their answers, of which
+    /// `unsent` bytes beside those kept here were not sent, what was.
+    pub(crate) fn hosted(
+        &self,
+        id: ConnectionId,
+        unsent: usize,
+    ) -> impl Iterator<Item = (HostId, Given)> {
         let hosted = move |pending: &Pending| {
             let slot = AnswerSlot {
                 connection: id,
                 ordinal: pending.ordinal,
             };
-            Some((pending.host()?, slot))
+            Some((pending.host()?, (slot, self.sent_of(pending, unsent))))
         };
         self.pending.iter().filter_map(hosted)
+    }
+
+    /// What of an answer in pieces was sent, if its head was.
+    pub(crate) fn sent_of(&self, pending: &Pending, unsent: usize) -> Option<Answered> {
+        let Progress::Begun(begun) = pending.progress else {
+            return None;
+        };
+        let unsent = (self.outgoing.unsent() + unsent + pending.bytes.len()) as u64;
+        let Answered {
+            status,
+            body_length,
+        } = begun.answered;
+        let is_turn = pending.ordinal == self.next_answer;
+        is_turn.then(|| Answered {
+            status,
+            body_length: body_length.saturating_sub(unsent),
+        })
     }
 }

@@ -12,12 +12,12 @@
 //! Whoever owns [`Clients`] owns these beside them, and passes on what its driver tells. Nothing
 //! here calls back: what was answered is taken out of a list ([`Hosts::given`]).
 
-use crate::answer::{HostId, Owed};
+use crate::answer::{Given, HostId, Owed};
 use crate::clients::Clients;
 use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
 use crate::clients::stream::Flow;
-use crate::host::{Answers, Content, Given, Host, Request};
+use crate::host::{Answers, Content, Host, Request};
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use std::fmt;
@@ -144,7 +144,7 @@ impl Hosts {
         };
         host.request(&mut answers, request);
         if answers.given.iter().all(|(given, _)| *given != slot) {
-            answers.clients.await_host(slot, id);
+            answers.clients.await_host(answers.port, slot, id);
         }
     }
 
@@ -166,9 +166,9 @@ impl Hosts {
     pub fn follow(&mut self, mut event: Event<'_>) -> bool {
         let mut any = false;
         loop {
-            if let Some((id, slot)) = event.clients.next_gone() {
-                self.hosts[usize::from(id.0)].1.gone(slot);
-                self.given.push((slot, None));
+            if let Some((id, given)) = event.clients.next_gone() {
+                self.hosts[usize::from(id.0)].1.gone(given.0);
+                self.given.push(given);
             } else if let Some((id, slot)) = event.clients.next_roomy() {
                 let (host, mut answers) = self.of(id, &mut event);
                 host.room(&mut answers, slot);

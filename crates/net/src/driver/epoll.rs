@@ -208,7 +208,10 @@ impl Driver {
     /// Makes the driver ready for another handler: resets every connection and forgets the wakers,
     /// the listeners and datagram sockets but for those to keep.
     pub(crate) fn begin_anew(&mut self) {
-        self.listeners.truncate(self.kept.0);
+        for (listener, _) in self.listeners.drain(self.kept.0..).flatten() {
+            let removed = epoll::delete(&self.sockets.epoll, &listener);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();

@@ -285,6 +285,12 @@ impl<'a> ResponseWriter<'a> {
         self.line(": ", value)
     }
 
+    /// Lines that were written elsewhere.
+    pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(lines);
+        self
+    }
+
     /// The empty line that ends the head.
     #[inline]
     pub fn end(&mut self) {

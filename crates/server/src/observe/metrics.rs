@@ -6,6 +6,7 @@
 
 mod scrape;
 
+use crate::observe::access_log::LogState;
 use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -218,8 +219,8 @@ fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) {
 #[derive(Debug)]
 pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
-    /// Access log lines dropped.
-    pub log_lines_dropped: Arc<AtomicU64>,
+    /// How the access log fares.
+    pub log: Arc<LogState>,
     /// Sessions that exist, and how many can.
     pub sessions: Box<dyn SessionGauge>,
 }
@@ -243,14 +244,10 @@ impl SessionGauge for () {
 
 impl Metrics {
     /// Figures for this many workers.
-    pub fn new(
-        workers: usize,
-        log_lines_dropped: Arc<AtomicU64>,
-        sessions: Box<dyn SessionGauge>,
-    ) -> Metrics {
+    pub fn new(workers: usize, log: Arc<LogState>, sessions: Box<dyn SessionGauge>) -> Metrics {
         Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
-            log_lines_dropped,
+            log,
             sessions,
         }
     }

@@ -4,16 +4,16 @@
 use rhythm_engine::cohort::{Cell, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::conformance::BESIM;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time};
-use rhythm_server::backend::kinds;
 use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
-    ConnectionOwner, DrainOptions, Handle, Inherited, Loader, Server, ServerOptions, ServerParts,
-    Site, SiteSettings, StaticFile, Statics,
+    ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
+    ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -101,7 +101,7 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     for file in statics() {
         sources.static_files.insert(file.path);
     }
-    match compile(&sources, &kinds()) {
+    match compile(&sources, BESIM) {
         Ok(service) => service,
         Err(diagnostics) => panic!("{diagnostics:#?}"),
     }
@@ -111,7 +111,7 @@ pub fn statics() -> Vec<StaticFile> {
     let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
     let file = |path: &str, bytes: Vec<u8>| StaticFile {
         path: path.into(),
-        bytes,
+        content: bytes.into(),
         modified,
     };
     vec![
@@ -212,6 +212,15 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
         log: None,
         inherited: Inherited::default(),
     }
+}
+
+/// A log that is written to this.
+pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
+    let mut writer = Some(writer);
+    Box::new(move || match writer.take() {
+        Some(writer) => Ok(Box::new(writer)),
+        None => Err(ErrorKind::NotFound.into()),
+    })
 }
 
 /// What a service's settings say, but with one worker, at any port, and without an admin listener;

@@ -112,6 +112,7 @@ impl Client {
                     || shared.explains.crowded
                     || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
+                    || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
                     let state = self.state();

@@ -4,6 +4,7 @@ use crate::backends::BackendFaults;
 use crate::besim_server::ServerFaults;
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
+use crate::disks::DiskFaults;
 use crate::manners::{Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
@@ -30,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) backend_timeout: u64,
     pub(crate) straggler_delay: u64,
     pub(crate) device: DeviceFaults,
+    pub(crate) disk: DiskFaults,
     /// The device is on another machine; the one of this machine is what the link falls back to.
     pub(crate) remote_device: Option<(DeviceServerFaults, LinkOptions)>,
     pub(crate) sessions: u32,
@@ -105,6 +107,16 @@ impl Config {
             slots: *dice.pick(&[0, 0, 1, 3]),
             lost_after: rough(dice, 15, &[1, 20, 100]),
         };
+        let disk = DiskFaults {
+            kept_max: *dice.pick(&[usize::MAX, 100_000, 1000, 0]),
+            delay_max: *dice.pick(&[0, 50 * MICROSECOND, 5 * MILLISECOND]),
+            fail: rough(dice, 3, &[2, 10]),
+            silent: rough(dice, 4, &[3, 20]),
+            timeout: match calm {
+                true => 100 * SECOND,
+                false => *dice.pick(&[20 * MILLISECOND, 100 * SECOND]),
+            },
+        };
         let slow_pace = (1 + dice.below(3), MILLISECOND);
         let count = 1 + dice.below(20);
         let per_client = 1 + dice.below(200 / count);
@@ -147,7 +159,7 @@ impl Config {
             rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
-        let server = ServerFaults {
+        let mut server = ServerFaults {
             delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
             late: rough(dice, 3, &[10, 50]),
             fail: rough(dice, 4, &[10, 50]),
@@ -160,12 +172,16 @@ impl Config {
             chunked: some(dice, 3, &[1, 3]),
             // Also where nothing else fails.
             fails_for: some(dice, 2, &[1]) as u64,
+            hangs: false,
         };
         let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
             depth_max: *dice.pick(&[1, 4, 128]),
             ..PoolOptions::default()
         };
+        // Where there is a connection that he cannot hold.
+        let is_spare = options.connections_max.min(net.outgoing_max) > 1;
+        server.hangs = is_spare && dice.once_in(2);
         let remote = dice.once_in(3).then_some((server, options));
         if calm && remote.is_some() {
             // Long enough for any queue.
@@ -201,6 +217,7 @@ impl Config {
             backend_timeout: timeout,
             straggler_delay,
             device,
+            disk,
             remote_device,
             sessions: match dice.once_in(4) {
                 true => 1 + dice.below(10) as u32,
@@ -249,6 +266,7 @@ impl Config {
                     server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
                 }
             },
+            disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             refused: match &self.remote {
                 None => self.backend.no != 0,

@@ -64,6 +64,8 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
+    /// 503 in place of files, and connections that end in the middle of one.
+    pub(crate) disk: bool,
     /// Pages as if the backend had said no.
     pub(crate) refused: bool,
     /// 500 of pages.
@@ -136,4 +138,15 @@ pub(crate) struct Pending {
     pub(crate) fading: bool,
     /// What is sent after `100 Continue`.
     pub(crate) rest: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// Whether it is to be answered with a file.
+    pub(crate) fn is_file(&self) -> bool {
+        match &self.wanted {
+            Wanted::File { .. } => true,
+            Wanted::Page { name, .. } => *name == "check_detail_image",
+            _ => false,
+        }
+    }
 }

@@ -63,6 +63,9 @@ impl Reference {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/banking");
         let mut statics = BTreeMap::new();
         read_files(&folder.join("static"), "", &mut statics);
+        // Longer than what is read at a time.
+        let long = (0..150_000u32).map(|at| (at % 241) as u8);
+        statics.insert("long.bin".to_owned(), long.collect());
         let mut sources = Sources {
             static_files: statics.keys().cloned().collect(),
             ..Sources::default()

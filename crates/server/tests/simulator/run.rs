@@ -7,6 +7,7 @@ use crate::clients::Client;
 use crate::config::Config;
 use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
+use crate::disks::{DiskFile, DiskSabotage, FaultyDisk};
 use crate::hosts::{self, SlowHost};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
@@ -26,8 +27,8 @@ use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
-    BackendSettings, DeviceLink, Drain, DrainOptions, HostRoute, Pipeline, PipelineOptions,
-    PipelineParts, Site, SiteSettings, StaticFile, Statics,
+    BackendSettings, DeviceLink, Drain, DrainOptions, FileContent, HostRoute, Pipeline,
+    PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ pub(crate) struct Sabotages {
     pub(crate) world: Sabotage,
     pub(crate) device: DeviceSabotage,
     pub(crate) backend: BackendSabotage,
+    pub(crate) disk: DiskSabotage,
 }
 
 /// What a run came to.
@@ -59,11 +61,22 @@ pub(crate) struct Outcome {
 }
 
 /// The sites of both versions.
-fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
+fn sites(reference: &Reference, config: &Config, sabotage: DiskSabotage) -> [Arc<Site>; 2] {
     let files = || {
         reference.statics.iter().map(|(path, bytes)| StaticFile {
             path: path.clone(),
-            bytes: bytes.clone(),
+            content: match bytes.len() > config.disk.kept_max {
+                false => bytes.clone().into(),
+                true => FileContent::Streamed {
+                    length: bytes.len() as u64,
+                    version: 1,
+                    volume: bytes.len() as u64 % 2,
+                    source: Arc::new(DiskFile {
+                        bytes: bytes.clone(),
+                        sabotage,
+                    }),
+                },
+            },
             modified: None,
         })
     };
@@ -72,6 +85,7 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
             BackendSettings::new("besim", Duration::from_nanos(config.backend_timeout));
         backend.straggler_delay = Duration::from_nanos(config.straggler_delay);
         let settings = SiteSettings {
+            read_timeout: Duration::from_nanos(config.disk.timeout),
             redirects: vec![("/".to_owned(), "/bank/login.php".to_owned())],
             backends: vec![backend],
             hosts: vec![HostRoute {
@@ -158,6 +172,13 @@ pub(crate) fn run(
         options.connections_max = options.connections_max.min(config.net.outgoing_max);
         remote = Some(options);
     }
+    let disk_due = Rc::new(Cell::new(None));
+    let disk = FaultyDisk::new(
+        config.disk,
+        fork(&mut dice),
+        clock.clone(),
+        disk_due.clone(),
+    );
     let host_owes = Rc::new(Cell::new(0));
     let host = SlowHost::new(fork(&mut dice), host_owes.clone());
     let mut random = fork(&mut dice);
@@ -172,7 +193,7 @@ pub(crate) fn run(
         failed_per_address_max,
         window: 1000,
     };
-    let sites = sites(reference, &config);
+    let sites = sites(reference, &config, sabotages.disk);
     let metrics = Arc::new(WorkerMetrics::default());
     let parts = PipelineParts {
         site: sites[0].clone(),
@@ -193,6 +214,7 @@ pub(crate) fn run(
             ))
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
+        disk: Box::new(disk),
         sessions: sessions.clone(),
         sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
@@ -234,6 +256,7 @@ pub(crate) fn run(
         },
         clock,
         device_due,
+        disk_due,
         host_owes,
         sessions,
         metrics,
@@ -282,6 +305,7 @@ struct Run<'a> {
     shared: Shared<'a>,
     clock: Rc<Cell<u64>>,
     device_due: Rc<Cell<Option<u64>>>,
+    disk_due: Rc<Cell<Option<u64>>>,
     host_owes: Rc<Cell<usize>>,
     sessions: Arc<SessionArray>,
     metrics: Arc<WorkerMetrics>,
@@ -399,6 +423,7 @@ impl Run<'_> {
             self.world.next_time(),
             wake_at,
             self.device_due.get().filter(|_| !ended),
+            self.disk_due.get().filter(|_| !ended),
             Some(other),
         ];
         let Some(mut next) = next
@@ -433,11 +458,8 @@ impl Run<'_> {
             self.tell_clients();
             return true;
         }
-        if self
-            .device_due
-            .get()
-            .is_some_and(|due| due <= self.world.now)
-        {
+        let is_due = |due: &Cell<Option<u64>>| due.get().is_some_and(|due| due <= self.world.now);
+        if is_due(&self.device_due) || is_due(&self.disk_due) {
             let now = self.world.time();
             self.pipeline.notified(&mut self.world, Token(0), now);
         }
@@ -447,6 +469,10 @@ impl Run<'_> {
             self.pipeline.tick(&mut self.world, now);
         }
         self.pipeline.idle(&mut self.world, now);
+        if self.pipeline.files_under_way() > 0 {
+            let what = "files read meanwhile".to_owned();
+            self.shared.books.seen.insert(what);
+        }
         if let Err(why) = self.pipeline.check() {
             self.world.fail(why);
         }
@@ -509,6 +535,10 @@ impl Run<'_> {
         }
         if left != 0 {
             self.world.fail(format!("{left} requests left"));
+        }
+        let files = pipeline.files_under_way();
+        if files != 0 {
+            self.world.fail(format!("{files} files left"));
         }
         if self.host_owes.get() != 0 {
             let owed = self.host_owes.get();

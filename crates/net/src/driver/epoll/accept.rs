@@ -172,8 +172,11 @@ impl Driver {
             if self.listeners[index].is_some()
                 && self.may_accept()
                 && self.accept(handler, index as u32, CLOSING_MAX)
+                && let Some((listener, _)) = self.listeners[index].take()
             {
-                self.listeners[index] = None;
+                // Others may have the same socket, which epoll would go on telling of.
+                let removed = epoll::delete(&self.sockets.epoll, &listener);
+                debug_assert_eq!(removed, Ok(()), "it was added");
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::backend::wire::Wire;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
+use rhythm_engine::program::Form;
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };
@@ -345,5 +346,62 @@ fn what_cannot_be_opened_is_no_address() {
         sources.files.insert("service.toml".to_owned(), toml);
         let compiled = compile(&sources, &kinds());
         assert_eq!(compiled.is_ok(), is_one, "{url}: {compiled:?}");
+    }
+}
+
+#[test]
+fn a_call_that_besim_cannot_answer_is_told_of_at_load() {
+    for (request, rows, told) in [
+        ("1&2&{{ id }}", "a(number, kind, balance)", ""),
+        ("1&4&{{ id }}&{{ id }}", "a(detail, front, back)", ""),
+        ("1&{{ id }}&{{ id }}", "a(anything)", ""),
+        ("1&1{{ id }}&{{ id }}", "a(anything)", ""),
+        ("1&0&{{ id }}", "a(anything)", ""),
+        (
+            "1&2&{{ id }}",
+            "a(number, kind)",
+            "pages/a.html:7:9: error: BeSim's command 2 answers 3 columns, not 2",
+        ),
+        (
+            "1&1&{{ id }}",
+            "a(number, kind)",
+            "pages/a.html:7:9: error: BeSim's command 1 answers 1 column, not 2",
+        ),
+        (
+            "1&4&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim's command 4 takes 2 arguments, not 1",
+        ),
+        (
+            "1&99&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim has no command 99",
+        ),
+        (
+            "2&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim refuses all requests of this form",
+        ),
+    ] {
+        let header = "route = \"GET /\"\nparams.id = { in = \"query\", type = \"int\" }\n[[step]]";
+        let page = format!(
+            "+++\n{header}\ncall = \"bank\"\nrequest = \"{request}\"\nrows = \"{rows}\"\n+++\n"
+        );
+        let mut sources = Sources::default();
+        let toml = "[backend.bank]\nkind = \"besim\"\n";
+        (sources.files).insert("service.toml".to_owned(), toml.to_owned());
+        sources.files.insert("pages/a.html".to_owned(), page);
+        let found = match compile(&sources, &kinds()) {
+            Ok(service) => service.warnings,
+            Err(mistakes) => mistakes,
+        };
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let first = found.first().and_then(|text| text.lines().next());
+        assert_eq!(
+            first.unwrap_or_default(),
+            told,
+            "{request} {rows}: {found:?}"
+        );
+        assert_eq!(found.len(), usize::from(!told.is_empty()), "{found:?}");
     }
 }

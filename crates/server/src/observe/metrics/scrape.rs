@@ -8,7 +8,6 @@ use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The figures of the workers for one page, or one backend, by its name.
@@ -226,12 +225,16 @@ impl Collector for Scrape {
         to.counters("sign_ins_failed", "Sign-ins that failed", failed)?;
         let refused = sums(w, "worker", |m| &m.sign_ins_refused);
         to.counters("sign_ins_refused", "Sign-ins answered 429", refused)?;
-        let dropped = self.0.log_lines_dropped.load(Ordering::Relaxed);
-        let dropped = vec![(Vec::new(), dropped)];
+        let (dropped, failures) = self.0.log.lost_and_failed();
         to.counters(
             "access_log_lines_dropped",
-            "Access log lines that could not be written",
-            dropped,
+            "Access log lines that could not be written, or had no room to wait for it",
+            vec![(Vec::new(), dropped)],
+        )?;
+        to.counters(
+            "access_log_failures",
+            "Times that the access log could not be written or opened again",
+            vec![(Vec::new(), failures)],
         )
     }
 }
