@@ -140,19 +140,21 @@ fn of_answers_without_a_body_cohorts_take_as_many_as_they_may() {
         &[("empty.html", "+++\nroute = \"GET /empty\"\n+++\n")],
         SERVICE,
     );
+    let config = &service.config;
+    let unknown = (config.cohort.answer_bytes_max / config.limits.response_bytes_max) as usize;
     let mut options = options_of(&service);
     options.pipeline.formation.policy = Policy::Fixed;
     options.pipeline.formation.delay = Duration::from_secs(600);
-    options.pipeline.formation.lanes_max = 12;
+    options.pipeline.formation.lanes_max = 3 * unknown;
     let parts = parts(site_of(service), Box::new(|| Err("no".into())));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let ask = "GET /empty HTTP/1.1\r\nHost: h\r\n\r\n";
-    // Of a page that has not answered yet eight may be as large as any: four are left.
-    let mut clients = each_asks(&server, 12, ask);
-    answered(&mut clients, 8);
-    // Then it is known, and twelve are one.
-    clients.extend(each_asks(&server, 8, ask));
-    for response in answers(clients, 12) {
+    // So many are a cohort of a page that has not answered yet: one is left.
+    let mut clients = each_asks(&server, unknown + 1, ask);
+    answered(&mut clients, unknown);
+    // Then it is known, and all that may be are one.
+    clients.extend(each_asks(&server, 3 * unknown - 1, ask));
+    for response in answers(clients, 3 * unknown) {
         assert_eq!((response.status, response.body.len()), (200, 0));
     }
     stop(server);
