@@ -342,10 +342,15 @@ where
 
     /// Writes what does not come from the file.
     fn write_beside_file(&self, head: &mut ResponseWriter<'_>) {
-        if self.is_private() {
-            head.no_store();
+        let info = &self.site.pages[self.page];
+        if info.replaces_fields {
+            if self.is_private() {
+                head.no_store();
+            }
+            self.write_settings(head);
+        } else {
+            head.fields(info.file_fields());
         }
-        self.write_settings(head);
         self.write_added(head);
     }
 
