@@ -12,6 +12,7 @@ pub(crate) mod held;
 pub(crate) mod input;
 pub(crate) mod outbox;
 mod reader;
+mod relief;
 pub(crate) mod stream;
 mod turns;
 pub(crate) mod upkeep;

@@ -154,9 +154,9 @@ section! {
         /// their lists), what its pages make. A request that finds no room left goes with the next
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
         arena_bytes_max: u32 = 256 << 20; bytes(16 << 20, 1 << 31).restart(),
-        /// Bytes of a cohort's answers, if each is as long as its page's were of late: more requests
-        /// go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too; where one
-        /// finds no room beside others, it answers 500.
+        /// Bytes of a cohort's answers, if each is as long as its page's were of late: more
+        /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too;
+        /// where one finds no room beside others, it answers 500.
         answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }

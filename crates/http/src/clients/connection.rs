@@ -2,7 +2,6 @@
 
 use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
-use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
@@ -347,11 +346,11 @@ impl Connection {
 
     /// Why no further request is looked for, if so much is under way already.
     #[inline]
-    pub(crate) fn too_much(&self, limits: &ClientLimits, held: &Held) -> Option<Stall> {
-        if self.under_way() >= limits.pipelined_max {
+    pub(crate) fn too_much(&self, pipelined_max: u32, budget: usize) -> Option<Stall> {
+        if self.under_way() >= pipelined_max {
             return Some(Stall::Pipelined);
         }
-        let is_over = self.under_way() > 0 && self.unsent() >= held.budget(limits.unsent_max);
+        let is_over = self.under_way() > 0 && self.unsent() >= budget;
         is_over.then_some(Stall::Output)
     }
 

@@ -138,8 +138,10 @@ impl Clients {
             }
             return next;
         }
+        let of_clients = &self.upkeep.limits;
+        let budget = self.held.budget(of_clients.unsent_max);
         if connection.stall.is_none()
-            && let Some(stall) = connection.too_much(&self.upkeep.limits, &self.held)
+            && let Some(stall) = connection.too_much(of_clients.pipelined_max, budget)
         {
             connection.stop(stall);
             port.pause(id);

@@ -33,6 +33,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
+/// service of those who are in.
+const ACCEPTED_MAX: usize = 64;
+
 /// The bounds of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverOptions {
@@ -269,7 +273,7 @@ impl Driver {
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
-                self.accept(handler, data as u32, accept::TURN_MAX);
+                self.accept(handler, data as u32, ACCEPTED_MAX);
             } else {
                 let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();

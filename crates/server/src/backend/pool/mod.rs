@@ -51,6 +51,7 @@
 mod circuit;
 mod connecting;
 mod failing;
+mod next;
 mod options;
 mod pace;
 mod pipe;
