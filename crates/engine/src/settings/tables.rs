@@ -170,7 +170,7 @@ section! {
         /// Connections of clients at once, shared out evenly to the workers. More wait in the
         /// system's queue; those that have been silent for longest, and for a second, are closed
         /// for them. Fewer where the limit of open files (`ulimit -n`) has no room for so many.
-        connections_max: u32 = 20_000; count(1, 1 << 24).restart().was("max_connections"),
+        connections_max: u32 = 16_384; count(1, 1 << 24).restart().was("max_connections"),
         /// Connections of one address (for IPv6, a network of 64 bits) at once. More are turned
         /// away. To be 0 behind a proxy, whose address is that of all.
         connections_per_address_max: Option<NonZeroU32> = None;

@@ -232,7 +232,7 @@ fn clients_do_not_take_the_files_that_others_need() {
     let warning = server.said("does not fit");
     let warning = warning["fields"]["message"].as_str().expect("words");
     assert!(
-        warning.contains("20000") && warning.contains("256"),
+        warning.contains("16384") && warning.contains("256"),
         "{warning}"
     );
     // More than there is room for: the queue has the rest.
@@ -246,7 +246,7 @@ fn clients_do_not_take_the_files_that_others_need() {
         server
             .ask_admin("/config")
             .1
-            .contains("\"connections_max\": 20000")
+            .contains("\"connections_max\": 16384")
     );
     server.signal(Signal::HUP);
     server.said("is reloaded");
