@@ -149,6 +149,9 @@ pub(crate) struct Connection {
     /// `100 Continue` is due when this many answers are written.
     pub(crate) continue_at: Option<u32>,
     pub(crate) waiting: Waiting,
+    /// The client has taken all that there is of the answer whose turn it is, and was behind with
+    /// it: until then it still is.
+    pub(crate) even_at: Time,
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
@@ -174,6 +177,7 @@ impl Connection {
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
+            even_at: Time::ZERO,
             since: now,
             since_requests: 0,
         }
@@ -238,6 +242,7 @@ impl Connection {
     #[inline]
     pub(crate) fn turn_over(&mut self, close: bool) {
         self.next_answer = self.next_answer.wrapping_add(1);
+        self.even_at = Time::ZERO;
         self.closing |= close;
     }
 
@@ -316,6 +321,19 @@ impl Connection {
                 _ => Waiting::Idle,
             }
         }
+    }
+
+    /// Whether the answer whose turn it is comes in pieces, of which there was one.
+    pub(crate) fn is_midway(&self) -> bool {
+        let of_turn = self.position(self.next_answer);
+        of_turn.is_some_and(|at| matches!(self.pending[at].progress, Progress::Begun(_)))
+    }
+
+    /// Since when it is waited for the client to go on with an answer, if that is now: it is as far
+    /// behind as it is with what it took of it before. The time in which it had taken all there was
+    /// is on its side.
+    pub(crate) fn output_since(&self, now: Time) -> Time {
+        Time::ZERO + (now.since(Time::ZERO)).saturating_sub(self.even_at.since(now))
     }
 
     /// Whether it is done with: all is answered, and no more will be asked.

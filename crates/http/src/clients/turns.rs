@@ -238,9 +238,15 @@ impl Clients {
         if !connection.pending.is_empty() {
             connection.decide(&mut self.outbox.bytes);
         }
+        let before = connection.outgoing.sent_total();
         let flushed = self
             .outbox
             .send(port, id, &mut connection.outgoing, gathered);
+        if connection.even_at > now {
+            let won = (self.upkeep.limits).won(connection.outgoing.sent_total() - before);
+            let behind = connection.even_at.since(now).saturating_sub(won);
+            connection.even_at = now + behind;
+        }
         let is_over = match flushed {
             Flushed::Gone => true,
             Flushed::All | Flushed::Some => {
@@ -275,7 +281,7 @@ impl Clients {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::answer::body::Pieces;
     use crate::clients::input::{Next, Reading};
@@ -285,14 +291,14 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    const ID: ConnectionId = ConnectionId::new(0, 1);
+    pub(crate) const ID: ConnectionId = ConnectionId::new(0, 1);
 
     /// What each sending was made of, and where it lay.
     #[derive(Default)]
-    struct Sends {
-        slices: Vec<Vec<(*const u8, usize)>>,
-        bytes: Vec<u8>,
-        room: Option<usize>,
+    pub(crate) struct Sends {
+        pub(crate) slices: Vec<Vec<(*const u8, usize)>>,
+        pub(crate) bytes: Vec<u8>,
+        pub(crate) room: Option<usize>,
     }
 
     impl Port for Sends {
