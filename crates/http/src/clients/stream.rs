@@ -144,8 +144,14 @@ impl Clients {
             *left -= piece.len() as u64;
         }
         let framing = begun.framing;
+        let most = framing.most(piece);
         if is_turn {
-            self.write(port, slot.connection, now, |out| framing.write(piece, out));
+            let write = |out: &mut Vec<u8>| framing.write(piece, out);
+            self.write(port, slot.connection, now, most, write);
+        } else if pending.bytes.try_reserve(most).is_err() {
+            // Without memory for it, the connection ends in its place.
+            self.abandon(port, slot, now);
+            return Flow::Gone;
         } else {
             framing.write(piece, &mut pending.bytes);
             self.held.count(connection);
@@ -213,7 +219,8 @@ impl Clients {
         }
         let pending = connection.pending.swap_remove(index);
         connection.turn_over(pending.close);
-        self.write(port, slot.connection, now, |out| framing.end(out));
+        let write = |out: &mut Vec<u8>| framing.end(out);
+        self.write(port, slot.connection, now, framing.most(&[]), write);
         self.catch_up(port, slot.connection, now);
         Some(answered)
     }

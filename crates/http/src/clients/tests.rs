@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::answer::Answered;
+use crate::answer::body::Body;
 use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
@@ -90,4 +91,47 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     clients.resume(ID);
     assert_eq!(clients.next_unstalled(), Some(ID));
     assert!(clients.proceed(ID, false).is_some());
+}
+
+#[test]
+fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
+    // With room in the socket for all, for some of it, and with something unsent before it.
+    for room in [None, Some(3000), Some(3)] {
+        let mut port = Sends {
+            room,
+            ..Sends::default()
+        };
+        let limits = ClientLimits::within(Duration::from_secs(1));
+        let (mut clients, owed) = asked(limits, 3, &mut port);
+        let long = vec![b'x'; 100_000];
+        let mut answer = |port: &mut Sends, owed: &Owed, body: &[u8]| {
+            let Owed { slot, shape, .. } = *owed;
+            assert!(clients.answer(port, slot, shape, Time::ZERO, |_, out| {
+                out.extend_from_slice(b"head ");
+                Body::Bytes(body)
+            }));
+            let connection = clients.connections.get(ID).unwrap();
+            let early = connection.position(1);
+            early.map(|at| connection.pending[at].bytes.as_ptr())
+        };
+        let place = answer(&mut port, &owed[1], &long).expect("it is kept");
+        answer(&mut port, &owed[0], &[b'o'; 2000]);
+        answer(&mut port, &owed[2], b"last");
+        clients.flush(&mut port, Time::ZERO);
+        port.room = None;
+        clients.writable(&mut port, ID, Time::ZERO);
+        let sent = port.slices.iter().flatten();
+        let end = place.wrapping_add(long.len());
+        assert!(
+            sent.clone().any(|(at, _)| (place..end).contains(at)),
+            "{room:?}"
+        );
+        let mut whole = b"head ".to_vec();
+        whole.extend([b'o'; 2000]);
+        whole.extend(b"head ");
+        whole.extend(&long);
+        whole.extend(b"head last");
+        assert!(port.bytes == whole, "{room:?}");
+        clients.check().unwrap();
+    }
 }
