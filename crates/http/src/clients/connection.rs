@@ -63,6 +63,10 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     /// Its host waits for room.
     pub(crate) waits: bool,
+    /// Bytes that are expected of it, until it is begun.
+    pub(crate) expected: usize,
+    /// Bytes of memory that it takes elsewhere.
+    pub(crate) beside: usize,
 }
 
 /// How far an answer has come.
@@ -95,6 +99,8 @@ impl Pending {
             bytes,
             close,
             waits: false,
+            expected: 0,
+            beside: 0,
         }
     }
 
@@ -341,16 +347,16 @@ impl Connection {
         self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
     }
 
-    /// Bytes of answers that the client has not taken.
+    /// Bytes of answers that the client has not taken, or that are expected of hosts'.
     pub(crate) fn unsent(&self) -> usize {
-        let early = self.pending.iter().map(|pending| pending.bytes.len());
+        let early = (self.pending.iter()).map(|pending| pending.bytes.len() + pending.expected);
         self.outgoing.unsent() + early.sum::<usize>()
     }
 
     /// Bytes of memory that it holds beside itself.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
-        let early = self.pending.iter().map(|pending| pending.bytes.capacity());
+        let early = (self.pending.iter()).map(|pending| pending.bytes.capacity() + pending.beside);
         let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
         let input = self.input.as_ref().map_or(0, |input| input.memory());
         self.outgoing.capacity() + early + input

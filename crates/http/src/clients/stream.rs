@@ -49,6 +49,46 @@ impl Clients {
         }
     }
 
+    /// As [`Clients::await_host`], for an answer of which nothing is made before its turn: so many
+    /// bytes are expected of it then. Whether its turn has come; if not, its host is told of room
+    /// when it has.
+    pub fn await_turn(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        host: HostId,
+        expected: usize,
+    ) -> bool {
+        self.await_host(port, slot, host);
+        let budget = self.held.budget(self.upkeep.limits.unsent_max);
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            // Its host is told of that.
+            return false;
+        };
+        let has_room = connection.outgoing.unsent() <= budget / 2;
+        let is_turn = connection.next_answer == slot.ordinal && has_room;
+        let Some(index) = connection.position(slot.ordinal) else {
+            // Whoever begins it learns that nobody waits for it.
+            return true;
+        };
+        let pending = &mut connection.pending[index];
+        pending.expected = expected;
+        pending.waits = !is_turn;
+        is_turn
+    }
+
+    /// A host's answer that is yet to be given takes so many bytes of memory elsewhere until it is:
+    /// they count as held by its connection.
+    pub fn keeps_beside(&mut self, port: &mut dyn Port, slot: AnswerSlot, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && let Some(index) = connection.position(slot.ordinal)
+        {
+            connection.pending[index].beside = bytes;
+            self.held.count(connection);
+            self.relieve(port, slot.connection);
+        }
+    }
+
     /// What was sent by now of an answer in pieces.
     pub(crate) fn sent(&self, slot: AnswerSlot) -> Option<Answered> {
         let connection = self.connections.get(slot.connection)?;
@@ -96,6 +136,7 @@ impl Clients {
             "an answer is begun once, by its host"
         );
         pending.close = shape.close;
+        pending.expected = 0;
         let mut begun = begun;
         let line = head(shape, &mut pending.bytes);
         if let Framing::Open(open) = &mut begun.framing {
