@@ -32,8 +32,11 @@ use std::time::Duration;
 /// Bytes of a piece, at least and at most, while there is room for them.
 const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
 
-/// Bytes of a piece where there is no room: enough to go on.
+/// Bytes of a piece at least where there is no room: enough to go on.
 const LEAST_BYTES: usize = 1 << 10;
+
+/// The part of what connections may hold that is shared out for pieces where there is no room.
+const LEAST_PART: usize = 8;
 
 /// Bytes of a piece of each answer under way, together, but for the least of each.
 const PIECES_BYTES: usize = 4 << 20;
@@ -93,20 +96,23 @@ pub(crate) struct Files {
     /// The pieces that are waited for, in the order in which their time is over.
     tickets: BTreeMap<Ticket, AnswerSlot>,
     last_ticket: u64,
+    /// Bytes of a piece of each answer where there is no room, together.
+    least_sum: usize,
     /// Memory of pieces, to be used again.
     spare: Vec<Vec<u8>>,
     failures: Sparse,
 }
 
 impl Files {
-    /// None yet.
-    pub(crate) fn new(disk: Box<dyn Disk>) -> Files {
+    /// None yet, for connections that may hold so many bytes together.
+    pub(crate) fn new(disk: Box<dyn Disk>, held_max: usize) -> Files {
         Files {
             disk,
             streams: HashMap::new(),
             volumes: HashMap::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
+            least_sum: held_max / LEAST_PART,
             spare: Vec::new(),
             failures: Sparse::default(),
         }
@@ -154,8 +160,9 @@ impl Files {
             let Range { start, end } = stream.answer.rest;
             let share = PIECES_BYTES / self.streams.len();
             let share = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
-            // All that are read at a time fit the room together.
-            let piece = share.min(room / READS_MAX).max(LEAST_BYTES);
+            // All that are read at a time fit the room together, if there is any.
+            let least = (self.least_sum / self.streams.len()).max(LEAST_BYTES);
+            let piece = share.min(least.max(room / READS_MAX));
             let bytes = (end - start).min(piece as u64) as usize;
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.resize(bytes, 0);
@@ -260,9 +267,10 @@ impl Files {
 pub(crate) struct SharedFiles(Rc<RefCell<Files>>);
 
 impl SharedFiles {
-    /// Files that are read by this disk; none yet.
-    pub(crate) fn new(disk: Box<dyn Disk>) -> SharedFiles {
-        SharedFiles(Rc::new(RefCell::new(Files::new(disk))))
+    /// Files that are read by this disk, for connections that may hold so many bytes together; none
+    /// yet.
+    pub(crate) fn new(disk: Box<dyn Disk>, held_max: usize) -> SharedFiles {
+        SharedFiles(Rc::new(RefCell::new(Files::new(disk, held_max))))
     }
 
     /// These files among hosts, before the others: what they are called there.
