@@ -368,7 +368,11 @@ fn entrances(
     let (role, workers) = (Role::default(), options.workers);
     let Some(first) = inherited.first() else {
         let setting = "listen";
-        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
+        let listen = ListenOptions {
+            backlog: options.backlog,
+            ..ListenOptions::default()
+        };
+        let listeners = Listener::bind_group(options.listen, workers, &listen)
             .map_err(|error| StartError::Listen { setting, error })?;
         let local = (listeners.first()).map_or(options.listen, Listener::local_address);
         return Ok((local, vec![Entrance::listeners(role, listeners)]));
