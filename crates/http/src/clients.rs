@@ -14,6 +14,8 @@ pub(crate) mod outbox;
 mod reader;
 mod relief;
 pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
 mod turns;
 pub(crate) mod upkeep;
 

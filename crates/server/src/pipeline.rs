@@ -121,7 +121,7 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let files = SharedFiles::new(disk);
+        let files = SharedFiles::new(disk, options.clients.held_max);
         let (hosts, files_id) = files.among(hosts);
         let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
