@@ -210,7 +210,7 @@ impl Pipeline {
         }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
-            return Err(format!("{unanswered} backend requests are of no context"));
+            return Err(format!("{unanswered} queries are of no context"));
         }
         if unanswered == 0 && self.cohorts.waiting().next().is_some() {
             return Err("a cohort waits, and nothing is asked of a backend".to_owned());
@@ -545,8 +545,7 @@ impl Pipeline {
         }
     }
 
-    /// Gives up backend requests past their deadline, and lets cohorts go on without their
-    /// stragglers.
+    /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
     fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
         for id in 0..self.cohorts.pool.len() as ContextId {
             let idle = self.device.in_flight() == 0;

@@ -268,11 +268,11 @@ impl Backends {
         if wait.unanswered == 0 {
             return true;
         }
-        if wait.patience_over() > now {
+        if wait.until(idle) > now {
             return false;
         }
         wait.since = now;
-        idle && stragglers::move_away(cohorts, &mut self.pending, id, now)
+        stragglers::move_away(cohorts, &mut self.pending, id, now)
     }
 
     /// Fails the lanes whose queries are past their deadline.
