@@ -134,16 +134,16 @@ struct Done {
 
 impl Done {
     /// Whether no more can be taken over, of anybody or of this one.
-    fn is_full(&mut self, asker: u64, options: &PoolOptions) -> bool {
+    fn is_full(&self, asker: u64, options: &PoolOptions) -> bool {
         self.under_way >= options.requests_max
-            || *self.under_way_of.of(asker) as usize >= options.share.calls_max
+            || self.under_way_of.of(asker) >= options.share.calls_max
     }
 
     /// The beginning of a request.
     fn take_over(&mut self, asker: u64) {
         self.counts.requests += 1;
         self.under_way += 1;
-        *self.under_way_of.of(asker) += 1;
+        self.under_way_of.add(asker);
     }
 
     /// The end of a request.
@@ -155,7 +155,7 @@ impl Done {
     /// The one place where a request is told of.
     fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
         self.under_way -= 1;
-        *self.under_way_of.of(request.asker) -= 1;
+        self.under_way_of.remove(request.asker);
         self.counts.failures += u64::from(answer.is_err());
         self.answers.push(request.key, answer);
     }
