@@ -301,8 +301,9 @@ pub trait Port {
     ///
     /// # Errors
     ///
-    /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open,
-    /// else what the system said.
+    /// When it fails at once: `QuotaExceeded` where this side has no more, whoever the peer is: as
+    /// many outgoing connections as allowed are open, or files, ports or memory are used up; else
+    /// what the system said.
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
 
     /// Sends what the socket takes now, and returns how many of the datagrams that were; the others

@@ -44,6 +44,7 @@ pub use parts::PipelineParts;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::drain::Drain;
+use crate::flight::asker::ClientsBy;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -72,6 +73,8 @@ pub struct Pipeline {
     clients: Clients,
     /// Requests into lanes.
     parser: Parser,
+    /// What tells clients apart.
+    clients_by: ClientsBy,
     /// Lanes into cohorts.
     former: Former,
     /// The cohorts, wherever they are.
@@ -128,6 +131,7 @@ impl Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
+            clients_by: options.clients_by,
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,
@@ -210,7 +214,7 @@ impl Pipeline {
         }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
-            return Err(format!("{unanswered} backend requests are of no context"));
+            return Err(format!("{unanswered} queries are of no context"));
         }
         if unanswered == 0 && self.cohorts.waiting().next().is_some() {
             return Err("a cohort waits, and nothing is asked of a backend".to_owned());
@@ -400,7 +404,8 @@ impl Pipeline {
             }
         };
         let Owed { slot, shape, peer } = reading.owed();
-        flight.requests.push(slot, shape, now, session);
+        let client = self.clients_by.number(peer.ip(), slot.connection);
+        (flight.requests).push(slot, shape, now, session, client);
         if self.responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
         }
@@ -545,8 +550,7 @@ impl Pipeline {
         }
     }
 
-    /// Gives up backend requests past their deadline, and lets cohorts go on without their
-    /// stragglers.
+    /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
     fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
         for id in 0..self.cohorts.pool.len() as ContextId {
             let idle = self.device.in_flight() == 0;

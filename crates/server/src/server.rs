@@ -443,6 +443,8 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
             connections_max: options.connections_max.div_ceil(threads).max(1),
             addresses: (options.connections_per_address_max)
                 .map(|max| Arc::new(Addresses::new(max.get()))),
+            // Each backend's pool bounds its own, in a site that a reload brings, too.
+            outgoing_max: usize::MAX,
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()

@@ -46,23 +46,27 @@ const MOVING: Duration = Duration::from_micros(2);
 /// How a cohort waits for its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// How many of its requests are not answered.
+    /// How many of its queries are not answered.
     pub(crate) unanswered: usize,
-    /// When its requests were handed over; the last of them, where there are stragglers of several
+    /// When its queries were handed over; the last of them, where there are stragglers of several
     /// cohorts.
     pub(crate) asked: Time,
     /// When it began to wait, or was last looked at for stragglers.
     pub(crate) since: Time,
-    /// The earliest deadline of its requests.
+    /// The earliest deadline of its queries.
     pub(crate) deadline: Time,
     /// How long its lanes wait for each other.
     pub(crate) straggler_delay: Duration,
 }
 
 impl Wait {
-    /// When something is to be done about it if no answer comes.
-    pub(crate) fn until(&self) -> Time {
-        self.deadline.min(self.patience_over())
+    /// When something is to be done about it if no answer comes. Where the device is not `idle`,
+    /// nothing is about stragglers: who has waited for them goes on as soon as it is.
+    pub(crate) fn until(&self, idle: bool) -> Time {
+        match idle {
+            true => self.deadline.min(self.patience_over()),
+            false => self.deadline,
+        }
     }
 
     /// When those that have their answers go on without the others: after the delay, and where they
@@ -87,7 +91,7 @@ pub(crate) struct Flight {
     pub(crate) requests: LaneRequests,
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
-    /// The keys of its backend requests, in the order of the cohort's.
+    /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
 }
 

@@ -129,7 +129,10 @@ impl Handler for Pipeline {
         // Asked twice a turn: where nothing is asked of backends, the contexts need no look.
         let waiting = match self.backends.unanswered() {
             0 => None,
-            _ => self.cohorts.waiting().map(|wait| wait.until()).min(),
+            _ => {
+                let idle = self.device.in_flight() == 0;
+                (self.cohorts.waiting().map(|wait| wait.until(idle))).min()
+            }
         };
         // What this turn had no room for is done in the next.
         let behind = self.clients.has_news().then_some(self.now);

@@ -231,6 +231,7 @@ pub(crate) fn run(
         },
         arena_bytes_max: Arena::BYTES_MAX,
         clients: config.limits,
+        clients_by: config.clients_by,
     };
     let mut clients = Vec::new();
     for (id, (manners, budget)) in config.clients.iter().enumerate() {
