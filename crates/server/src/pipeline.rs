@@ -91,6 +91,8 @@ pub struct Pipeline {
     resumes: usize,
     /// How it ends, once it is to.
     drain: Option<Drain>,
+    /// The listeners are closed.
+    nobody_comes: bool,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
@@ -142,6 +144,7 @@ impl Pipeline {
             metrics,
             resumes: RESUMES_MAX,
             drain: None,
+            nobody_comes: false,
             now,
             gauges: Gauges::new(),
         }

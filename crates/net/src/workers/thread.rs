@@ -198,6 +198,10 @@ impl<W: Worker> Handler for Obeying<'_, W> {
         self.worker.crowded(port, now);
     }
 
+    fn listeners_closed(&mut self) {
+        self.worker.listeners_closed();
+    }
+
     #[inline]
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.worker.received(port, id, bytes, now);
