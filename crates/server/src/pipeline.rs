@@ -125,7 +125,7 @@ impl Pipeline {
         let mut backends = Backends::new(backends);
         let files = SharedFiles::new(disk);
         let (hosts, files_id) = files.among(hosts);
-        let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
+        let epoch = epoch_of(1, site, None, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
@@ -153,7 +153,14 @@ impl Pipeline {
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
+        self.epoch = epoch_of(
+            number,
+            site,
+            Some(&self.epoch),
+            &mut self.backends,
+            &self.hosts,
+            &self.metrics,
+        );
         self.gauges.touch();
     }
 
@@ -245,10 +252,11 @@ impl Pipeline {
     }
 }
 
-/// The epoch of a site.
+/// The epoch of a site, after another or as the first.
 fn epoch_of(
     number: u32,
     site: Arc<Site>,
+    before: Option<&Epoch>,
     backends: &mut Backends,
     hosts: &Hosts,
     metrics: &WorkerMetrics,
@@ -263,7 +271,7 @@ fn epoch_of(
     };
     let routes = site.settings.hosts.iter();
     let hosts = routes.map(|route| find(&route.host)).collect();
-    Arc::new(Epoch::new(number, site, backends, hosts, metrics))
+    Arc::new(Epoch::new(number, site, before, backends, hosts, metrics))
 }
 
 // Intake: from bytes to lanes, or to the host path.
