@@ -171,6 +171,9 @@ impl<C: Send + 'static> Seat<C> {
                 ?pause,
                 "a worker panicked and starts anew"
             );
+            if pause == PAUSE_MAX {
+                self.inbox.ails_until(monotonic() + pause + WELL_AFTER);
+            }
             std::thread::sleep(pause);
             pause = PAUSE_MAX.min(2 * pause);
             driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
