@@ -145,7 +145,7 @@ impl<C: Send + 'static> Seat<C> {
                 }
                 return ended;
             }
-            // The panic's message is on stderr already. Its cause may be in any of the handler's
+            // The panic hook has told of it already. Its cause may be in any of the handler's
             // state, so all of it goes, with the connections: those first, their peers wait.
             driver.begin_anew();
             // It is not dropped while unwinding: there a second panic would end the process.
