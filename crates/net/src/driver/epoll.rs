@@ -99,6 +99,8 @@ pub struct Driver {
     crowd_waits: bool,
     /// Not before this is the next warning.
     warn_after: Time,
+    /// The handler was told that the listeners are closed.
+    told_closed: bool,
     connections_max: usize,
     addresses: Option<Arc<Addresses>>,
     wakers: Vec<(Token, Waker)>,
@@ -127,6 +129,7 @@ impl Driver {
             crowd_waits: false,
             crowded_until: Time::ZERO,
             warn_after: Time::ZERO,
+            told_closed: false,
             connections_max: options.connections_max,
             addresses: options.addresses.clone(),
             wakers: Vec::new(),
@@ -222,6 +225,7 @@ impl Driver {
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();
+        self.told_closed = false;
         for (_, waker) in self.wakers.drain(..) {
             // Others may hold it, which keeps its file open: closing ours would not take it out.
             let removed = epoll::delete(&self.sockets.epoll, &waker);
