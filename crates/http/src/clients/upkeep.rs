@@ -49,7 +49,7 @@ impl Upkeep {
     pub(crate) fn deadline(&self, waiting: Waiting, since: Time) -> Time {
         let until = since + waiting.limit(&self.limits);
         match (waiting, self.drain) {
-            (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            (Waiting::First | Waiting::Idle | Waiting::Head, Some(drain)) => until.min(drain),
             _ => until,
         }
     }

@@ -4,7 +4,7 @@
 //! answer comes, or its deadline, it is of no use to others. One whose calls hang would soon hold
 //! them all. `next.rs` keeps to it.
 
-use super::slots::slot_of;
+use std::collections::HashMap;
 
 /// Most that one who asks may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,27 @@ impl ShareOptions {
     }
 }
 
-/// Calls under way, by a hash of who asked.
-#[derive(Debug)]
-pub(super) struct UnderWay(Box<[u32; UnderWay::SLOTS]>);
-
-impl Default for UnderWay {
-    fn default() -> UnderWay {
-        UnderWay(Box::new([0; UnderWay::SLOTS]))
-    }
-}
+/// Calls under way, by who asked: of those who have any, no more than there are calls.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(HashMap<u64, usize>);
 
 impl UnderWay {
-    const SLOTS: usize = 256;
+    /// How many there are of one who asks.
+    pub(super) fn of(&self, asker: u64) -> usize {
+        self.0.get(&asker).copied().unwrap_or(0)
+    }
 
-    /// How many there are of one who asks, and of those that meet in a slot.
-    pub(super) fn of(&mut self, asker: u64) -> &mut u32 {
-        &mut self.0[slot_of(asker, UnderWay::SLOTS)]
+    /// One more.
+    pub(super) fn add(&mut self, asker: u64) {
+        *self.0.entry(asker).or_default() += 1;
+    }
+
+    /// One less.
+    pub(super) fn remove(&mut self, asker: u64) {
+        let count = self.0.get_mut(&asker).expect("a call of his is under way");
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&asker);
+        }
     }
 }
