@@ -106,8 +106,8 @@ pub(crate) fn read<'a>(
     Some(service)
 }
 
-/// So many of the longest answers are to fit what a worker's connections may hold: with two that are
-/// not taken half of it is held, and with more than all of it connections are dropped to that half.
+/// So many of the longest answers are to fit what a worker's connections may hold: with two that
+/// are not taken half of it is held, and with more than all of it connections are dropped to that.
 const LONGEST_HELD: u64 = 4;
 
 /// Tells of limits that do not go together.

@@ -33,7 +33,7 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
+    pub(crate) fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
         let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
@@ -49,9 +49,9 @@ impl Clients {
         }
     }
 
-    /// As [`Clients::await_host`], for an answer of which nothing is made before its turn: so many
-    /// bytes are expected of it then. Whether its turn has come; if not, its host is told of room
-    /// when it has.
+    /// Takes note of an answer that this host owes, and of which it makes nothing before its turn:
+    /// so many bytes are expected of it then. The host is told when the client goes away, or that
+    /// it has. Whether its turn has come; if not, its host is told of room when it has.
     pub fn await_turn(
         &mut self,
         port: &mut dyn Port,
