@@ -98,7 +98,8 @@ pub trait Host {
         Flow::More
     }
 
-    /// An answer for which [`Flow::Wait`] was said has room again.
+    /// An answer for which [`Flow::Wait`] was said has room again, or it is the turn of one that
+    /// waits for that ([`Clients::await_turn`](crate::Clients::await_turn)).
     fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
         let _ = (answers, slot);
     }
@@ -170,6 +171,12 @@ impl Answers<'_> {
     /// Where the host opens and uses connections of its own.
     pub fn port(&mut self) -> &mut dyn Port {
         self.port
+    }
+
+    /// Bytes that pieces may have together for connections to hold no more than is well: less than
+    /// there is room for, for who makes several at a time.
+    pub fn room(&self) -> usize {
+        self.clients.room()
     }
 
     /// Gives a whole answer. `fields` writes the head's fields beside Content-Length, Connection

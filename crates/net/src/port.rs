@@ -342,6 +342,10 @@ pub trait Handler {
         let _ = (port, now);
     }
 
+    /// After [`Port::stop_accepting`]: all who waited are in, and the listeners are closed. A handler
+    /// that finishes before resets those who wait still.
+    fn listeners_closed(&mut self) {}
+
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
     /// only.
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {

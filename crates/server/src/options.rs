@@ -22,6 +22,8 @@ pub struct ServerOptions {
     pub admin: Option<SocketAddr>,
     /// More names by which the admin listener may be asked, in lower case.
     pub admin_hosts: Vec<String>,
+    /// Clients that may wait to be let in by each worker.
+    pub backlog: u32,
     /// Threads, each with its own event loop; at least 1.
     pub workers: usize,
     /// Keep each worker on a core of its own.
@@ -81,6 +83,7 @@ impl ServerOptions {
             admin_hosts: (server.admin_hosts.split_ascii_whitespace())
                 .map(str::to_owned)
                 .collect(),
+            backlog: server.backlog,
             workers: match server.workers {
                 Some(workers) => workers.get() as usize,
                 None => std::thread::available_parallelism().map_or(1, usize::from),

@@ -94,6 +94,8 @@ pub struct Pipeline {
     resumes: usize,
     /// How it ends, once it is to.
     drain: Option<Drain>,
+    /// The listeners are closed.
+    nobody_comes: bool,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
@@ -124,9 +126,9 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let files = SharedFiles::new(disk);
+        let files = SharedFiles::new(disk, options.clients.held_max);
         let (hosts, files_id) = files.among(hosts);
-        let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
+        let epoch = epoch_of(1, site, None, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
@@ -146,6 +148,7 @@ impl Pipeline {
             metrics,
             resumes: RESUMES_MAX,
             drain: None,
+            nobody_comes: false,
             now,
             gauges: Gauges::new(),
         }
@@ -154,7 +157,14 @@ impl Pipeline {
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
+        self.epoch = epoch_of(
+            number,
+            site,
+            Some(&self.epoch),
+            &mut self.backends,
+            &self.hosts,
+            &self.metrics,
+        );
         self.gauges.touch();
     }
 
@@ -246,10 +256,11 @@ impl Pipeline {
     }
 }
 
-/// The epoch of a site.
+/// The epoch of a site, after another or as the first.
 fn epoch_of(
     number: u32,
     site: Arc<Site>,
+    before: Option<&Epoch>,
     backends: &mut Backends,
     hosts: &Hosts,
     metrics: &WorkerMetrics,
@@ -264,7 +275,7 @@ fn epoch_of(
     };
     let routes = site.settings.hosts.iter();
     let hosts = routes.map(|route| find(&route.host)).collect();
-    Arc::new(Epoch::new(number, site, backends, hosts, metrics))
+    Arc::new(Epoch::new(number, site, before, backends, hosts, metrics))
 }
 
 // Intake: from bytes to lanes, or to the host path.

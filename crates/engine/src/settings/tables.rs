@@ -32,6 +32,10 @@ section! {
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
         /// its own name lead to this machine would have a browser read it.
         admin_hosts: String = String::new(); text(host_names).restart(),
+        /// Clients that may wait to be let in by each worker (the system's `somaxconn` bounds it).
+        /// Others try again after a second: those who wait longer than they have patience are work
+        /// for nothing.
+        backlog: u32 = 1024; count(1, 65_535).restart(),
         /// Threads, each with its own event loop.
         workers: Option<NonZeroU32> = None;
             count(1, 1024).or_none("one a core").flag("workers").restart(),

@@ -56,9 +56,15 @@ impl Held {
         self.total -= connection.held;
     }
 
-    /// Who has less of it is slower: who waits for us is not slow.
+    /// Who has less of it is slower: who waits for us is not slow, unless it was behind with what
+    /// there is of its answer.
     pub(crate) fn haste(connection: &Connection) -> (bool, Time) {
-        (connection.waiting == Waiting::Answer, connection.since)
+        let since = connection.since;
+        if connection.waiting == Waiting::Answer {
+            (connection.even_at <= since, connection.output_since(since))
+        } else {
+            (false, since)
+        }
     }
 
     /// Whether somebody has to give way.

@@ -82,14 +82,17 @@ impl Clients {
         self.stall(port, reading.id, stall)
     }
 
-    /// Takes no more input from a connection for now. Whether it was taken until now.
+    /// Takes no more input from a connection for now. Whether it was taken until now. A host that
+    /// takes no more is waited for whatever else was: only that host knows when it goes on.
     pub(crate) fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
         let Some(connection) = self.connections.get_mut(id) else {
             return false;
         };
         let first = connection.stall.is_none();
-        if first {
+        if first || stall == Stall::Host {
             connection.stop(stall);
+        }
+        if first {
             port.pause(id);
         }
         first

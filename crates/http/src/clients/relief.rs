@@ -22,6 +22,12 @@ impl Clients {
         self.held.total
     }
 
+    /// Bytes that all connections may hold beside what they do, until from each one request at a
+    /// time is taken.
+    pub fn room(&self) -> usize {
+        (self.held.max / 2).saturating_sub(self.held.total)
+    }
+
     /// Connections that have given way, since the beginning.
     pub fn gave_way(&self) -> u64 {
         self.held.dropped

@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     outgoing: bool,
     /// Where clients' addresses are counted.
     _place: Option<Place>,
+    /// A client that was let in, of which nothing was read yet.
+    pub(crate) is_new: bool,
     /// The handler wants no input now.
     pub(crate) paused: bool,
     /// The peer has finished sending.
@@ -156,6 +158,7 @@ impl Sockets {
             state,
             outgoing,
             _place: place,
+            is_new: !outgoing,
             paused: false,
             input_ended: false,
             wants_write: false,

@@ -139,6 +139,9 @@ pub(crate) struct Cohorts {
     freed: bool,
 }
 
+/// With so many contexts the last one that is free is kept for stragglers.
+const CONTEXTS_MANY: usize = 4;
+
 /// The time as the pool counts it.
 pub(crate) fn since_origin(now: Time) -> Duration {
     now.since(Time::ZERO)
@@ -172,6 +175,9 @@ impl Cohorts {
             page,
             stage: 0,
         };
+        if self.keeps_last() && self.pool.forming_of(key).is_none() {
+            return Err(NotOpen::NoContext);
+        }
         let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
@@ -195,6 +201,14 @@ impl Cohorts {
             }
         }
         Ok(id)
+    }
+
+    /// Whether the one context that is free is kept: it is where cohorts that wait for backends come
+    /// together (`stragglers.rs`), and with none nobody could, however many wait.
+    #[inline]
+    fn keeps_last(&self) -> bool {
+        let [free, ..] = self.pool.counts();
+        free == 1 && self.pool.len() >= CONTEXTS_MANY && self.waiting().next().is_some()
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many

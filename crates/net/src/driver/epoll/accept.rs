@@ -176,5 +176,9 @@ impl Driver {
                 debug_assert_eq!(removed, Ok(()), "it was added");
             }
         }
+        if !self.told_closed && self.listeners.iter().all(Option::is_none) {
+            self.told_closed = true;
+            handler.listeners_closed();
+        }
     }
 }
