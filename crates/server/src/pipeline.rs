@@ -514,6 +514,13 @@ impl Pipeline {
                 // It has no slot: until it has one, what is forming may as well grow.
                 return;
             }
+            // The device is free: it is first for those who have waited for it and for stragglers.
+            if self.device.in_flight() == 0
+                && self.backends.unanswered() > 0
+                && self.check_waiting(port, now)
+            {
+                continue;
+            }
             let outlook = Outlook {
                 epoch: self.epoch.number,
                 draining: self.clients.is_draining(),
@@ -562,15 +569,19 @@ impl Pipeline {
     }
 
     /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
-    fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
+    /// Whether any goes on.
+    fn check_waiting(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
         for id in 0..self.cohorts.pool.len() as ContextId {
             let idle = self.device.in_flight() == 0;
             if self.cohorts.waits(id)
                 && (self.backends).look_after(&mut self.cohorts, id, idle, now)
             {
                 self.go_on(port, id, now);
+                any = true;
             }
         }
+        any
     }
 
     /// A cohort waits for no more answers: its next stage.

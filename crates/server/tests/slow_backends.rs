@@ -104,7 +104,8 @@ const ASKING: &[(&str, &str)] = &[
     ),
     (
         "pay.html",
-        "+++\nroute = \"POST /pay\"\nsession = \"optional\"\n[params]\nq = { in = \"form\", type = \"text\" }\n[[step]]\n\
+        "+++\nroute = \"POST /pay\"\nsession = \"optional\"\n[params]\n\
+        q = { in = \"form\", type = \"text\" }\n[[step]]\n\
         call = \"bank\"\nrequest = \"1&6&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
         {% for a in answers %}[{{ a.text }}]{% endfor %}",
     ),
