@@ -342,8 +342,8 @@ pub trait Handler {
         let _ = (port, now);
     }
 
-    /// After [`Port::stop_accepting`]: all who waited are in, and the listeners are closed. A handler
-    /// that finishes before resets those who wait still.
+    /// After [`Port::stop_accepting`]: all who waited are in, and the listeners are closed. A
+    /// handler that finishes before resets those who wait still.
     fn listeners_closed(&mut self) {}
 
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call

@@ -158,7 +158,7 @@ impl Handler for Pipeline {
 
     fn finished(&self) -> bool {
         self.drain.is_some_and(|drain| {
-            // Past the limit nothing is waited for: a backend may take longer than that, and clients
+            // Past the limit nothing is waited for: a backend may take longer than that, and those
             // who wait to be let in may find no place.
             let over = self.cohorts.requests() == 0 && self.nobody_comes;
             (over || drain.until <= self.now)

@@ -29,8 +29,8 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// The epoch of a site whose backends and hosts are these of the pipeline's. Of the epoch before
-    /// it keeps what is known of pages that have the same names: most of them are as they were.
+    /// The epoch of a site whose backends and hosts are these of the pipeline's. Of the epoch
+    /// before it keeps what is known of pages of the same names: most are as they were.
     pub(crate) fn new(
         number: u32,
         site: Arc<Site>,

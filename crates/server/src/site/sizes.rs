@@ -1,9 +1,10 @@
 //! How large a page's answers are: what they were of late.
 //!
 //! From it follow how many requests of a connection go on at a time, and how many lanes a cohort
-//! takes. What is larger counts at once, and is forgotten bit by bit; it outlives a reload. Of a page
-//! that has not answered yet nothing is known, so it is taken for as large as any may be. It is an
-//! expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's bytes).
+//! takes. What is larger counts at once, and is forgotten bit by bit; it outlives a reload. Of a
+//! page that has not answered yet nothing is known, so it is taken for as large as any may be. It
+//! is an expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's
+//! bytes).
 
 use crate::observe::metrics::Count;
 use rhythm_engine::program::Service;
