@@ -13,6 +13,9 @@ use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// So long a head may take whatever ends.
+const HEAD_GRACE: Duration = Duration::from_secs(1);
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
@@ -49,7 +52,9 @@ impl Upkeep {
     pub(crate) fn deadline(&self, waiting: Waiting, since: Time) -> Time {
         let until = since + waiting.limit(&self.limits);
         match (waiting, self.drain) {
-            (Waiting::First | Waiting::Idle | Waiting::Head, Some(drain)) => until.min(drain),
+            (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            // A request that is being sent when all others end is no reason to wait for long.
+            (Waiting::Head, Some(drain)) => until.min(drain.max(since + HEAD_GRACE)),
             _ => until,
         }
     }

@@ -203,8 +203,8 @@ impl Cohorts {
         Ok(id)
     }
 
-    /// Whether the one context that is free is kept: it is where cohorts that wait for backends come
-    /// together (`stragglers.rs`), and with none nobody could, however many wait.
+    /// Whether the one context that is free is kept: it is where cohorts that wait for backends
+    /// come together (`stragglers.rs`), and with none nobody could, however many wait.
     #[inline]
     fn keeps_last(&self) -> bool {
         let [free, ..] = self.pool.counts();
