@@ -3,8 +3,8 @@
 //!
 //! In each queue those who ask take turns: each has a line while requests of his wait, and after a
 //! request of a line come those of the others. So the many requests of one wait for each other, not
-//! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed over
-//! with its line.
+//! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed
+//! over with its line.
 
 use super::super::awaited::Taken;
 use rhythm_net::{Key, Slab};
