@@ -1,7 +1,7 @@
 //! Devices: where stages run, and the executors that run programs on them.
 //!
-//! Every executor gives the bytes the reference, [`scalar`](scalar::Scalar), gives: one conformance
-//! suite runs on all.
+//! Every executor gives the bytes the reference, [`scalar`](scalar::ScalarExecutor), gives: one
+//! conformance suite runs on all.
 
 pub mod conformance;
 mod executor;

@@ -298,7 +298,6 @@ impl Config {
             // What hangs may be waited for as long as a drain takes.
             drain_short: self.drain_limit < 100 * SECOND
                 || !self.hasten_after.contains(&0)
-                || self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs)
                 || self.disk.silent > 0,
             yield_after: match net.connections_max {
                 usize::MAX => None,
