@@ -216,12 +216,18 @@ impl Clients {
         self.gone.pop()
     }
 
-    /// A host is done with an answer whose client may be gone: it need not be told. If it was to be,
-    /// what of the answer was sent.
+    /// A host is done with an answer whose client may be gone: it need not be told. If it was to
+    /// be, what of the answer was sent.
     pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> Option<Option<Answered>> {
         let index = (self.gone.iter()).position(|(_, (gone, _))| *gone == slot)?;
         let (_, (_, sent)) = self.gone.swap_remove(index);
         Some(sent)
+    }
+
+    /// What was sent of an answer whose client is gone: told once.
+    pub(crate) fn take_sent(&mut self, slot: AnswerSlot) -> Option<Answered> {
+        let mut gone = self.gone.iter_mut();
+        gone.find(|(_, (gone, _))| *gone == slot)?.1.1.take()
     }
 
     /// A host takes the content of a request again: its stall is over.

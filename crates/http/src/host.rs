@@ -248,10 +248,16 @@ impl Answers<'_> {
     /// Appends a piece to the body of an answer that was begun. One that gets longer than it said
     /// is abandoned.
     pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
-        let flow = self.clients.append(self.port, slot, piece, self.now);
+        self.append_within(slot, piece, usize::MAX)
+    }
+
+    /// As [`Answers::append`], for who can make the next piece while the socket has something left:
+    /// [`Flow::Wait`] with so many bytes unsent, however many more the limits would let wait.
+    pub fn append_within(&mut self, slot: AnswerSlot, piece: &[u8], unsent_max: usize) -> Flow {
+        let flow = (self.clients).append(self.port, slot, piece, unsent_max, self.now);
         if flow == Flow::Gone {
-            // What is known of it can be forgotten: it may not be finished.
-            let sent = self.clients.forget_gone(slot).flatten();
+            // What is known of it can be forgotten: it may not be finished. The host is told later.
+            let sent = self.clients.take_sent(slot);
             self.given.push((slot, sent));
         }
         flow

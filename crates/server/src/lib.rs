@@ -48,8 +48,9 @@ pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 pub use server::{
-    Control, DeviceFactory, Handle, HostFactory, Inherited, Loader, Server, ServerParts,
+    Control, DeviceFactory, Handle, HostFactory, Inherited, Server, ServerParts,
     SharedBackendFactory, StartError,
 };
+pub use site::loader::Loader;
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

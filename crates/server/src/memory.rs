@@ -3,9 +3,8 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
-use crate::host::files::READ_BYTES_MAX;
 use crate::options::{ServerOptions, session_rules};
-use crate::site::statics::Statics;
+use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::Clients;

@@ -57,7 +57,6 @@ use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
-use hosts::with_files;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
 use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
@@ -122,7 +121,8 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let (hosts, files) = with_files(hosts, disk);
+        let files = SharedFiles::new(disk);
+        let (hosts, files_id) = files.among(hosts);
         let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
@@ -137,7 +137,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             hosts,
-            files,
+            files: (files, files_id),
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
             resumes: RESUMES_MAX,
@@ -347,7 +347,7 @@ impl Pipeline {
         }
         let site = &self.epoch.site;
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
-        self.open_files(now);
+        self.open_files(port, now);
         Ok(())
     }
 
@@ -573,7 +573,7 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
-        self.open_files(now);
+        self.open_files(port, now);
         if !left {
             self.cohorts.free(id);
             self.gauges.touch();

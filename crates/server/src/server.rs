@@ -12,7 +12,7 @@ use crate::options::{PipelineOptions, ServerOptions};
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
-use crate::site::loader::{Reloaded, Reloads};
+use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -39,10 +39,6 @@ pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> 
 
 /// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
-
-/// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
-/// takes waiting, such as reading files and looking names up, is done here.
-pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -174,8 +170,8 @@ impl Control {
         self.shared.reloads.ask();
     }
 
-    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes wrong
-    /// is logged, and the old file kept.
+    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes
+    /// wrong is logged, and the old file kept.
     pub fn reopen_log(&self) {
         if let Some(reopen) = &self.shared.reopen_log {
             reopen();

@@ -21,11 +21,11 @@ fn each_asks(server: &Handle, count: usize, request: &str) -> Vec<Client> {
     clients
 }
 
-/// The first so many answers that come, from whichever clients.
-fn answers(mut clients: Vec<Client>, count: usize) -> Vec<Response> {
-    let mut answers = Vec::new();
+/// Takes the first so many clients whose answers come, whichever they are.
+fn answered(clients: &mut Vec<Client>, count: usize) -> Vec<Client> {
+    let mut answered = Vec::new();
     for _ in 0..20_000 {
-        if answers.len() == count {
+        if answered.len() == count {
             break;
         }
         let ready = clients.iter().position(|client| {
@@ -35,12 +35,20 @@ fn answers(mut clients: Vec<Client>, count: usize) -> Vec<Response> {
             is_ready
         });
         match ready {
-            Some(at) => answers.push(clients.swap_remove(at).response(false)),
+            Some(at) => answered.push(clients.swap_remove(at)),
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    assert_eq!(answers.len(), count, "answers that come in time");
-    answers
+    assert_eq!(answered.len(), count, "answers that come in time");
+    answered
+}
+
+/// The first so many answers that come, from whichever clients.
+fn answers(mut clients: Vec<Client>, count: usize) -> Vec<Response> {
+    let answered = answered(&mut clients, count);
+    (answered.into_iter())
+        .map(|mut client| client.response(false))
+        .collect()
 }
 
 #[test]
@@ -123,5 +131,31 @@ fn room_is_asked_for_defaults_and_for_each_that_reads_a_header() {
     assert_eq!((well.status, well.body.len()), (200, 300));
     assert_eq!(client.with("GET /many", &long(600), "").status, 413);
     assert_eq!(client.get("/default").status, 413);
+    stop(server);
+}
+
+#[test]
+fn of_answers_without_a_body_cohorts_take_as_many_as_they_may() {
+    let service = service_of(
+        &[("empty.html", "+++\nroute = \"GET /empty\"\n+++\n")],
+        SERVICE,
+    );
+    let config = &service.config;
+    let unknown = (config.cohort.answer_bytes_max / config.limits.response_bytes_max) as usize;
+    let mut options = options_of(&service);
+    options.pipeline.formation.policy = Policy::Fixed;
+    options.pipeline.formation.delay = Duration::from_secs(600);
+    options.pipeline.formation.lanes_max = 3 * unknown;
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let ask = "GET /empty HTTP/1.1\r\nHost: h\r\n\r\n";
+    // So many are a cohort of a page that has not answered yet: one is left.
+    let mut clients = each_asks(&server, unknown + 1, ask);
+    answered(&mut clients, unknown);
+    // Then it is known, and all that may be are one.
+    clients.extend(each_asks(&server, 3 * unknown - 1, ask));
+    for response in answers(clients, 3 * unknown) {
+        assert_eq!((response.status, response.body.len()), (200, 0));
+    }
     stop(server);
 }

@@ -63,8 +63,8 @@ section! {
         mount: String = "/static/".to_owned(); text(mount_path),
         /// Paths that redirect to others, such as `/` to a page.
         index: BTreeMap<String, String> = BTreeMap::new(); map(index_path),
-        /// Files and folders in static/, and likewise in pages/ and templates/. With more the service
-        /// is refused.
+        /// Files and folders in static/, and likewise in pages/ and templates/. With more the
+        /// service is refused.
         files_max: u32 = 65_536; count(0, 1 << 20),
         /// Bytes of a file that is kept in memory. A longer one is streamed: read from where it is
         /// while it is sent.

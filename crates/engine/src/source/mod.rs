@@ -33,8 +33,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The settings, before anything is compiled: what is wrong with them is as if it was not there,
-    /// and is told by [`compile`](crate::compile::compile).
+    /// The settings, before anything is compiled: what is wrong with them is as if it was not
+    /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
         let text = self.files.get("service.toml").map_or("", String::as_str);
         let read = config::read(text, kinds, &mut Report::default());

@@ -127,7 +127,7 @@ pub(crate) struct Connection {
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
-    /// It is among those whose stall is over.
+    /// Its stall is over, as somebody is about to be told.
     pub(crate) may_go_on: bool,
     /// No further request is taken: one asked for the connection's end, or was malformed.
     pub(crate) last_taken: bool,
@@ -337,6 +337,12 @@ impl Connection {
         let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
         let input = self.input.as_ref().map_or(0, |input| input.memory());
         self.outgoing.capacity() + early + input
+    }
+
+    /// No more input is taken for now.
+    pub(crate) fn stop(&mut self, stall: Stall) {
+        self.stall = Some(stall);
+        self.may_go_on = false;
     }
 
     /// Why no further request is looked for, if so much is under way already.

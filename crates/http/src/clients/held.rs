@@ -19,7 +19,7 @@
 
 use crate::clients::Clients;
 use crate::clients::connection::{Connection, Waiting};
-use rhythm_net::{ConnectionId, Port};
+use rhythm_net::{ConnectionId, Port, Time};
 
 /// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).
 #[derive(Debug)]
@@ -55,6 +55,11 @@ impl Held {
     /// A connection is gone.
     pub(crate) fn forget(&mut self, connection: &Connection) {
         self.total -= connection.held;
+    }
+
+    /// Who has less of it is slower: who waits for us is not slow.
+    fn haste(connection: &Connection) -> (bool, Time) {
+        (connection.waiting == Waiting::Answer, connection.since)
     }
 
     /// Whether somebody has to give way.
@@ -114,6 +119,16 @@ impl Clients {
         }
     }
 
+    /// The connection that would be the last to give way.
+    #[cold]
+    pub(crate) fn fastest(&self) -> Option<ConnectionId> {
+        let holders = (self.connections.iter()).filter(|(_, connection)| connection.held > 0);
+        holders
+            .map(|(id, connection)| (Held::haste(connection), id))
+            .max()
+            .map(|(_, id)| id)
+    }
+
     #[cold]
     fn drop_slowest(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
         let enough = self.held.max / 2;
@@ -130,12 +145,9 @@ impl Clients {
                 return;
             }
             let large = holders().filter(|(_, connection)| connection.held >= sum / count);
-            slowest.extend(large.map(|(id, connection)| {
-                // Who waits for us is not slow.
-                (connection.waiting == Waiting::Answer, connection.since, id)
-            }));
+            slowest.extend(large.map(|(id, connection)| (Held::haste(connection), id)));
             slowest.sort_unstable();
-            for (.., id) in slowest.drain(..) {
+            for (_, id) in slowest.drain(..) {
                 if self.held.total <= enough {
                     break;
                 }

@@ -35,10 +35,11 @@ impl Clients {
     pub fn proceed(&mut self, id: ConnectionId, waited: bool) -> Option<Reading<'static>> {
         let connection = self.connections.get_mut(id)?;
         let stall = connection.stall?;
-        if (stall == Stall::Context) != waited {
+        // It may be told of a stall before this one.
+        let is_over = waited || std::mem::take(&mut connection.may_go_on);
+        if (stall == Stall::Context) != waited || !is_over {
             return None;
         }
-        connection.may_go_on = false;
         // It may have stalled again since that was told.
         let limits = &self.upkeep.limits;
         let budget = self.held.budget(limits.unsent_max);
@@ -88,7 +89,7 @@ impl Clients {
         };
         let first = connection.stall.is_none();
         if first {
-            connection.stall = Some(stall);
+            connection.stop(stall);
             port.pause(id);
         }
         first
@@ -140,7 +141,7 @@ impl Clients {
         if connection.stall.is_none()
             && let Some(stall) = connection.too_much(&self.upkeep.limits, &self.held)
         {
-            connection.stall = Some(stall);
+            connection.stop(stall);
             port.pause(id);
         }
         if connection.stall.is_some() {

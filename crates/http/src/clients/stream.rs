@@ -33,7 +33,7 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub fn await_host(&mut self, slot: AnswerSlot, host: HostId) {
+    pub fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
         let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
@@ -41,6 +41,7 @@ impl Clients {
                 let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
                 connection.pending.push(pending);
                 self.held.count(connection);
+                self.relieve(port, slot.connection);
             }
             Some(_) => {}
             None if is_leaving => {}
@@ -109,12 +110,14 @@ impl Clients {
 
     /// Appends a piece to the body of an answer that was begun. What is appended is always taken;
     /// who goes on after [`Flow::Wait`] gives up the bound on memory. With more than was said the
-    /// answer is abandoned: what stands in its head is wrong.
+    /// answer is abandoned: what stands in its head is wrong. It is to wait when so many bytes are
+    /// unsent, or as many as the limits say.
     pub(crate) fn append(
         &mut self,
         port: &mut dyn Port,
         slot: AnswerSlot,
         piece: &[u8],
+        unsent_max: usize,
         now: Time,
     ) -> Flow {
         let Some(connection) = self.connections.get_mut(slot.connection) else {
@@ -148,13 +151,14 @@ impl Clients {
             self.held.count(connection);
         }
         self.relieve(port, slot.connection);
-        self.flow(slot)
+        self.flow(slot, unsent_max)
     }
 
     /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
     /// of it when there is.
-    fn flow(&mut self, slot: AnswerSlot) -> Flow {
-        let budget = self.held.budget(self.upkeep.limits.unsent_max);
+    fn flow(&mut self, slot: AnswerSlot, unsent_max: usize) -> Flow {
+        let unsent_max = unsent_max.min(self.upkeep.limits.unsent_max);
+        let budget = self.held.budget(unsent_max);
         let Some(connection) = self.connections.get_mut(slot.connection) else {
             return Flow::Gone;
         };

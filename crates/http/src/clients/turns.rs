@@ -218,8 +218,11 @@ impl Clients {
     /// Sends what the outbox holds.
     #[inline]
     pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
-        if let Some(id) = self.outbox.to {
-            self.send(port, now, &Gathered::NONE);
+        let last = self.outbox.to;
+        self.send(port, now, &Gathered::NONE);
+        if self.held.is_over()
+            && let Some(id) = last.or_else(|| self.fastest())
+        {
             self.relieve(port, id);
         }
     }

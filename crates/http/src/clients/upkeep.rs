@@ -98,7 +98,7 @@ impl Upkeep {
             return true;
         }
         if !all_sent && connection.stall.is_none() && !connection.last_taken {
-            connection.stall = Some(Stall::Output);
+            connection.stop(Stall::Output);
             port.pause(id);
         }
         let waiting = connection.waits_for();

@@ -144,7 +144,7 @@ impl Hosts {
         };
         host.request(&mut answers, request);
         if answers.given.iter().all(|(given, _)| *given != slot) {
-            answers.clients.await_host(slot, id);
+            answers.clients.await_host(answers.port, slot, id);
         }
     }
 

@@ -17,8 +17,9 @@ pub(crate) const NEVER: Duration = Duration::from_secs(60);
 pub(crate) fn service(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(folder.join("pages")).expect("a folder can be made");
-    let page = "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\nname = { in = [\"query\", \
-                \"form\"], type = \"text\", default = \"you\" }\n+++\n<h1>Hello, {{ name }}</h1>\n";
+    let page = "+++\nroute = [\"GET /hello\", \"POST /hello\"]\n[params]\n\
+                name = { in = [\"query\", \"form\"], type = \"text\", default = \"you\" }\n\
+                +++\n<h1>Hello, {{ name }}</h1>\n";
     std::fs::write(folder.join("service.toml"), "").expect("a file can be written");
     std::fs::write(folder.join("pages/hello.html"), page).expect("a file can be written");
     folder

@@ -121,15 +121,14 @@ impl Responder {
             launched: flight.launched,
             now,
             answered: 0,
-            longest: 0,
+            longest: None,
             log: self.log.as_mut(),
             hosted: &mut self.hosted,
         };
         let left = answers.answer(port, cohort);
-        // Errors tell nothing of the page's own answers.
-        if answers.longest > 0 {
+        if let Some(longest) = answers.longest {
             let room = cohort.output.runs_used.div_ceil(cohort.len());
-            (epoch.sizes(page)).answered(answers.longest, room as u64);
+            (epoch.sizes(page)).answered(longest, room as u64);
         }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);

@@ -51,8 +51,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
-    /// Bytes of the longest body among their answers.
-    pub(crate) longest: u64,
+    /// Bytes of the longest body among those that are finished, if any is.
+    pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
     pub(crate) hosted: &'a mut HostedAnswers,
 }
@@ -90,7 +90,7 @@ impl LaneAnswers<'_> {
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered) => answered,
                     Given::Stream(stream) => {
-                        self.longest = self.longest.max(STREAM_BYTES_EXPECTED as u64);
+                        self.longest = self.longest.max(Some(STREAM_BYTES_EXPECTED as u64));
                         self.count(&request, stream.status);
                         self.open(&request, stream);
                         continue;
@@ -98,7 +98,10 @@ impl LaneAnswers<'_> {
                 },
                 LaneState::Active | LaneState::Moved => unreachable!("it was left out"),
             };
-            self.longest = self.longest.max(answered.body_length);
+            // Errors tell nothing of the page's own answers.
+            if state == LaneState::Finished {
+                self.longest = self.longest.max(Some(answered.body_length));
+            }
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request)
@@ -339,10 +342,15 @@ where
 
     /// Writes what does not come from the file.
     fn write_beside_file(&self, head: &mut ResponseWriter<'_>) {
-        if self.is_private() {
-            head.no_store();
+        let info = &self.site.pages[self.page];
+        if info.replaces_fields {
+            if self.is_private() {
+                head.no_store();
+            }
+            self.write_settings(head);
+        } else {
+            head.fields(info.file_fields());
         }
-        self.write_settings(head);
         self.write_added(head);
     }
 

@@ -80,6 +80,11 @@ impl QueryAnswers {
         self.open = [self.texts.len(), self.cells.len(), self.rows.len()];
     }
 
+    /// Whether there is nothing to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
     /// Forgets the answer under way.
     pub(super) fn discard(&mut self) {
         let [texts, cells, rows] = self.open;

@@ -93,6 +93,13 @@ pub trait Backend: ConnectionOwner {
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
 
+    /// The turn ends: sends what was handed over in it, and what could not leave before. Whether
+    /// there is something to tell.
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let _ = (port, now);
+        false
+    }
+
     /// Tells what was answered since the last poll.
     fn poll(&mut self, tell: &mut Tell<'_>);
 

@@ -324,6 +324,15 @@ impl Backends {
         self.pending.len()
     }
 
+    /// The turn ends: backends send what they were handed over. Whether any has something to tell.
+    pub(crate) fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
+        for (_, slot) in self.slots.iter_mut() {
+            any |= slot.backend.turn_ends(port, now);
+        }
+        any
+    }
+
     /// Lets time pass for those that wanted it.
     pub(crate) fn tick(&mut self, port: &mut dyn Port, now: Time) {
         for (_, slot) in self.slots.iter_mut() {

@@ -85,8 +85,12 @@ pub(crate) fn start<C: Send + 'static>(
 }
 
 impl<C> Admin<C> {
-    /// What a new start would mend.
+    /// What a new start would mend. Of a server that drains, workers end when they have no more to
+    /// do.
     fn ailment(&self) -> Option<&'static str> {
+        if self.current.drain().is_some() {
+            return None;
+        }
         let mut workers = self.workers.get().into_iter().flatten();
         (workers.any(Inbox::has_ended)).then_some("a worker has ended\n")
     }

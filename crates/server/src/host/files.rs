@@ -7,18 +7,19 @@
 //! ```
 //!
 //! Reading may take for ever, on a disk that is gone as on a network's file system: it happens on
-//! another thread ([`Disk`]), and each time is waited for no longer than the site says. An answer is
-//! begun when its first piece is there, so that until then a request can be refused with 503; what
-//! fails later ends its connection, since nothing else tells the client. A source gives bytes of one
-//! version of its file alone, so an answer is never made of two.
+//! another thread ([`Disk`]), and each time is waited for no longer than the site says. An answer
+//! is begun when its first piece is there, so that until then a request can be refused with 503;
+//! what fails later ends its connection, since nothing else tells the client. A source gives bytes
+//! of one version of its file alone, so an answer is never made of two.
 //!
-//! An answer holds no more than what its client has yet to take and one piece; the more a client
-//! takes at once, the larger its pieces. What waits for one volume waits for no other.
+//! An answer holds a piece or two, and none is read while its client has yet to take the one
+//! before; the more answers there are, the smaller are their pieces. What waits for one volume
+//! waits for no other.
 
 use crate::host::disk::{Disk, Read};
 use crate::observe::sparse::Sparse;
-use crate::site::statics::StreamedFile;
-use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, Request};
+use crate::site::statics::{READ_BYTES_MAX, StreamedFile};
+use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, HostId, Hosts, Request};
 use rhythm_net::{Time, Token};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -27,14 +28,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a piece, for a client that is to show yet what it takes, and for one that takes all.
+/// Bytes of a piece, at least and at most.
 const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
 
-/// Pieces of one volume that are being read for one thread, or are read and not taken yet.
-const READS_MAX: usize = 8;
+/// Bytes of a piece of each answer under way, together, but for the least of each.
+const PIECES_BYTES: usize = 4 << 20;
 
-/// Bytes of them.
-pub(crate) const READ_BYTES_MAX: usize = READS_MAX * PIECE_BYTES.end;
+/// Pieces of one volume that are being read for one thread, or are read and not taken yet.
+const READS_MAX: usize = READ_BYTES_MAX / PIECE_BYTES.end;
 
 /// Bytes that an answer is expected to have under way: one that waits for its turn has a piece.
 pub(crate) const STREAM_BYTES_EXPECTED: usize = 64 << 10;
@@ -57,7 +58,6 @@ pub(crate) struct FileStream {
 struct Stream {
     answer: FileStream,
     has_begun: bool,
-    piece_bytes: usize,
     /// What is being read for it, or is to be.
     reading: Option<Ticket>,
 }
@@ -104,7 +104,6 @@ impl Files {
         let stream = Stream {
             answer,
             has_begun: false,
-            piece_bytes: PIECE_BYTES.start,
             reading: None,
         };
         let known = self.streams.insert(slot, stream);
@@ -140,7 +139,9 @@ impl Files {
         {
             let stream = &self.streams[&slot];
             let Range { start, end } = stream.answer.rest;
-            let bytes = (end - start).min(stream.piece_bytes as u64) as usize;
+            let share = PIECES_BYTES / self.streams.len();
+            let piece = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
+            let bytes = (end - start).min(piece as u64) as usize;
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.resize(bytes, 0);
             volume.reads += 1;
@@ -194,18 +195,15 @@ impl Files {
         }
         answer.rest.start += piece.len() as u64;
         let is_all = answer.rest.is_empty();
-        let (least, most) = (PIECE_BYTES.start, PIECE_BYTES.end);
-        match answers.append(slot, piece) {
+        // With anything unsent, the socket has enough for now.
+        match answers.append_within(slot, piece, 1) {
             Flow::Gone => drop(self.forget(slot)),
             Flow::More | Flow::Wait if is_all => {
                 self.forget(slot);
                 answers.finish(slot);
             }
-            Flow::More => {
-                stream.piece_bytes = most.min(2 * stream.piece_bytes);
-                self.read(slot, answers.now());
-            }
-            Flow::Wait => stream.piece_bytes = least,
+            Flow::More => self.read(slot, answers.now()),
+            Flow::Wait => {}
         }
     }
 
@@ -250,6 +248,15 @@ impl SharedFiles {
     /// Files that are read by this disk; none yet.
     pub(crate) fn new(disk: Box<dyn Disk>) -> SharedFiles {
         SharedFiles(Rc::new(RefCell::new(Files::new(disk))))
+    }
+
+    /// These files among hosts, before the others: what they are called there.
+    pub(crate) fn among(&self, mut hosts: Vec<(String, Box<dyn Host>)>) -> (Hosts, HostId) {
+        const NAME: &str = "files";
+        hosts.insert(0, (NAME.to_owned(), Box::new(self.clone())));
+        let hosts = Hosts::new(hosts);
+        let id = hosts.find(NAME).expect("it was just put in");
+        (hosts, id)
     }
 
     /// How many are being sent.

@@ -279,7 +279,10 @@ impl Writing {
             }
             Err(error) => {
                 self.state.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%error, "the access log cannot be opened again; the old one is kept");
+                tracing::error!(
+                    %error,
+                    "the access log cannot be opened again; the old one is kept"
+                );
             }
         }
     }

@@ -111,8 +111,9 @@ impl Handler for Pipeline {
         self.resumes = RESUMES_MAX;
         loop {
             self.launch_due(port, now);
+            let told = self.backends.turn_ends(port, now);
             self.clients.flush(port, now);
-            if self.resumes == 0 || !self.clients.has_news() {
+            if !told && (self.resumes == 0 || !self.clients.has_news()) {
                 break;
             }
         }

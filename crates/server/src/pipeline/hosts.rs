@@ -3,32 +3,17 @@
 //! Whatever hosts are told of, the answers that they give in it are counted and logged.
 
 use super::Pipeline;
-use crate::host::disk::Disk;
-use crate::host::files::SharedFiles;
 use crate::site::routes::{Found, Target};
-use rhythm_http::{Event, Host, HostId, Hosts, Incoming, Owed, Reading};
+use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Port, Time};
-
-/// The hosts, with that of files that are read while they are sent before the others.
-pub(super) fn with_files(
-    mut hosts: Vec<(String, Box<dyn Host>)>,
-    disk: Box<dyn Disk>,
-) -> (Hosts, (SharedFiles, HostId)) {
-    const NAME: &str = "files";
-    let files = SharedFiles::new(disk);
-    hosts.insert(0, (NAME.to_owned(), Box::new(files.clone())));
-    let hosts = Hosts::new(hosts);
-    let id = hosts.find(NAME).expect("it was just put in");
-    (hosts, (files, id))
-}
 
 impl Pipeline {
     /// Begins the answers that were given as files that are yet to be read.
-    pub(super) fn open_files(&mut self, now: Time) {
+    pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
         let (files, id) = &self.files;
         while let Some((slot, stream)) = self.responder.next_stream() {
             files.open(slot, stream, now);
-            self.clients.await_host(slot, *id);
+            self.clients.await_host(port, slot, *id);
         }
     }
 

@@ -41,7 +41,7 @@ impl Epoch {
         Epoch {
             number,
             sizes: (site.service.pages.iter())
-                .map(|_| Sizes::unknown(&site.service))
+                .map(|page| Sizes::unknown(&site.service, !page.calls.is_empty()))
                 .collect(),
             pages: pages.map(|page| metrics.page(&page.name)).collect(),
             backends,

@@ -4,12 +4,15 @@
 //! One reload is under way at a time, and at most one follows it. One that is under way when the
 //! server shuts down is abandoned.
 
-use crate::server::Loader;
 use crate::site::Site;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
+/// takes waiting, such as reading files and looking names up, is done here.
+pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 /// What became of a reload.
 pub(crate) type Reloaded = Result<(), String>;

@@ -25,14 +25,16 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Of a page of this service that has not answered yet.
-    pub(crate) fn unknown(service: &Service) -> Sizes {
+    /// Of a page of this service that has not answered yet, and asks backends or not.
+    pub(crate) fn unknown(service: &Service, has_calls: bool) -> Sizes {
         let cohort_max = u64::from(service.config.cohort.answer_bytes_max);
         let (longest, room, lanes_max) = (Count::default(), Count::default(), Count::default());
-        lanes_max.set(lanes(
-            cohort_max,
-            service.config.limits.response_bytes_max.into(),
-        ));
+        // Small cohorts that wait for a backend, perhaps for one that never answers, would take up
+        // all contexts.
+        lanes_max.set(match has_calls {
+            false => lanes(cohort_max, service.config.limits.response_bytes_max.into()),
+            true => u64::MAX,
+        });
         Sizes {
             longest,
             room,
@@ -60,7 +62,8 @@ impl Sizes {
     pub(crate) fn answered(&self, longest: u64, room: u64) {
         for (of_late, now) in [(&self.longest, longest), (&self.room, room)] {
             let before = of_late.get();
-            of_late.set(now.max(before - before.div_ceil(FORGOTTEN)));
+            // Not 0: it is known from now on.
+            of_late.set(now.max(before - before.div_ceil(FORGOTTEN)).max(1));
         }
         (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
     }
@@ -78,10 +81,18 @@ mod tests {
     fn large_answers_count_at_once_and_are_forgotten() {
         let service = Service::default();
         let most = u64::from(service.config.cohort.answer_bytes_max);
-        let sizes = Sizes::unknown(&service);
+        let sizes = Sizes::unknown(&service, false);
+        let waits = Sizes::unknown(&service, true);
+        assert_eq!(
+            waits.lanes_max(),
+            usize::MAX,
+            "it keeps no contexts from others"
+        );
         assert_eq!(sizes.expected(), usize::MAX);
         let any = most / u64::from(service.config.limits.response_bytes_max);
         assert_eq!(sizes.lanes_max() as u64, any);
+        sizes.answered(0, 0);
+        assert!(sizes.expected() <= 1, "an empty page is small");
         sizes.answered(100, 50);
         assert_eq!(sizes.expected(), 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);

@@ -12,6 +12,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Bytes of streamed files of one volume that are on their way to one worker, at most.
+pub(crate) const READ_BYTES_MAX: usize = 2 << 20;
+
 /// A file as its owner gives it.
 #[derive(Clone, Debug)]
 pub struct StaticFile {

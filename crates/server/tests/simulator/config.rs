@@ -159,7 +159,7 @@ impl Config {
             rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
-        let server = ServerFaults {
+        let mut server = ServerFaults {
             delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
             late: rough(dice, 3, &[10, 50]),
             fail: rough(dice, 4, &[10, 50]),
@@ -172,12 +172,16 @@ impl Config {
             chunked: some(dice, 3, &[1, 3]),
             // Also where nothing else fails.
             fails_for: some(dice, 2, &[1]) as u64,
+            hangs: false,
         };
         let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
             depth_max: *dice.pick(&[1, 4, 128]),
             ..PoolOptions::default()
         };
+        // Where there is a connection that he cannot hold.
+        let is_spare = options.connections_max.min(net.outgoing_max) > 1;
+        server.hangs = is_spare && dice.once_in(2);
         let remote = dice.once_in(3).then_some((server, options));
         if calm && remote.is_some() {
             // Long enough for any queue.

@@ -12,8 +12,8 @@
 //! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask,
 //! [`reference`] what the answers must be, [`judge`] whether they are, [`backends`],
 //! [`besim_server`], [`devices`] and [`device_server`] the faults, [`remote_device`] the link to
-//! the last, [`hosts`] a host among the routes, [`disks`] the disk of long files, [`config`] how much of each, and [`run`] puts them
-//! together.
+//! the last, [`hosts`] a host among the routes, [`disks`] the disk of long files, [`config`] how
+//! much of each, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;

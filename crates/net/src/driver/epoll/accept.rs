@@ -69,7 +69,7 @@ impl Driver {
                 if place.is_none() {
                     let (address, max) = (peer.ip(), addresses.max());
                     if self.may_warn() {
-                        tracing::warn!(%address, max, "an address has as many connections as it may");
+                        tracing::warn!(%address, max, "an address has all the connections it may");
                     }
                     continue;
                 }

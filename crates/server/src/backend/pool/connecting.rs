@@ -26,11 +26,15 @@ impl<W: Wire> ConnectionPool<W> {
                 wanted if !stands && self.connect_failures > 0 => wanted.min(1),
                 wanted => wanted,
             };
-            if opening >= wanted
-                || self.pipes.len() >= self.options.connections_max.max(1)
-                || self.connect_pause.is_some()
-            {
+            if opening >= wanted || self.connect_pause.is_some() {
                 return;
+            }
+            if self.pipes.len() >= self.options.connections_max.max(1) {
+                // One that owes answers that nobody waits for any more makes room.
+                let Some(at) = self.pipes.iter().position(|pipe| pipe.is_spent()) else {
+                    return;
+                };
+                port.abort(self.pipes.swap_remove(at).id);
             }
             let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
             self.peer_next = self.peer_next.wrapping_add(1);

@@ -109,6 +109,8 @@ pub struct ConnectionPool<W: Wire> {
     connect_failures: usize,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
+    /// Something has happened in this turn, so that requests may leave at its end.
+    has_news: bool,
     /// No request's deadline is earlier.
     deadline_next: Time,
     /// When it was last said that a request is too long.
@@ -196,6 +198,7 @@ impl<W: Wire> ConnectionPool<W> {
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
             connect_pause: None,
+            has_news: false,
             deadline_next: Time::NEVER,
             too_large_said: None,
             done: Done::default(),
@@ -249,7 +252,8 @@ impl<W: Wire> ConnectionPool<W> {
         call
     }
 
-    /// Does all that can be done now: fills pipes with what waits and opens others.
+    /// Does all that can be done now: fills pipes with what waits and opens others. Once a turn, so
+    /// that what several batches ask leaves in one send.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
         loop {
             if self.circuit.is_open() {
@@ -347,7 +351,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             if let Some(loss) = self.greet(at, b"", port, now) {
                 self.lose_or_drop(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -360,7 +364,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             } else if let Some(loss) = self.read(at, bytes, now) {
                 self.lose(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -391,7 +395,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             }
             self.lose(port, at, loss, now);
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
@@ -399,7 +403,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             if !self.pipes[at].writable(port) {
                 self.lose_or_drop(port, at, Loss::Broken, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -430,12 +434,12 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 self.connect_failed(now);
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 }
 
 impl<W: Wire> Backend for ConnectionPool<W> {
-    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.share(batch.call);
         let pieces = call.form.pieces.iter();
@@ -473,7 +477,14 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 }
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
+    }
+
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        if std::mem::take(&mut self.has_news) {
+            self.pump(port, now);
+        }
+        !self.done.answers.is_empty()
     }
 
     fn poll(&mut self, tell: &mut Tell<'_>) {

@@ -114,6 +114,13 @@ impl<W: Wire> Pipe<W> {
         self.awaited.wanted().next().is_some()
     }
 
+    /// Whether it takes no more requests, and nobody waits for what it owes: those behind a slow
+    /// one are sent again elsewhere, and the other side may work on them here for long.
+    pub(super) fn is_spent(&self) -> bool {
+        let is_held_up = W::IN_ORDER && self.awaited.len() > 0;
+        self.is_open() && is_held_up && !self.is_wanted()
+    }
+
     /// Whether a request in it is past its deadline.
     pub(super) fn is_late(&self, now: Time) -> bool {
         (self.awaited.wanted()).any(|sent| sent.request.deadline <= now)

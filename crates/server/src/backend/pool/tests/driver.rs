@@ -58,6 +58,7 @@ impl Handler for Client {
         });
         let batch = self.texts.len().min(self.asked + 700);
         if self.answers.len() < self.asked || self.asked == batch {
+            self.backend.turn_ends(port, now);
             return;
         }
         // Each has a form of its own, so that all commands are asked.
@@ -76,6 +77,7 @@ impl Handler for Client {
             self.backend.submit(port, batch, now);
         }
         self.asked = batch;
+        self.backend.turn_ends(port, now);
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -96,7 +96,8 @@ fn calls_that_hang_behind_others_hold_no_more_either() {
         world.submit(key..key + 1, true);
         assert_eq!(world.take(ids[index], 9), [format!("1&3&{key}")]);
     }
-    world.submit_by(ONE, 0..2, true);
+    world.submit_by(ONE, 0..1, true);
+    world.submit_by(ONE, 1..2, true);
     world.submit(30..31, true);
     world.submit(31..32, true);
     for (id, key) in ids.iter().zip([10, 20]) {
@@ -116,6 +117,35 @@ fn calls_that_hang_behind_others_hold_no_more_either() {
     world.pass(90 * MS);
     world.assert_failed(0..2, LaneError::BackendTimeout);
     assert!(!world.backend.counts().circuit_open);
+}
+
+#[test]
+fn a_connection_that_owes_only_what_nobody_waits_for_makes_room() {
+    let (mut world, first) = World::proven(options_of(1, None));
+    world.submit_by(ONE, 0..4, true);
+    assert_eq!(world.take(first, 9).len(), 4);
+    // Those behind the first are to go elsewhere, but there is no other connection.
+    world.pass(10 * MS);
+    assert!(world.backend.owns(first) && world.port.connects == 1);
+    // It is answered; those are still being worked on.
+    world.receive(first, answer_ok("1&3&0").as_bytes());
+    assert!(!world.backend.owns(first));
+    world.connect_all();
+    for key in 1..4 {
+        let second = world.newest();
+        assert_eq!(world.serve(second, 9, answer_ok), 1, "{key}");
+    }
+    world.assert_answered(0..4);
+    // Where nobody needs it, it is waited for.
+    let (mut world, first) = World::proven(options_of(2, None));
+    world.submit(0..2, true);
+    world.take(first, 9);
+    world.pass(10 * MS);
+    world.connect_all();
+    assert_eq!(world.serve(world.newest(), 9, answer_ok), 1);
+    world.receive(first, answer_ok("1&3&0").as_bytes());
+    world.assert_answered(0..2);
+    assert!(world.backend.owns(first));
 }
 
 #[test]

@@ -144,6 +144,7 @@ impl Tagged {
     }
 
     fn poll(&mut self) {
+        self.pool.turn_ends(&mut self.port, self.now);
         let told = &mut self.told;
         self.pool.poll(&mut |key, answer| {
             let answer = answer.map(|told| String::from_utf8(cells(told)).unwrap());
@@ -156,6 +157,7 @@ impl Tagged {
         let id = *self.port.connections.keys().next_back().unwrap();
         self.port.connections.get_mut(&id).unwrap().open = true;
         self.pool.connected(&mut self.port, id, self.now);
+        self.pool.turn_ends(&mut self.port, self.now);
         id
     }
 
@@ -237,6 +239,7 @@ fn each_connection_is_told_what_it_does_not_know() {
     tagged.port.connections.remove(&id);
     let reset = Ended::Failed(std::io::ErrorKind::ConnectionReset);
     tagged.pool.ended(&mut tagged.port, id, reset, tagged.now);
+    tagged.pool.turn_ends(&mut tagged.port, tagged.now);
     let id = tagged.connect();
     let first = tagged.take(id);
     assert_eq!(first, [(0, "define get 0".to_owned())], "encoded anew");
@@ -389,6 +392,7 @@ impl Handler for Client {
             self.asked += keys.len() as u64;
             self.pool.submit(port, batch, now);
         }
+        self.pool.turn_ends(port, now);
     }
 
     fn wake_at(&self) -> Option<Time> {

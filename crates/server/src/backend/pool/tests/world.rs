@@ -268,7 +268,9 @@ impl World {
         self.poll();
     }
 
+    /// The end of a turn.
     pub(super) fn poll(&mut self) {
+        self.backend.turn_ends(&mut self.port, self.now);
         let World { told, now, .. } = self;
         self.backend.poll(&mut |key, answer| {
             let before = told.insert(key, (answer.map(cells), *now));
