@@ -12,7 +12,10 @@ pub(crate) mod held;
 pub(crate) mod input;
 pub(crate) mod outbox;
 mod reader;
+mod relief;
 pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
 mod turns;
 pub(crate) mod upkeep;
 
@@ -224,12 +227,6 @@ impl Clients {
         Some(sent)
     }
 
-    /// What was sent of an answer whose client is gone: told once.
-    pub(crate) fn take_sent(&mut self, slot: AnswerSlot) -> Option<Answered> {
-        let mut gone = self.gone.iter_mut();
-        gone.find(|(_, (gone, _))| *gone == slot)?.1.1.take()
-    }
-
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id)
@@ -288,7 +285,7 @@ impl Clients {
         let until = self.upkeep.drain.map_or(until, |before| until.min(before));
         self.upkeep.drain = Some(until);
         for (id, connection) in self.connections.iter() {
-            if let waiting @ (Waiting::First | Waiting::Idle) = connection.waiting {
+            if let waiting @ (Waiting::First | Waiting::Idle | Waiting::Head) = connection.waiting {
                 let deadline = self.upkeep.deadline(waiting, connection.since);
                 self.upkeep.timers.set(id.slot(), deadline);
             }
@@ -296,14 +293,12 @@ impl Clients {
     }
 
     /// Others need places: closes connections that have been silent for longest, and for
-    /// [long enough](crate::ClientLimits::yield_after). How many.
+    /// [long enough](crate::ClientLimits::yield_after). Who sends a body counts as silent since its
+    /// head, and who takes an answer for as long as it is behind the least rate. How many.
     pub fn make_room(&mut self, port: &mut dyn Port, now: Time) -> usize {
         let least = self.upkeep.limits.yield_after;
         let silent = self.connections.iter().filter(|(_, connection)| {
-            let waits = matches!(
-                connection.waiting,
-                Waiting::First | Waiting::Idle | Waiting::Head
-            );
+            let waits = connection.waiting != Waiting::Answer;
             waits && now.since(connection.since) >= least
         });
         let mut silent: Vec<(Time, ConnectionId)> = silent
@@ -314,7 +309,15 @@ impl Clients {
             silent.truncate(ROOM);
         }
         for &(_, id) in &silent {
-            port.close(id);
+            match self
+                .connections
+                .get(id)
+                .map(|connection| connection.waiting)
+            {
+                // Something was sent of it, which is not to look whole.
+                Some(Waiting::Output) => port.abort(id),
+                _ => port.close(id),
+            }
             self.remove(id);
         }
         silent.len()

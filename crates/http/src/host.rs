@@ -98,12 +98,14 @@ pub trait Host {
         Flow::More
     }
 
-    /// An answer for which [`Flow::Wait`] was said has room again.
+    /// An answer for which [`Flow::Wait`] was said has room again, or it is the turn of one that
+    /// waits for that ([`Clients::await_turn`](crate::Clients::await_turn)).
     fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
         let _ = (answers, slot);
     }
 
-    /// The client to which this answer is owed is gone.
+    /// The client to which this answer is owed is gone. Told once, unless it was learned from
+    /// [`Flow::Gone`].
     fn gone(&mut self, slot: AnswerSlot) {
         let _ = slot;
     }
@@ -169,6 +171,12 @@ impl Answers<'_> {
     /// Where the host opens and uses connections of its own.
     pub fn port(&mut self) -> &mut dyn Port {
         self.port
+    }
+
+    /// Bytes that pieces may have together for connections to hold no more than is well: less than
+    /// there is room for, for who makes several at a time.
+    pub fn room(&self) -> usize {
+        self.clients.room()
     }
 
     /// Gives a whole answer. `fields` writes the head's fields beside Content-Length, Connection
@@ -256,8 +264,8 @@ impl Answers<'_> {
     pub fn append_within(&mut self, slot: AnswerSlot, piece: &[u8], unsent_max: usize) -> Flow {
         let flow = (self.clients).append(self.port, slot, piece, unsent_max, self.now);
         if flow == Flow::Gone {
-            // What is known of it can be forgotten: it may not be finished. The host is told later.
-            let sent = self.clients.take_sent(slot);
+            // It need not be finished, and is not told of again.
+            let sent = self.clients.forget_gone(slot).flatten();
             self.given.push((slot, sent));
         }
         flow

@@ -182,6 +182,10 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
         self.handle(port, now, |handler, port| handler.crowded(port, now));
     }
 
+    fn listeners_closed(&mut self) {
+        self.handler.listeners_closed();
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.state.now = now;
         if self.state.links.get(id).is_some() {

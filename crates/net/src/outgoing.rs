@@ -176,22 +176,23 @@ impl Outgoing {
 
     /// Makes room for so many bytes that are appended next, if they are long: where the system has
     /// none, the connection is dropped when it is sent to the next time, and what is appended until
-    /// then is forgotten.
-    pub fn make_room(&mut self, bytes: usize) {
+    /// then is forgotten. Whether there is room.
+    pub fn make_room(&mut self, bytes: usize) -> bool {
         let has_room = match self.pieces.back() {
             Some(Piece::Own { bytes: own, .. }) => own.capacity() - own.len() >= bytes,
             _ => false,
         };
         if bytes < LONG || has_room || self.is_lost {
-            return;
+            return !self.is_lost;
         }
         let mut own = Vec::new();
         if own.try_reserve_exact(bytes).is_err() {
             self.is_lost = true;
-            return;
+            return false;
         }
         let (bytes, sent) = (own, 0);
         self.pieces.push_back(Piece::Own { bytes, sent });
+        true
     }
 
     /// Has `write` append to what is owed; to be sent by the next [`Outgoing::flush`].
@@ -232,6 +233,15 @@ impl Outgoing {
                 self.unsent += bytes.len();
             }
             _ => self.write(|out| out.extend_from_slice(bytes)),
+        }
+    }
+
+    /// Appends bytes as a piece of their own, without a copy; to be sent by the next
+    /// [`Outgoing::flush`].
+    pub fn push_own(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() && !self.is_lost {
+            self.unsent += bytes.len();
+            self.pieces.push_back(Piece::Own { bytes, sent: 0 });
         }
     }
 
@@ -353,8 +363,7 @@ impl Outgoing {
     }
 
     fn push_rest(&mut self, rest: &[u8]) {
-        self.make_room(rest.len());
-        if !rest.is_empty() && !self.is_lost {
+        if self.make_room(rest.len()) && !rest.is_empty() {
             self.push(rest);
         }
     }
@@ -499,7 +508,7 @@ mod tests {
     fn without_memory_a_connection_is_dropped_and_nothing_else() {
         let (mut out, mut port) = (Outgoing::new(), socket(2));
         assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
-        out.make_room(usize::MAX / 2);
+        assert!(!out.make_room(usize::MAX / 2));
         out.push_part(Part::Lent(&[b'x'; 2 * LONG]));
         assert_eq!(out.unsent(), 3, "what is lost is not kept");
         port.room = 100;
@@ -534,6 +543,7 @@ mod tests {
         Gather(Vec<u8>, usize),
         Push(Vec<u8>),
         Shared(Vec<u8>),
+        Own(Vec<u8>),
         Flush,
         Room(usize),
     }
@@ -545,6 +555,7 @@ mod tests {
             (bytes(), 0usize..20).prop_map(|(bytes, parts)| Step::Gather(bytes, parts)),
             bytes().prop_map(Step::Push),
             bytes().prop_map(Step::Shared),
+            bytes().prop_map(Step::Own),
             Just(Step::Flush),
             (0usize..40).prop_map(Step::Room),
         ]
@@ -587,6 +598,10 @@ mod tests {
                         let range = bytes.len() / 3..bytes.len();
                         all.extend_from_slice(&bytes[range.clone()]);
                         out.push_shared(bytes.into(), range);
+                    }
+                    Step::Own(bytes) => {
+                        all.extend_from_slice(&bytes);
+                        out.push_own(bytes);
                     }
                     Step::Flush => {
                         let _ = out.flush(&mut port, ID);

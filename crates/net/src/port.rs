@@ -301,8 +301,9 @@ pub trait Port {
     ///
     /// # Errors
     ///
-    /// When it fails at once: `QuotaExceeded` if as many outgoing connections as allowed are open,
-    /// else what the system said.
+    /// When it fails at once: `QuotaExceeded` where this side has no more, whoever the peer is: as
+    /// many outgoing connections as allowed are open, or files, ports or memory are used up; else
+    /// what the system said.
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
 
     /// Sends what the socket takes now, and returns how many of the datagrams that were; the others
@@ -340,6 +341,10 @@ pub trait Handler {
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
     }
+
+    /// After [`Port::stop_accepting`]: all who waited are in, and the listeners are closed. A
+    /// handler that finishes before resets those who wait still.
+    fn listeners_closed(&mut self) {}
 
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call
     /// only.

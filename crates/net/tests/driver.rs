@@ -25,6 +25,7 @@ enum Event {
     Connected,
     Notified(Token),
     Ticked,
+    ListenersClosed,
     /// The answer to a command.
     Done(&'static str),
 }
@@ -158,6 +159,10 @@ impl Handler for Echo {
         assert_eq!(accepted.role, ROLE, "the listener's");
         self.unsent.insert(accepted.connection, Vec::new());
         self.tell(Event::Opened(accepted.peer));
+    }
+
+    fn listeners_closed(&mut self) {
+        self.tell(Event::ListenersClosed);
     }
 
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], _: Time) {
@@ -730,5 +735,27 @@ fn after_stop_accepting_those_who_wait_are_served_and_others_refused() {
     let error = TcpStream::connect(server.address).expect_err("nobody listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     echoed(&mut before, b"still in");
+    server.finish();
+}
+
+#[test]
+fn listeners_are_closed_when_all_who_wait_have_found_a_place() {
+    let server = serve(DriverOptions {
+        connections_max: 1,
+        ..DriverOptions::default()
+    });
+    let mut first = server.client();
+    echoed(&mut first, b"in");
+    let mut second = server.client();
+    server.command(Command::StopAccepting, "stop");
+    // In turns after the one in which it was stopped.
+    echoed(&mut first, b"still in");
+    echoed(&mut first, b"and still");
+    assert!(!(server.events.try_iter()).any(|event| event == Event::ListenersClosed));
+    drop(first);
+    echoed(&mut second, b"my turn");
+    // Only where there is a place it can be seen that nobody waits for one.
+    drop(second);
+    server.wait_for(|event| *event == Event::ListenersClosed);
     server.finish();
 }

@@ -324,3 +324,25 @@ fn one_handler_serves_listeners_of_several_roles() {
     workers.stop();
     workers.join().unwrap();
 }
+
+#[test]
+fn a_thread_that_panics_after_each_start_ails() {
+    let tellers = start(WorkerOptions::default());
+    let inbox = tellers.inbox(0);
+    assert!(matches!(tellers.next(), (0, 0, Said::Made(_))));
+    // So often until it pauses for the longest time.
+    for restarts in 1..=8 {
+        assert!(!inbox.is_ailing(clock::monotonic()), "after {restarts}");
+        inbox.send(Command::Panic);
+        assert_eq!(tellers.next(), (0, restarts - 1, Said::Dropped));
+        assert!(matches!(tellers.next(), (0, now, Said::Made(_)) if now == restarts));
+    }
+    let now = clock::monotonic();
+    assert!(inbox.is_ailing(now));
+    assert!(
+        !inbox.is_ailing(now + Duration::from_secs(3600)),
+        "it is well again"
+    );
+    tellers.workers.stop();
+    tellers.workers.join().expect("it ended in order");
+}

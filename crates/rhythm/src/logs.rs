@@ -5,11 +5,14 @@
 
 use rhythm_engine::settings::LogFormat;
 use rhythm_protocol::scan::Level;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
 
@@ -84,7 +87,7 @@ pub(crate) fn finish() {
         if Instant::now() > until {
             return;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
         order = back;
     }
     // Too late is as good as never.
@@ -104,7 +107,7 @@ pub(crate) fn start(format: LogFormat) -> io::Result<()> {
         lost: lost.clone(),
     };
     let run = move || write_all(waiting, io::stderr(), &lost);
-    std::thread::Builder::new().name("log".into()).spawn(run)?;
+    thread::Builder::new().name("log".into()).spawn(run)?;
     let said = env::var_os(VARIABLE).map(|said| said.to_string_lossy().into_owned());
     let said = said.filter(|said| !said.trim().is_empty());
     let read = said.as_deref().map(read);
@@ -118,10 +121,29 @@ pub(crate) fn start(format: LogFormat) -> io::Result<()> {
         LogFormat::Text => logs.with_target(false).init(),
         LogFormat::Json => logs.json().init(),
     }
+    panic::set_hook(Box::new(panicked));
     if !understood {
         tracing::warn!("{VARIABLE} is none of what it can be: {FORM}; logging at info");
     }
     Ok(())
+}
+
+/// Tells of a panic as of all else. It may be the program's last word, so it is waited for.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let said = (payload.downcast_ref::<&str>().copied())
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let thread = thread::current();
+    let backtrace = Backtrace::capture();
+    let is_captured = backtrace.status() == BacktraceStatus::Captured;
+    tracing::error!(
+        thread = thread.name(),
+        at = panic.location().map(tracing::field::display),
+        backtrace = is_captured.then(|| tracing::field::display(&backtrace)),
+        "a panic: {}",
+        said.unwrap_or("without words")
+    );
+    finish();
 }
 
 /// What is wrong with the SIMD level that `RHYTHM_SIMD` asks for, if anything.
@@ -172,6 +194,32 @@ mod tests {
             (&*written, lost.load(Ordering::Relaxed)),
             (&b"a\nb\n"[..], 0)
         );
+    }
+
+    #[test]
+    fn a_panic_is_told_of_in_the_log() {
+        let (orders, waiting) = sync_channel(9);
+        let lines = Lines {
+            orders,
+            lost: Arc::default(),
+        };
+        let log = tracing_subscriber::fmt()
+            .json()
+            .with_writer(move || lines.clone())
+            .finish();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(panicked));
+        let ended = tracing::subscriber::with_default(log, || {
+            panic::catch_unwind(|| panic!("planted {}", 7))
+        });
+        panic::set_hook(before);
+        assert!(ended.is_err());
+        let mut written = Vec::new();
+        write_all(waiting, &mut written, &AtomicU64::new(0));
+        let line: serde_json::Value = serde_json::from_slice(&written).expect("one line");
+        assert_eq!(line["fields"]["message"], "a panic: planted 7");
+        let at = line["fields"]["at"].as_str().expect("a place");
+        assert!(at.contains("logs.rs"), "{at}");
     }
 
     #[test]

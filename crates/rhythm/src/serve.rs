@@ -9,7 +9,7 @@ use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::Setting;
-use rhythm_net::signal::{self, Signal, SignalWatch};
+use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +65,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
     // It takes what is said of them out of the environment: before there is another thread.
     let inherited = inherited()?;
+    let signals = Arc::<Mutex<Signals>>::default();
+    let told = signals.clone();
+    let watch = signal::watch(move |signal| lock(&told).tell(signal));
+    let watch = watch.context("cannot watch for signals")?;
     let site = load(&args)?;
     let config = &site.service().config;
     logs::start(config.server.log_format).context("cannot log")?;
@@ -95,7 +99,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
-    let watch = watch(server.control()).context("cannot watch for signals")?;
     tracing::info!(
         service = site.service().config.service.name,
         address = %server.local_addr(),
@@ -106,6 +109,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
+    lock(&signals).started(obey(server.control()));
     let ended = server.join();
     drop(watch);
     ended.context("a worker could not go on")?;
@@ -131,6 +135,9 @@ fn inherited() -> Result<Inherited> {
             format!("socket {index} of those passed (LISTEN_FDS) cannot be listened on")
         })?;
         match name {
+            "admin" if inherited.admin.is_some() => {
+                bail!("two of the sockets passed (LISTEN_FDNAMES) are named admin: name one so")
+            }
             "admin" => inherited.admin = listener,
             _ => inherited.clients.extend(listener),
         }
@@ -138,10 +145,48 @@ fn inherited() -> Result<Inherited> {
     Ok(inherited)
 }
 
+fn lock(signals: &Mutex<Signals>) -> MutexGuard<'_, Signals> {
+    signals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Signals, from before there is a server that could obey them.
+#[derive(Default)]
+struct Signals {
+    /// What came meanwhile, each once.
+    early: Vec<Signal>,
+    obey: Option<Box<dyn FnMut(Signal) + Send>>,
+}
+
+impl Signals {
+    /// Has it obeyed: now, or once the server has started. One that is to stop before is not waited
+    /// for: nothing is under way.
+    fn tell(&mut self, signal: Signal) {
+        match (&mut self.obey, signal) {
+            (Some(obey), _) => obey(signal),
+            (None, Signal::Terminate | Signal::Interrupt) => {
+                tracing::info!("told to stop before it has started");
+                logs::finish();
+                process::exit(0);
+            }
+            (None, Signal::Reload | Signal::User1) => {
+                if !self.early.contains(&signal) {
+                    self.early.push(signal);
+                }
+            }
+        }
+    }
+
+    /// There is a server, which this has obey.
+    fn started(&mut self, mut obey: impl FnMut(Signal) + Send + 'static) {
+        self.early.drain(..).for_each(&mut obey);
+        self.obey = Some(Box::new(obey));
+    }
+}
+
 /// Obeys signals. Nothing that waits is done on their thread: a stop works whatever else hangs.
-fn watch(control: Control) -> io::Result<SignalWatch> {
+fn obey(control: Control) -> impl FnMut(Signal) + Send + 'static {
     let mut told = 0;
-    signal::watch(move |signal| match signal {
+    move |signal| match signal {
         Signal::Terminate | Signal::Interrupt => {
             told += 1;
             control.shutdown();
@@ -161,7 +206,7 @@ fn watch(control: Control) -> io::Result<SignalWatch> {
         }
         Signal::Reload => control.ask_reload(),
         Signal::User1 => control.reopen_log(),
-    })
+    }
 }
 
 /// The time that workers, and the access log, take to end once nothing is waited for.
@@ -275,4 +320,28 @@ fn open_log(path: &Path) -> io::Result<File> {
     let waits = rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK;
     rustix::fs::fcntl_setfl(&file, waits)?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn what_is_told_before_the_start_is_obeyed_after_it() {
+        let (obeyed, seen) = channel();
+        let mut signals = Signals::default();
+        for signal in [Signal::User1, Signal::Reload, Signal::User1] {
+            signals.tell(signal);
+        }
+        signals.started(move |signal| obeyed.send(signal).expect("the test listens"));
+        signals.tell(Signal::Terminate);
+        signals.tell(Signal::Reload);
+        let all: Vec<Signal> = seen.try_iter().collect();
+        let early = [Signal::User1, Signal::Reload];
+        assert_eq!(
+            all,
+            [&early[..], &[Signal::Terminate, Signal::Reload]].concat()
+        );
+    }
 }

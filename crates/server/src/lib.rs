@@ -38,6 +38,7 @@ mod worker;
 
 pub use answer::sessions::Random;
 pub use drain::{Drain, DrainOptions};
+pub use flight::asker::ClientsBy;
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
 pub use host::disk::{Disk, Read};

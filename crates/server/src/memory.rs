@@ -3,6 +3,7 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
+use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
 use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::session::SignIns;
@@ -24,9 +25,6 @@ pub struct Memory {
     /// The most of each part, in bytes, by its name.
     pub parts: [(&'static str, usize); 9],
 }
-
-/// What the access log keeps of lines that are not written yet.
-const LOG_BYTES: usize = 4 << 20;
 
 impl Memory {
     /// That of a service with these settings, which is served as these options say, with these
@@ -85,7 +83,13 @@ impl Memory {
                 "cohort_answers",
                 product([contexts, sum([arena, response])]),
             ),
-            ("requests_kept", sum([product([2, lanes, head]), LOG_BYTES])),
+            (
+                "requests_kept",
+                sum([
+                    product([2, lanes, head]),
+                    access_log::bytes_max(workers, head),
+                ]),
+            ),
         ];
         Memory {
             workers,

@@ -40,6 +40,20 @@ pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: 
     used
 }
 
+/// Tells whoever has a site served from now on that does not fit beside the connections that there
+/// can be already, where so many files may be open.
+pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
+    let (connections, reserve) = (options.connections_max, reserve(options, site));
+    let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
+    if fitting(connections, reserve, open_files) < connections {
+        tracing::warn!(
+            "{connections} connections do not fit the limit of {open_files} open files any more, \
+            of which {reserve} are kept for backends, the admin listener and files: restart the \
+            server, or allow it more files (`ulimit -n`, LimitNOFILE=)"
+        );
+    }
+}
+
 /// As many of those asked for as fit beside the reserve.
 fn fitting(asked: usize, reserve: usize, open_files: usize) -> usize {
     // Where hardly any may be open, clients get half of them.

@@ -1,6 +1,7 @@
 //! How to serve: what a server's owner decides.
 
 use crate::drain::DrainOptions;
+use crate::flight::asker::ClientsBy;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
@@ -21,6 +22,8 @@ pub struct ServerOptions {
     pub admin: Option<SocketAddr>,
     /// More names by which the admin listener may be asked, in lower case.
     pub admin_hosts: Vec<String>,
+    /// Clients that may wait to be let in by each worker.
+    pub backlog: u32,
     /// Threads, each with its own event loop; at least 1.
     pub workers: usize,
     /// Keep each worker on a core of its own.
@@ -52,6 +55,8 @@ pub struct PipelineOptions {
     pub arena_bytes_max: usize,
     /// Limits of clients' connections.
     pub clients: ClientLimits,
+    /// What tells clients without a session apart.
+    pub clients_by: ClientsBy,
 }
 
 impl ServerOptions {
@@ -78,6 +83,7 @@ impl ServerOptions {
             admin_hosts: (server.admin_hosts.split_ascii_whitespace())
                 .map(str::to_owned)
                 .collect(),
+            backlog: server.backlog,
             workers: match server.workers {
                 Some(workers) => workers.get() as usize,
                 None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -92,6 +98,7 @@ impl ServerOptions {
                 formation,
                 arena_bytes_max: cohort.arena_bytes_max as usize,
                 clients: client_limits(limits),
+                clients_by: clients_by(session, limits),
             },
             connections_max: limits.connections_max as usize,
             connections_per_address_max: limits.connections_per_address_max,
@@ -133,6 +140,17 @@ const RESERVE_SHARE: u32 = 16;
 
 fn millis(time: Duration) -> Millis {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What settings say of addresses: where none bounds what comes from one, it may be a proxy's.
+fn clients_by(session: &SessionSettings, limits: &Limits) -> ClientsBy {
+    match (
+        session.failed_sign_ins_per_address_max,
+        limits.connections_per_address_max,
+    ) {
+        (None, None) => ClientsBy::Connection,
+        _ => ClientsBy::Address,
+    }
 }
 
 /// For how long a client that asks for nothing has its place at least, where others wait for one.

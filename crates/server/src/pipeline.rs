@@ -44,6 +44,7 @@ pub use parts::PipelineParts;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::drain::Drain;
+use crate::flight::asker::ClientsBy;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
@@ -72,6 +73,8 @@ pub struct Pipeline {
     clients: Clients,
     /// Requests into lanes.
     parser: Parser,
+    /// What tells clients apart.
+    clients_by: ClientsBy,
     /// Lanes into cohorts.
     former: Former,
     /// The cohorts, wherever they are.
@@ -91,6 +94,8 @@ pub struct Pipeline {
     resumes: usize,
     /// How it ends, once it is to.
     drain: Option<Drain>,
+    /// The listeners are closed.
+    nobody_comes: bool,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
@@ -121,13 +126,14 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let files = SharedFiles::new(disk);
+        let files = SharedFiles::new(disk, options.clients.held_max);
         let (hosts, files_id) = files.among(hosts);
-        let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
+        let epoch = epoch_of(1, site, None, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
             parser: Parser::default(),
+            clients_by: options.clients_by,
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,
@@ -142,6 +148,7 @@ impl Pipeline {
             metrics,
             resumes: RESUMES_MAX,
             drain: None,
+            nobody_comes: false,
             now,
             gauges: Gauges::new(),
         }
@@ -150,7 +157,14 @@ impl Pipeline {
     /// Serves this site from now on. What is under way ends as it began.
     pub fn reload(&mut self, site: Arc<Site>) {
         let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(number, site, &mut self.backends, &self.hosts, &self.metrics);
+        self.epoch = epoch_of(
+            number,
+            site,
+            Some(&self.epoch),
+            &mut self.backends,
+            &self.hosts,
+            &self.metrics,
+        );
         self.gauges.touch();
     }
 
@@ -210,7 +224,7 @@ impl Pipeline {
         }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
-            return Err(format!("{unanswered} backend requests are of no context"));
+            return Err(format!("{unanswered} queries are of no context"));
         }
         if unanswered == 0 && self.cohorts.waiting().next().is_some() {
             return Err("a cohort waits, and nothing is asked of a backend".to_owned());
@@ -242,10 +256,11 @@ impl Pipeline {
     }
 }
 
-/// The epoch of a site.
+/// The epoch of a site, after another or as the first.
 fn epoch_of(
     number: u32,
     site: Arc<Site>,
+    before: Option<&Epoch>,
     backends: &mut Backends,
     hosts: &Hosts,
     metrics: &WorkerMetrics,
@@ -260,7 +275,7 @@ fn epoch_of(
     };
     let routes = site.settings.hosts.iter();
     let hosts = routes.map(|route| find(&route.host)).collect();
-    Arc::new(Epoch::new(number, site, backends, hosts, metrics))
+    Arc::new(Epoch::new(number, site, before, backends, hosts, metrics))
 }
 
 // Intake: from bytes to lanes, or to the host path.
@@ -400,7 +415,8 @@ impl Pipeline {
             }
         };
         let Owed { slot, shape, peer } = reading.owed();
-        flight.requests.push(slot, shape, now, session);
+        let client = self.clients_by.number(peer.ip(), slot.connection);
+        (flight.requests).push(slot, shape, now, session, client);
         if self.responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
         }
@@ -498,6 +514,13 @@ impl Pipeline {
                 // It has no slot: until it has one, what is forming may as well grow.
                 return;
             }
+            // The device is free: it is first for those who have waited for it and for stragglers.
+            if self.device.in_flight() == 0
+                && self.backends.unanswered() > 0
+                && self.check_waiting(port, now)
+            {
+                continue;
+            }
             let outlook = Outlook {
                 epoch: self.epoch.number,
                 draining: self.clients.is_draining(),
@@ -545,17 +568,20 @@ impl Pipeline {
         }
     }
 
-    /// Gives up backend requests past their deadline, and lets cohorts go on without their
-    /// stragglers.
-    fn check_waiting(&mut self, port: &mut dyn Port, now: Time) {
+    /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
+    /// Whether any goes on.
+    fn check_waiting(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
         for id in 0..self.cohorts.pool.len() as ContextId {
             let idle = self.device.in_flight() == 0;
             if self.cohorts.waits(id)
                 && (self.backends).look_after(&mut self.cohorts, id, idle, now)
             {
                 self.go_on(port, id, now);
+                any = true;
             }
         }
+        any
     }
 
     /// A cohort waits for no more answers: its next stage.

@@ -280,12 +280,16 @@ impl Server {
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
         let workers = options.workers;
-        match resource::raise_open_files() {
+        let open_files = match resource::raise_open_files() {
             Ok(limit) => {
                 options.connections_max = open_files::connections_max(&options, &parts.site, limit);
+                Some(limit)
             }
-            Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
-        }
+            Err(error) => {
+                tracing::warn!(%error, "the limit of open files cannot be raised");
+                None
+            }
+        };
         let log = match parts.log {
             Some(open) => {
                 let setting = "access_log";
@@ -337,7 +341,13 @@ impl Server {
         // Nobody else sets it.
         let _ = started.set(workers.inboxes().to_vec());
         let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
-        let serve = move |loaded| serve(loaded, &serving, &inboxes);
+        let served = options.clone();
+        let serve = move |loaded: Result<Arc<Site>, String>| {
+            if let (Ok(site), Some(limit)) = (&loaded, open_files) {
+                open_files::check(&served, site, limit);
+            }
+            serve(loaded, &serving, &inboxes)
+        };
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             reloads: Reloads::start(parts.loader, serve)?,
@@ -368,7 +378,11 @@ fn entrances(
     let (role, workers) = (Role::default(), options.workers);
     let Some(first) = inherited.first() else {
         let setting = "listen";
-        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
+        let listen = ListenOptions {
+            backlog: options.backlog,
+            ..ListenOptions::default()
+        };
+        let listeners = Listener::bind_group(options.listen, workers, &listen)
             .map_err(|error| StartError::Listen { setting, error })?;
         let local = (listeners.first()).map_or(options.listen, Listener::local_address);
         return Ok((local, vec![Entrance::listeners(role, listeners)]));
@@ -439,6 +453,8 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
             connections_max: options.connections_max.div_ceil(threads).max(1),
             addresses: (options.connections_per_address_max)
                 .map(|max| Arc::new(Addresses::new(max.get()))),
+            // Each backend's pool bounds its own, in a site that a reload brings, too.
+            outgoing_max: usize::MAX,
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()

@@ -71,6 +71,10 @@ impl Handler for Worker {
         self.pipeline.crowded(port, now);
     }
 
+    fn listeners_closed(&mut self) {
+        self.pipeline.listeners_closed();
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.event(now);
         self.pipeline.received(port, id, bytes, now);

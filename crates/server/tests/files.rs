@@ -25,6 +25,8 @@ struct Fate {
     fails_from: AtomicU64,
     /// Bytes that were read.
     read: AtomicU64,
+    /// Times that a file's first bytes were.
+    begun: AtomicU64,
     /// Whether any was asked to read.
     asked: AtomicBool,
 }
@@ -52,6 +54,9 @@ impl FileSource for Source {
         let fails_from = self.fate.fails_from.load(Ordering::Acquire);
         if fails_from > 0 && end > fails_from {
             return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if at == 0 {
+            self.fate.begun.fetch_add(1, Ordering::AcqRel);
         }
         into.copy_from_slice(&self.bytes[at as usize..end as usize]);
         self.fate
@@ -189,29 +194,77 @@ fn pipelined_answers_keep_their_order() {
     stop(server);
 }
 
-#[test]
-fn no_more_is_read_than_the_client_takes() {
-    let fate = Arc::<Fate>::default();
-    let bytes = vec![b'x'; 64 << 20];
+/// A file that no socket takes at once.
+fn huge(fate: &Arc<Fate>) -> Vec<StaticFile> {
     let file = StaticFile {
         path: "huge".into(),
-        content: bytes.into(),
+        content: vec![b'x'; 64 << 20].into(),
         modified: None,
     };
-    let server = serve(vec![streamed(file, 1, &fate)], NEVER, |_| {}, None);
-    let mut client = client(&server);
-    client.send("GET /static/huge HTTP/1.1\r\nHost: x\r\n\r\n");
+    vec![streamed(file, 1, fate)]
+}
+
+const GET_HUGE: &str = "GET /static/huge HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// Waits until sockets are full, and what may wait for them, too. Bytes that were read until then.
+fn at_rest(fate: &Fate) -> u64 {
     let mut before = u64::MAX;
-    // Until the socket is full, and what may wait for it, too.
     while fate.read.load(Ordering::Acquire) != before {
         before = fate.read.load(Ordering::Acquire);
         std::thread::sleep(Duration::from_millis(300));
     }
+    before
+}
+
+#[test]
+fn no_more_is_read_than_the_client_takes() {
+    let fate = Arc::<Fate>::default();
+    let server = serve(huge(&fate), NEVER, |_| {}, None);
+    let mut client = client(&server);
+    client.send(GET_HUGE);
+    let before = at_rest(&fate);
     assert!(
         (1..32 << 20).contains(&before),
         "{before} bytes were read ahead"
     );
     assert_eq!(client.response(false).body.len(), 64 << 20);
+    stop(server);
+}
+
+#[test]
+fn nothing_of_a_file_is_read_before_its_turn() {
+    let fate = Arc::<Fate>::default();
+    let log = Some(log_to(io::sink()));
+    let server = serve(huge(&fate), NEVER, |_| {}, log);
+    let mut client = client(&server);
+    client.send(GET_HUGE.repeat(64));
+    at_rest(&fate);
+    assert_eq!(fate.begun.load(Ordering::Acquire), 1);
+    let held = server.metrics().worker(0).held_bytes.get();
+    // Two pieces of one, and the requests that wait.
+    assert!(held < 600 << 10, "{held} bytes are held");
+    for _ in 0..3 {
+        assert_eq!(client.response(false).body.len(), 64 << 20);
+    }
+    stop(server);
+}
+
+#[test]
+fn slow_clients_leave_room_for_others() {
+    const HELD_MAX: usize = 1 << 20;
+    let fate = Arc::<Fate>::default();
+    let change = |options: &mut ServerOptions| options.pipeline.clients.held_max = HELD_MAX;
+    let server = serve(huge(&fate), NEVER, change, None);
+    let mut deaf: Vec<Client> = (0..40).map(|_| client(&server)).collect();
+    for client in &mut deaf {
+        client.send(GET_HUGE);
+    }
+    at_rest(&fate);
+    let metrics = server.metrics().worker(0);
+    let held = metrics.held_bytes.get() as usize;
+    assert!(held >= HELD_MAX / 4, "{held} bytes are held");
+    assert_eq!(client(&server).get("/static/huge").body.len(), 64 << 20);
+    assert_eq!(metrics.gave_way.get(), 0, "of {held} bytes");
     stop(server);
 }
 

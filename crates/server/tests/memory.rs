@@ -8,8 +8,10 @@ use common::*;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_protocol::scan::Level;
-use rhythm_server::{Memory, Server, Statics};
-use std::io::Write;
+use rhythm_server::{
+    FileContent, FileSource, Memory, Server, Site, SiteSettings, StaticFile, Statics,
+};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,33 @@ kind = "besim"
 timeout = "20s"
 "#;
 
+/// A long file that is never kept in memory.
+#[derive(Debug)]
+struct Long;
+
+impl FileSource for Long {
+    fn read(&self, _: u64, into: &mut [u8]) -> io::Result<()> {
+        into.fill(b'x');
+        Ok(())
+    }
+}
+
+/// The files of the tests, and the long one.
+fn files() -> Vec<StaticFile> {
+    let mut files = statics();
+    files.push(StaticFile {
+        path: "long".into(),
+        content: FileContent::Streamed {
+            length: 1 << 30,
+            version: 1,
+            volume: 1,
+            source: Arc::new(Long),
+        },
+        modified: None,
+    });
+    files
+}
+
 /// Connections of each kind.
 const CONNECTIONS: usize = 80;
 
@@ -50,12 +79,15 @@ fn the_most_memory_that_settings_allow_is_not_exceeded() {
     let service = service_of(PAGES, SETTINGS);
     let mut options = options_of(&service);
     options.connections_max = 500;
-    let files = Statics::new(&service.config.statics.mount, statics());
+    let files = Statics::new(&service.config.statics.mount, files());
     let memory = Memory::of(&service.config, &options, &files);
     let held_max = service.config.limits.worker_bytes_max as usize;
     let limits = LaneLimits::of(&service.config.limits);
     let before = resident();
-    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let settings = SiteSettings::of(&service);
+    let site = Site::new(Arc::new(service), files, settings).expect("a sound site");
+    let mut parts = parts(Arc::new(site), Box::new(|| Err("no".into())));
+    parts.log = Some(log_to(io::sink()));
     parts.devices = Arc::new(move |_, _| Ok(Box::new(HostExecutor::new(limits, Level::active()))));
     let server = Server::start(options, parts).expect("it starts");
     let metrics = server.metrics().worker(0);
@@ -79,6 +111,8 @@ fn the_most_memory_that_settings_allow_is_not_exceeded() {
         get("/ask?q=never") + &get("/hello").repeat(1500),
         // Large pages that nobody reads.
         get("/large").repeat(64),
+        // Long files, with as much to be logged of each.
+        get(&format!("/static/long?{}", &long[..8000])).repeat(64),
     ];
     let mut clients = Vec::new();
     let mut most = 0;

@@ -13,8 +13,8 @@ fn hello(length: usize) -> String {
     format!("GET /hello?name={name} HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
-/// So many clients that each ask this: one alone would ask one after the other of a page that is not
-/// known.
+/// So many clients that each ask this: one alone would ask one after the other of a page that is
+/// not known.
 fn each_asks(server: &Handle, count: usize, request: &str) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..count).map(|_| client(server)).collect();
     clients.iter_mut().for_each(|client| client.send(request));

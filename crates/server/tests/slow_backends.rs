@@ -104,7 +104,8 @@ const ASKING: &[(&str, &str)] = &[
     ),
     (
         "pay.html",
-        "+++\nroute = \"POST /pay\"\n[params]\nq = { in = \"form\", type = \"text\" }\n[[step]]\n\
+        "+++\nroute = \"POST /pay\"\nsession = \"optional\"\n[params]\n\
+        q = { in = \"form\", type = \"text\" }\n[[step]]\n\
         call = \"bank\"\nrequest = \"1&6&{{ q }}\"\nrows = \"answers(text)\"\n+++\n\
         {% for a in answers %}[{{ a.text }}]{% endfor %}",
     ),
@@ -112,8 +113,13 @@ const ASKING: &[(&str, &str)] = &[
 
 /// A server whose pages ask the backend.
 fn serve(address: SocketAddr, timeout: &str) -> Handle {
+    serve_with(address, timeout, "")
+}
+
+/// The same, with this in `[session]`.
+fn serve_with(address: SocketAddr, timeout: &str, session: &str) -> Handle {
     let toml = format!(
-        "[session]\ncookie = \"sid\"\n[static]\nmount = \"/static/\"\n[backend.bank]\n\
+        "[session]\ncookie = \"sid\"\n{session}\n[static]\nmount = \"/static/\"\n[backend.bank]\n\
          kind = \"besim\"\nurl = \"http://{address}/besim\"\ntimeout = \"{timeout}\"\n"
     );
     let service = service_of(ASKING, &toml);
@@ -200,6 +206,9 @@ fn sign_in(client: &mut Client, user: u32) -> String {
     format!("Cookie: {pair}\r\n")
 }
 
+/// What says that a body is a form.
+const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
+
 /// More than there are connections to the backend, and more than there are contexts.
 const MANY: usize = 60;
 
@@ -208,17 +217,33 @@ fn a_user_whose_calls_hang_leaves_connections_and_contexts_to_others() {
     let (address, shared) = backend();
     // Longer than a client waits for its answer.
     let server = serve(address, "60s");
-    let mut other = client(&server);
     let cookie = sign_in(&mut client(&server), 42);
-    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+    calls_hang(&server, &shared, &cookie, "");
+    stop(server);
+}
+
+#[test]
+fn a_client_without_a_session_does_so_too_however_many_connections_it_has() {
+    let (address, shared) = backend();
+    let server = serve(address, "60s");
+    let cookie = sign_in(&mut client(&server), 42);
+    calls_hang(&server, &shared, "", &cookie);
+    stop(server);
+}
+
+/// Calls of one, with this header, hang over many connections; another, with that, is answered.
+fn calls_hang(server: &Handle, shared: &Shared, cookie: &str, of_other: &str) {
+    let mut other = client(server);
+    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(server)).collect();
     for (index, hanging) in hanging.iter_mut().enumerate() {
         hanging.send(format!(
             "GET /ask?q=hang{index} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n"
         ));
         // What was sent before is a cohort of its own by now.
-        assert_eq!(other.get("/ask?q=now").text(), "[now]", "{index} hang");
-        let form = "q=now";
-        assert_eq!(other.form("/pay", form).text(), "[now]", "{index} hang");
+        let got = other.with("GET /ask?q=now", of_other, "");
+        assert_eq!(got.text(), "[now]", "{index} hang");
+        let posted = other.with("POST /pay", &format!("{FORM}{of_other}"), "q=now");
+        assert_eq!(posted.text(), "[now]", "{index} hang");
     }
     let seen = shared.0.lock().expect("no one panicked");
     let asked = seen
@@ -227,32 +252,47 @@ fn a_user_whose_calls_hang_leaves_connections_and_contexts_to_others() {
         .filter(|question| question.starts_with("hang"));
     // Nobody else waited for those.
     assert_eq!(asked.count(), 14);
-    drop(seen);
-    stop(server);
 }
 
 #[test]
 fn a_user_whose_calls_fail_closes_the_backend_for_nobody() {
     let (address, _) = backend();
     let server = serve(address, "20s");
-    let mut other = client(&server);
     let cookie = sign_in(&mut client(&server), 42);
+    calls_fail(&server, &cookie, "");
+    stop(server);
+}
+
+#[test]
+fn nor_does_a_client_without_a_session() {
+    let (address, _) = backend();
+    let server = serve(address, "20s");
+    let cookie = sign_in(&mut client(&server), 42);
+    calls_fail(&server, "", &cookie);
+    stop(server);
+}
+
+/// Calls of one, with this header, fail, each over a connection of its own; another, with that, is
+/// answered.
+fn calls_fail(server: &Handle, cookie: &str, of_other: &str) {
+    let mut other = client(server);
     for round in 0..100 {
         // Each time over another connection.
-        let mut attacker = client(&server);
-        let failed = attacker.with(&format!("GET /ask?q=fail{round}"), &cookie, "");
+        let mut attacker = client(server);
+        let failed = attacker.with(&format!("GET /ask?q=fail{round}"), cookie, "");
         assert_eq!(failed.status, 502);
         if round % 6 == 5 {
-            assert_eq!(other.get("/ask?q=now").text(), "[now]");
+            let got = other.with("GET /ask?q=now", of_other, "");
+            assert_eq!(got.text(), "[now]");
         }
     }
-    stop(server);
 }
 
 #[test]
 fn a_backend_that_fails_for_all_is_left_alone() {
     let (address, shared) = backend();
-    let server = serve(address, "20s");
+    // As behind a proxy: all have its address, and each connection is another client.
+    let server = serve_with(address, "20s", "failed_sign_ins_per_address_max = 0");
     let statuses: Vec<u16> = (0..200)
         .map(|round| client(&server).get(&format!("/ask?q=fail{round}")).status)
         .collect();

@@ -12,6 +12,11 @@ pub(super) struct Kept {
 /// Bytes that are never given back: below, there is nothing to win.
 pub(super) const LEAST_BYTES: usize = 256 << 10;
 
+/// Bytes beyond which nothing is kept, whatever was needed of late: a context that nobody uses for
+/// a while forgets nothing, and there are many. To ask the system anew for so much costs little
+/// beside filling it.
+const MOST_BYTES: usize = 2 << 20;
+
 /// Of what is not needed any more, this part is forgotten with each cohort.
 const FORGOTTEN: usize = 32;
 
@@ -25,7 +30,8 @@ impl Kept {
     /// Gives memory back if it is more than twice, as growing makes it, what was needed of late. Of
     /// the items then those beyond are lost.
     pub(super) fn shrink<T>(self, of: &mut Vec<T>) {
-        let kept = self.recent.max(LEAST_BYTES / size_of::<T>());
+        let most = MOST_BYTES / size_of::<T>();
+        let kept = self.recent.clamp(LEAST_BYTES / size_of::<T>(), most);
         if of.capacity() > 2 * kept {
             of.truncate(kept);
             of.shrink_to(kept);

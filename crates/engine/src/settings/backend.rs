@@ -112,8 +112,10 @@ section! {
         /// Requests on one of its connections at a time, beyond one only while answers are prompt
         /// and where the request may be sent again.
         depth: Option<NonZeroU32> = None; count(1, 1024).or_none("what its kind gains from"),
-        /// Most of these connections that wait for calls of one user (or, without a session, of one
-        /// client's connection) at a time; the others of his calls wait.
+        /// Most of these connections that wait for calls of one user at a time; the others of his
+        /// calls wait. Who has no session is one with all of his address (for IPv6, a network of 64
+        /// bits), or by himself on his connection where `failed_sign_ins_per_address_max` and
+        /// `connections_per_address_max` are 0, as behind a proxy.
         connections_per_user_max: Option<NonZeroU32> = None;
             count(1, 1024).or_none("half while others wait, all but an eighth while nobody does"),
         /// Most calls of one user under way or waiting at a time; beyond, they fail with 503.

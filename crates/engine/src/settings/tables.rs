@@ -32,6 +32,10 @@ section! {
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
         /// its own name lead to this machine would have a browser read it.
         admin_hosts: String = String::new(); text(host_names).restart(),
+        /// Clients that may wait to be let in by each worker (the system's `somaxconn` bounds it).
+        /// Others try again after a second: those who wait longer than they have patience are work
+        /// for nothing.
+        backlog: u32 = 1024; count(1, 65_535).restart(),
         /// Threads, each with its own event loop.
         workers: Option<NonZeroU32> = None;
             count(1, 1024).or_none("one a core").flag("workers").restart(),
@@ -154,9 +158,9 @@ section! {
         /// their lists), what its pages make. A request that finds no room left goes with the next
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
         arena_bytes_max: u32 = 256 << 20; bytes(16 << 20, 1 << 31).restart(),
-        /// Bytes of a cohort's answers, if each is as long as its page's were of late: more requests
-        /// go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too; where one
-        /// finds no room beside others, it answers 500.
+        /// Bytes of a cohort's answers, if each is as long as its page's were of late: more
+        /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too;
+        /// where one finds no room beside others, it answers 500.
         answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }
@@ -170,7 +174,7 @@ section! {
         /// Connections of clients at once, shared out evenly to the workers. More wait in the
         /// system's queue; those that have been silent for longest, and for a second, are closed
         /// for them. Fewer where the limit of open files (`ulimit -n`) has no room for so many.
-        connections_max: u32 = 20_000; count(1, 1 << 24).restart().was("max_connections"),
+        connections_max: u32 = 16_384; count(1, 1 << 24).restart().was("max_connections"),
         /// Connections of one address (for IPv6, a network of 64 bits) at once. More are turned
         /// away. To be 0 behind a proxy, whose address is that of all.
         connections_per_address_max: Option<NonZeroU32> = None;

@@ -77,6 +77,9 @@ pub(crate) fn read<'a>(
                 config.set(section.name(), definition, value, Origin::File);
             }
         }
+        if section.name() == "limits" {
+            check_limits(config, &keys, report);
+        }
         if section.name() == "session"
             && let Some((missing, offset)) = keys.table("missing", report)
         {
@@ -101,6 +104,27 @@ pub(crate) fn read<'a>(
     service.missing_lost = is_mistaken && service.missing.is_none();
     service.backends_lost |= is_mistaken && service.backends.is_empty();
     Some(service)
+}
+
+/// So many of the longest answers are to fit what a worker's connections may hold: with two that
+/// are not taken half of it is held, and with more than all of it connections are dropped to that.
+const LONGEST_HELD: u64 = 4;
+
+/// Tells of limits that do not go together.
+fn check_limits(config: &ServiceConfig, keys: &Keys<'_, '_>, report: &mut Report) {
+    let limits = &config.limits;
+    let least = LONGEST_HELD * u64::from(limits.response_bytes_max);
+    if u64::from(limits.worker_bytes_max) < least {
+        let written = ["worker_bytes_max", "response_bytes_max"];
+        let key = written.into_iter().find(|key| keys.has(key));
+        let place = keys.place_of(key.unwrap_or(written[0]));
+        let message = "few clients that do not take a long answer make others be dropped";
+        let hint = format!(
+            "`worker_bytes_max` of {LONGEST_HELD} times `response_bytes_max`, which is {least}, or \
+             more; or a smaller `response_bytes_max`"
+        );
+        report.warning(place, message, &hint);
+    }
 }
 
 /// Reads a backend's table: the keys of all backends, and those of its kind's own.

@@ -14,6 +14,9 @@ use crate::answer::AnswerShape;
 use rhythm_protocol::http::response::{CHUNKED, has_no_content};
 use std::io::Write;
 
+/// Bytes around a chunk's: its length in hexadecimal and two ends of lines.
+const CHUNK_BYTES: usize = 2 * size_of::<usize>() + 4;
+
 /// How the end of a body is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -62,6 +65,14 @@ impl Framing {
                 out.extend_from_slice(piece);
                 out.extend_from_slice(b"\r\n");
             }
+        }
+    }
+
+    /// Bytes that [`Framing::write`] appends for a piece, or [`Framing::end`], at most.
+    pub(crate) fn most(self, piece: &[u8]) -> usize {
+        match self {
+            Framing::None => 0,
+            _ => CHUNK_BYTES + piece.len(),
         }
     }
 

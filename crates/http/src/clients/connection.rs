@@ -2,7 +2,6 @@
 
 use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
-use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
@@ -64,6 +63,10 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     /// Its host waits for room.
     pub(crate) waits: bool,
+    /// Bytes that are expected of it, until it is begun.
+    pub(crate) expected: usize,
+    /// Bytes of memory that it takes elsewhere.
+    pub(crate) beside: usize,
 }
 
 /// How far an answer has come.
@@ -96,6 +99,8 @@ impl Pending {
             bytes,
             close,
             waits: false,
+            expected: 0,
+            beside: 0,
         }
     }
 
@@ -150,6 +155,9 @@ pub(crate) struct Connection {
     /// `100 Continue` is due when this many answers are written.
     pub(crate) continue_at: Option<u32>,
     pub(crate) waiting: Waiting,
+    /// The client has taken all that there is of the answer whose turn it is, and was behind with
+    /// it: until then it still is.
+    pub(crate) even_at: Time,
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
@@ -175,6 +183,7 @@ impl Connection {
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
+            even_at: Time::ZERO,
             since: now,
             since_requests: 0,
         }
@@ -239,6 +248,7 @@ impl Connection {
     #[inline]
     pub(crate) fn turn_over(&mut self, close: bool) {
         self.next_answer = self.next_answer.wrapping_add(1);
+        self.even_at = Time::ZERO;
         self.closing |= close;
     }
 
@@ -319,21 +329,34 @@ impl Connection {
         }
     }
 
+    /// Whether the answer whose turn it is comes in pieces, of which there was one.
+    pub(crate) fn is_midway(&self) -> bool {
+        let of_turn = self.position(self.next_answer);
+        of_turn.is_some_and(|at| matches!(self.pending[at].progress, Progress::Begun(_)))
+    }
+
+    /// Since when it is waited for the client to go on with an answer, if that is now: it is as far
+    /// behind as it is with what it took of it before. The time in which it had taken all there was
+    /// is on its side.
+    pub(crate) fn output_since(&self, now: Time) -> Time {
+        Time::ZERO + (now.since(Time::ZERO)).saturating_sub(self.even_at.since(now))
+    }
+
     /// Whether it is done with: all is answered, and no more will be asked.
     pub(crate) fn is_over(&self) -> bool {
         self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
     }
 
-    /// Bytes of answers that the client has not taken.
+    /// Bytes of answers that the client has not taken, or that are expected of hosts'.
     pub(crate) fn unsent(&self) -> usize {
-        let early = self.pending.iter().map(|pending| pending.bytes.len());
+        let early = (self.pending.iter()).map(|pending| pending.bytes.len() + pending.expected);
         self.outgoing.unsent() + early.sum::<usize>()
     }
 
     /// Bytes of memory that it holds beside itself.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
-        let early = self.pending.iter().map(|pending| pending.bytes.capacity());
+        let early = (self.pending.iter()).map(|pending| pending.bytes.capacity() + pending.beside);
         let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
         let input = self.input.as_ref().map_or(0, |input| input.memory());
         self.outgoing.capacity() + early + input
@@ -347,11 +370,11 @@ impl Connection {
 
     /// Why no further request is looked for, if so much is under way already.
     #[inline]
-    pub(crate) fn too_much(&self, limits: &ClientLimits, held: &Held) -> Option<Stall> {
-        if self.under_way() >= limits.pipelined_max {
+    pub(crate) fn too_much(&self, pipelined_max: u32, budget: usize) -> Option<Stall> {
+        if self.under_way() >= pipelined_max {
             return Some(Stall::Pipelined);
         }
-        let is_over = self.under_way() > 0 && self.unsent() >= held.budget(limits.unsent_max);
+        let is_over = self.under_way() > 0 && self.unsent() >= budget;
         is_over.then_some(Stall::Output)
     }
 

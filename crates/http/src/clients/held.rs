@@ -1,4 +1,4 @@
-//! What connections hold, and who gives way when it is too much.
+//! What connections hold. Who gives way when it is too much is in `relief.rs`.
 //!
 //! A connection holds the input that no request was made of yet, the answers that are ready before
 //! their turn or not whole, and the bytes that its client has not taken. It is bounded three times:
@@ -17,9 +17,8 @@
 //!
 //! What is counted is memory, not bytes of content: what the buffers have of the system.
 
-use crate::clients::Clients;
 use crate::clients::connection::{Connection, Waiting};
-use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_net::Time;
 
 /// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Held {
     /// Bytes now.
     pub(crate) total: usize,
     /// Most of them.
-    max: usize,
+    pub(crate) max: usize,
     /// Connections that have given way.
     pub(crate) dropped: u64,
 }
@@ -57,9 +56,15 @@ impl Held {
         self.total -= connection.held;
     }
 
-    /// Who has less of it is slower: who waits for us is not slow.
-    fn haste(connection: &Connection) -> (bool, Time) {
-        (connection.waiting == Waiting::Answer, connection.since)
+    /// Who has less of it is slower: who waits for us is not slow, unless it was behind with what
+    /// there is of its answer.
+    pub(crate) fn haste(connection: &Connection) -> (bool, Time) {
+        let since = connection.since;
+        if connection.waiting == Waiting::Answer {
+            (connection.even_at <= since, connection.output_since(since))
+        } else {
+            (false, since)
+        }
     }
 
     /// Whether somebody has to give way.
@@ -75,86 +80,6 @@ impl Held {
             // Nothing but the one answer that may always go on.
             true => 1,
             false => unsent_max,
-        }
-    }
-}
-
-impl Clients {
-    /// Whether the request at hand, which was [taken](crate::Next::Request), fits what its
-    /// connection may have under way, if its answer is as long as is expected. If not, it is to be
-    /// [put back](Clients::put_back) with [`Stall::Output`](crate::Stall::Output).
-    #[inline]
-    pub fn has_room(&mut self, id: ConnectionId, expected: usize) -> bool {
-        let budget = self.held.budget(self.upkeep.limits.unsent_max);
-        match self.connections.get_mut(id) {
-            Some(connection) => connection.has_room(expected, budget),
-            None => true,
-        }
-    }
-
-    /// Bytes that all connections hold.
-    pub fn held(&self) -> usize {
-        self.held.total
-    }
-
-    /// Connections that have given way, since the beginning.
-    pub fn gave_way(&self) -> u64 {
-        self.held.dropped
-    }
-
-    /// Counts what a connection holds by now.
-    pub(crate) fn count(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            self.held.count(connection);
-        }
-    }
-
-    /// Where more is held than may be, drops connections until it is half as much: of those that
-    /// hold no less than the others on average, those first that have made no progress for longest.
-    /// Not the one at hand, which is being answered.
-    #[inline]
-    pub(crate) fn relieve(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
-        if self.held.is_over() {
-            self.drop_slowest(port, at_hand);
-        }
-    }
-
-    /// The connection that would be the last to give way.
-    #[cold]
-    pub(crate) fn fastest(&self) -> Option<ConnectionId> {
-        let holders = (self.connections.iter()).filter(|(_, connection)| connection.held > 0);
-        holders
-            .map(|(id, connection)| (Held::haste(connection), id))
-            .max()
-            .map(|(_, id)| id)
-    }
-
-    #[cold]
-    fn drop_slowest(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
-        let enough = self.held.max / 2;
-        let mut slowest = Vec::new();
-        while self.held.total > enough {
-            let holders = || {
-                let all = self.connections.iter();
-                all.filter(|(id, connection)| connection.held > 0 && *id != at_hand)
-            };
-            let (sum, count) = holders().fold((0, 0), |(sum, count), (_, connection)| {
-                (sum + connection.held, count + 1)
-            });
-            if count == 0 {
-                return;
-            }
-            let large = holders().filter(|(_, connection)| connection.held >= sum / count);
-            slowest.extend(large.map(|(id, connection)| (Held::haste(connection), id)));
-            slowest.sort_unstable();
-            for (_, id) in slowest.drain(..) {
-                if self.held.total <= enough {
-                    break;
-                }
-                port.abort(id);
-                self.remove(id);
-                self.held.dropped += 1;
-            }
         }
     }
 }

@@ -82,14 +82,17 @@ impl Clients {
         self.stall(port, reading.id, stall)
     }
 
-    /// Takes no more input from a connection for now. Whether it was taken until now.
+    /// Takes no more input from a connection for now. Whether it was taken until now. A host that
+    /// takes no more is waited for whatever else was: only that host knows when it goes on.
     pub(crate) fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
         let Some(connection) = self.connections.get_mut(id) else {
             return false;
         };
         let first = connection.stall.is_none();
-        if first {
+        if first || stall == Stall::Host {
             connection.stop(stall);
+        }
+        if first {
             port.pause(id);
         }
         first
@@ -138,8 +141,10 @@ impl Clients {
             }
             return next;
         }
+        let of_clients = &self.upkeep.limits;
+        let budget = self.held.budget(of_clients.unsent_max);
         if connection.stall.is_none()
-            && let Some(stall) = connection.too_much(&self.upkeep.limits, &self.held)
+            && let Some(stall) = connection.too_much(of_clients.pipelined_max, budget)
         {
             connection.stop(stall);
             port.pause(id);

@@ -25,7 +25,7 @@ pub enum Flow {
     More,
     /// Not until told that there is room again.
     Wait,
-    /// Nobody waits for them any more.
+    /// Nobody waits for them any more. What they are for is over, and is not told of again.
     Gone,
 }
 
@@ -33,7 +33,7 @@ impl Clients {
     /// Takes note that a request that was taken and is not answered yet will be, by this host: that
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
-    pub fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
+    pub(crate) fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
         let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
@@ -46,6 +46,46 @@ impl Clients {
             Some(_) => {}
             None if is_leaving => {}
             None => self.gone.push((host, (slot, None))),
+        }
+    }
+
+    /// Takes note of an answer that this host owes, and of which it makes nothing before its turn:
+    /// so many bytes are expected of it then. The host is told when the client goes away, or that
+    /// it has. Whether its turn has come; if not, its host is told of room when it has.
+    pub fn await_turn(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        host: HostId,
+        expected: usize,
+    ) -> bool {
+        self.await_host(port, slot, host);
+        let budget = self.held.budget(self.upkeep.limits.unsent_max);
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            // Its host is told of that.
+            return false;
+        };
+        let has_room = connection.outgoing.unsent() <= budget / 2;
+        let is_turn = connection.next_answer == slot.ordinal && has_room;
+        let Some(index) = connection.position(slot.ordinal) else {
+            // Whoever begins it learns that nobody waits for it.
+            return true;
+        };
+        let pending = &mut connection.pending[index];
+        pending.expected = expected;
+        pending.waits = !is_turn;
+        is_turn
+    }
+
+    /// A host's answer that is yet to be given takes so many bytes of memory elsewhere until it is:
+    /// they count as held by its connection.
+    pub fn keeps_beside(&mut self, port: &mut dyn Port, slot: AnswerSlot, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && let Some(index) = connection.position(slot.ordinal)
+        {
+            connection.pending[index].beside = bytes;
+            self.held.count(connection);
+            self.relieve(port, slot.connection);
         }
     }
 
@@ -96,6 +136,7 @@ impl Clients {
             "an answer is begun once, by its host"
         );
         pending.close = shape.close;
+        pending.expected = 0;
         let mut begun = begun;
         let line = head(shape, &mut pending.bytes);
         if let Framing::Open(open) = &mut begun.framing {
@@ -144,8 +185,14 @@ impl Clients {
             *left -= piece.len() as u64;
         }
         let framing = begun.framing;
+        let most = framing.most(piece);
         if is_turn {
-            self.write(port, slot.connection, now, |out| framing.write(piece, out));
+            let write = |out: &mut Vec<u8>| framing.write(piece, out);
+            self.write(port, slot.connection, now, most, write);
+        } else if pending.bytes.try_reserve(most).is_err() {
+            // Without memory for it, the connection ends in its place.
+            self.abandon(port, slot, now);
+            return Flow::Gone;
         } else {
             framing.write(piece, &mut pending.bytes);
             self.held.count(connection);
@@ -213,7 +260,8 @@ impl Clients {
         }
         let pending = connection.pending.swap_remove(index);
         connection.turn_over(pending.close);
-        self.write(port, slot.connection, now, |out| framing.end(out));
+        let write = |out: &mut Vec<u8>| framing.end(out);
+        self.write(port, slot.connection, now, framing.most(&[]), write);
         self.catch_up(port, slot.connection, now);
         Some(answered)
     }

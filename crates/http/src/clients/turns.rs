@@ -88,13 +88,13 @@ impl Clients {
             if is_alone || body.length() >= OUTBOX_BYTES / 2 {
                 let gathered = self.outbox.gather(&body);
                 if !gathered.is_empty() {
-                    self.send(port, now, &gathered);
+                    self.send(port, now, &gathered, Vec::new());
                 }
             } else {
                 body.write(&mut self.outbox.bytes);
             }
             if self.outbox.is_full() {
-                self.send(port, now, &Gathered::NONE);
+                self.send(port, now, &Gathered::NONE, Vec::new());
             }
         }
         if !is_plain {
@@ -124,27 +124,35 @@ impl Clients {
         }
     }
 
-    /// Appends to what a connection is sent.
+    /// Appends so many bytes at most to what a connection is sent. Where the system has no memory
+    /// for them, the connection is dropped.
     #[inline]
     pub(crate) fn write(
         &mut self,
         port: &mut dyn Port,
         to: ConnectionId,
         now: Time,
+        most: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(connection) = self.connections.get_mut(to) else {
             return;
         };
         if !connection.outgoing.is_empty() {
-            connection.outgoing.write(write);
+            if connection.outgoing.make_room(most) {
+                connection.outgoing.write(write);
+            }
             self.held.count(connection);
             return;
         }
         self.begin_outbox(port, to, now);
+        if self.outbox.bytes.try_reserve(most).is_err() {
+            port.abort(to);
+            return self.remove(to);
+        }
         write(&mut self.outbox.bytes);
         if self.outbox.is_full() {
-            self.send(port, now, &Gathered::NONE);
+            self.send(port, now, &Gathered::NONE, Vec::new());
         }
     }
 
@@ -152,7 +160,7 @@ impl Clients {
     #[inline]
     fn begin_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) {
         if !self.outbox.is_for(to) {
-            self.send(port, now, &Gathered::NONE);
+            self.send(port, now, &Gathered::NONE, Vec::new());
             self.outbox.to = Some(to);
         }
     }
@@ -168,7 +176,8 @@ impl Clients {
                 // Not once its answer is begun.
                 let progress = position.map(|index| connection.pending[index].progress);
                 if matches!(progress, None | Some(Progress::Awaited(_))) {
-                    self.write(port, id, now, |out| out.extend_from_slice(CONTINUE));
+                    let write = |out: &mut Vec<u8>| out.extend_from_slice(CONTINUE);
+                    self.write(port, id, now, CONTINUE.len(), write);
                     continue;
                 }
             }
@@ -177,10 +186,13 @@ impl Clients {
             };
             let pending = &mut connection.pending[index];
             let mut bytes = std::mem::take(&mut pending.bytes);
+            // A long one is not copied: that would take as much memory again.
+            let moves = bytes.len() >= OUTBOX_BYTES / 2;
             if !bytes.is_empty()
                 && let Some(framing) = pending.framing_mut()
             {
                 match (connection.outgoing.is_empty(), self.outbox.is_for(id)) {
+                    _ if moves => framing.decide(&mut bytes),
                     (true, true) => framing.moved(self.outbox.bytes.len()),
                     (true, false) => {}
                     // It goes behind what is being sent.
@@ -191,7 +203,7 @@ impl Clients {
                 Progress::Finished => true,
                 Progress::Awaited(_) | Progress::Begun(_) => false,
                 Progress::Abandoned => {
-                    self.send(port, now, &Gathered::NONE);
+                    self.send(port, now, &Gathered::NONE, Vec::new());
                     port.abort(id);
                     self.remove(id);
                     return;
@@ -201,7 +213,13 @@ impl Clients {
                 let early = connection.pending.swap_remove(index);
                 connection.turn_over(early.close);
             }
-            self.write(port, id, now, |out| out.extend_from_slice(&bytes));
+            if moves {
+                self.begin_outbox(port, id, now);
+                self.send(port, now, &Gathered::NONE, bytes);
+            } else {
+                let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+                self.write(port, id, now, bytes.len(), write);
+            }
             if !is_whole {
                 break;
             }
@@ -219,7 +237,7 @@ impl Clients {
     #[inline]
     pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
         let last = self.outbox.to;
-        self.send(port, now, &Gathered::NONE);
+        self.send(port, now, &Gathered::NONE, Vec::new());
         if self.held.is_over()
             && let Some(id) = last.or_else(|| self.fastest())
         {
@@ -227,8 +245,8 @@ impl Clients {
         }
     }
 
-    /// Sends what the outbox holds, and what was gathered for its connection.
-    fn send(&mut self, port: &mut dyn Port, now: Time, gathered: &Gathered<'_>) {
+    /// Sends what the outbox holds, what was gathered for its connection, and bytes behind that.
+    fn send(&mut self, port: &mut dyn Port, now: Time, gathered: &Gathered<'_>, behind: Vec<u8>) {
         let Some(id) = self.outbox.to.take() else {
             return;
         };
@@ -238,9 +256,19 @@ impl Clients {
         if !connection.pending.is_empty() {
             connection.decide(&mut self.outbox.bytes);
         }
-        let flushed = self
+        let before = connection.outgoing.sent_total();
+        let mut flushed = self
             .outbox
             .send(port, id, &mut connection.outgoing, gathered);
+        if !behind.is_empty() && flushed != Flushed::Gone {
+            connection.outgoing.push_own(behind);
+            flushed = connection.outgoing.flush(port, id);
+        }
+        if connection.even_at > now {
+            let won = (self.upkeep.limits).won(connection.outgoing.sent_total() - before);
+            let left = connection.even_at.since(now).saturating_sub(won);
+            connection.even_at = now + left;
+        }
         let is_over = match flushed {
             Flushed::Gone => true,
             Flushed::All | Flushed::Some => {
@@ -275,7 +303,7 @@ impl Clients {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::answer::body::Pieces;
     use crate::clients::input::{Next, Reading};
@@ -285,14 +313,14 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    const ID: ConnectionId = ConnectionId::new(0, 1);
+    pub(crate) const ID: ConnectionId = ConnectionId::new(0, 1);
 
     /// What each sending was made of, and where it lay.
     #[derive(Default)]
-    struct Sends {
-        slices: Vec<Vec<(*const u8, usize)>>,
-        bytes: Vec<u8>,
-        room: Option<usize>,
+    pub(crate) struct Sends {
+        pub(crate) slices: Vec<Vec<(*const u8, usize)>>,
+        pub(crate) bytes: Vec<u8>,
+        pub(crate) room: Option<usize>,
     }
 
     impl Port for Sends {

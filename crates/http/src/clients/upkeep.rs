@@ -13,6 +13,9 @@ use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// So long a head may take whatever ends.
+const HEAD_GRACE: Duration = Duration::from_secs(1);
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
@@ -50,6 +53,8 @@ impl Upkeep {
         let until = since + waiting.limit(&self.limits);
         match (waiting, self.drain) {
             (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            // A request that is being sent when all others end is no reason to wait for long.
+            (Waiting::Head, Some(drain)) => until.min(drain.max(since + HEAD_GRACE)),
             _ => until,
         }
     }
@@ -102,17 +107,24 @@ impl Upkeep {
             port.pause(id);
         }
         let waiting = connection.waits_for();
+        let was_output = connection.waiting == Waiting::Output;
+        if was_output && waiting != Waiting::Output && connection.is_midway() {
+            connection.even_at = now + now.since(connection.since);
+        }
         let fresh = match waiting {
             // These begin once a request: bytes that trickle in win no time.
             Waiting::First | Waiting::Head | Waiting::Body => {
                 (connection.waiting, connection.since_requests) != (waiting, connection.requests)
             }
             // Progress was noted where it was made.
-            Waiting::Output => connection.waiting != waiting,
+            Waiting::Output => !was_output,
             Waiting::Idle | Waiting::Answer => true,
         };
         if fresh {
-            connection.since = now;
+            connection.since = match waiting {
+                Waiting::Output => connection.output_since(now),
+                _ => now,
+            };
             connection.since_requests = connection.requests;
         }
         connection.waiting = waiting;
@@ -148,8 +160,13 @@ impl ClientLimits {
     /// they take at the least rate, so that a client that reads by the byte does not keep its slot:
     /// over the whole of what it takes it may be behind that rate by its time-out, and no more.
     pub(crate) fn credited(&self, since: Time, bytes: u64, now: Time) -> Time {
+        (since + self.won(bytes)).min(now)
+    }
+
+    /// The time that so many bytes win a client.
+    pub(crate) fn won(&self, bytes: u64) -> Duration {
         let won = bytes.saturating_mul(1_000_000_000) / self.rate_min.max(1);
-        (since + Duration::from_nanos(won)).min(now)
+        Duration::from_nanos(won)
     }
 }
 

@@ -33,6 +33,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
+/// service of those who are in.
+const ACCEPTED_MAX: usize = 64;
+
 /// The bounds of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverOptions {
@@ -91,8 +95,12 @@ pub struct Driver {
     accept_after: Time,
     /// While there is no place, not before this is room asked for.
     crowded_until: Time,
+    /// More clients waited in the last turn than one lets in.
+    crowd_waits: bool,
     /// Not before this is the next warning.
     warn_after: Time,
+    /// The handler was told that the listeners are closed.
+    told_closed: bool,
     connections_max: usize,
     addresses: Option<Arc<Addresses>>,
     wakers: Vec<(Token, Waker)>,
@@ -118,8 +126,10 @@ impl Driver {
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
+            crowd_waits: false,
             crowded_until: Time::ZERO,
             warn_after: Time::ZERO,
+            told_closed: false,
             connections_max: options.connections_max,
             addresses: options.addresses.clone(),
             wakers: Vec::new(),
@@ -215,6 +225,7 @@ impl Driver {
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();
+        self.told_closed = false;
         for (_, waker) in self.wakers.drain(..) {
             // Others may hold it, which keeps its file open: closing ours would not take it out.
             let removed = epoll::delete(&self.sockets.epoll, &waker);
@@ -269,7 +280,7 @@ impl Driver {
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
-                self.accept(handler, data as u32, accept::TURN_MAX);
+                self.crowd_waits = !self.accept(handler, data as u32, ACCEPTED_MAX);
             } else {
                 let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();
@@ -326,6 +337,13 @@ impl Driver {
         };
         match connection.state {
             State::Open => {
+                let has_left = connection.is_new && flags.contains(EventFlags::RDHUP);
+                connection.is_new = false;
+                if has_left && self.crowd_waits {
+                    // While others wait to be let in, nothing is done for who has given up before
+                    // being looked at: an answer would come to nobody, and all later ones later.
+                    return self.fail(handler, id, Errno::CONNRESET);
+                }
                 if connection.wants_write && flags.contains(EventFlags::OUT) {
                     connection.wants_write = false;
                     self.sockets.note_change(id);

@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     outgoing: bool,
     /// Where clients' addresses are counted.
     _place: Option<Place>,
+    /// A client that was let in, of which nothing was read yet.
+    pub(crate) is_new: bool,
     /// The handler wants no input now.
     pub(crate) paused: bool,
     /// The peer has finished sending.
@@ -156,6 +158,7 @@ impl Sockets {
             state,
             outgoing,
             _place: place,
+            is_new: !outgoing,
             paused: false,
             input_ended: false,
             wants_write: false,
@@ -392,14 +395,15 @@ impl Port for Sockets {
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let (socket, begun) = begin(&peer.address)?;
+        let (socket, begun) = begin(&peer.address).map_err(refusal)?;
         match begun {
             // Even a connection that stands at once is reported through epoll: a port never calls
             // the handler back.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(refusal(errno)),
         }
-        let id = self.insert(socket, State::Connecting, true, None)?;
+        let id = (self.insert(socket, State::Connecting, true, None))
+            .map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
         self.outgoing += 1;
         Ok(id)
     }
@@ -416,6 +420,16 @@ impl Port for Sockets {
 
     fn wall_clock(&self) -> WallClock {
         self.wall.value()
+    }
+}
+
+/// Why no connection is begun: where nothing is left for it, that is nothing about its peer.
+fn refusal(errno: Errno) -> io::Error {
+    match errno {
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL => {
+            io::Error::new(io::ErrorKind::QuotaExceeded, io::Error::from(errno))
+        }
+        errno => errno.into(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What other threads send a worker.
 
 use crate::driver::waker::Waker;
+use crate::port::Time;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where other threads leave commands for a worker. Cheap to clone.
@@ -17,6 +18,8 @@ struct Shared<C> {
     commands: Mutex<Vec<C>>,
     is_stopped: AtomicBool,
     has_ended: AtomicBool,
+    /// In nanoseconds.
+    ails_until: AtomicU64,
     waker: Waker,
 }
 
@@ -41,6 +44,7 @@ impl<C> Inbox<C> {
                 commands: Mutex::default(),
                 is_stopped: AtomicBool::new(false),
                 has_ended: AtomicBool::new(false),
+                ails_until: AtomicU64::new(0),
                 waker: Waker::new()?,
             }),
         })
@@ -65,6 +69,16 @@ impl<C> Inbox<C> {
     /// Whether the worker's thread has ended, or is about to: it takes no more commands.
     pub fn has_ended(&self) -> bool {
         self.shared.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Whether the worker panics again and again, soon after each of its starts: starting anew does
+    /// not help it.
+    pub fn is_ailing(&self, now: Time) -> bool {
+        now.as_nanos() < self.shared.ails_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn ails_until(&self, until: Time) {
+        (self.shared.ails_until).store(until.as_nanos(), Ordering::Release);
     }
 
     pub(super) fn end(&self) {

@@ -145,7 +145,7 @@ impl<C: Send + 'static> Seat<C> {
                 }
                 return ended;
             }
-            // The panic's message is on stderr already. Its cause may be in any of the handler's
+            // The panic hook has told of it already. Its cause may be in any of the handler's
             // state, so all of it goes, with the connections: those first, their peers wait.
             driver.begin_anew();
             // It is not dropped while unwinding: there a second panic would end the process.
@@ -171,6 +171,9 @@ impl<C: Send + 'static> Seat<C> {
                 ?pause,
                 "a worker panicked and starts anew"
             );
+            if pause == PAUSE_MAX {
+                self.inbox.ails_until(monotonic() + pause + WELL_AFTER);
+            }
             std::thread::sleep(pause);
             pause = PAUSE_MAX.min(2 * pause);
             driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
@@ -196,6 +199,10 @@ impl<W: Worker> Handler for Obeying<'_, W> {
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         self.worker.crowded(port, now);
+    }
+
+    fn listeners_closed(&mut self) {
+        self.worker.listeners_closed();
     }
 
     #[inline]

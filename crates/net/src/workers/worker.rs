@@ -67,7 +67,7 @@ pub enum StartError<E> {
     /// A handler could not be made.
     #[error("{0}")]
     Handler(E),
-    /// A thread panicked before it was ready; the message was on stderr.
+    /// A thread panicked before it was ready; the panic hook was told why.
     #[error("a worker panicked at its start")]
     Panicked,
 }
@@ -78,7 +78,7 @@ pub enum WorkerError {
     /// Waiting for events failed, which it has no reason to.
     #[error("the event loop cannot go on: {0}")]
     Loop(#[from] io::Error),
-    /// It panicked more often than it may start anew; the message was on stderr.
+    /// It panicked more often than it may start anew; the panic hook was told why.
     #[error("a worker panicked")]
     Panicked,
     /// It panicked, and its next handler could not be made.

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -204,24 +205,32 @@ fn a_server_takes_over_from_the_one_before_and_nothing_is_lost() {
     );
 }
 
-#[test]
-fn a_socket_that_does_not_listen_is_refused() {
-    let folder = service("no-listener");
+/// What a server says that is passed sockets in a way that it refuses.
+fn refused(test: &str, script: &str, input: Stdio) -> String {
     let output = std::process::Command::new("sh")
-        .args([
-            "-c",
-            "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3</dev/null",
-        ])
-        .args([env!("CARGO_BIN_EXE_rhythm"), "serve"])
-        .arg(folder)
-        .stdin(Stdio::null())
+        .args(["-c", script, env!("CARGO_BIN_EXE_rhythm"), "serve"])
+        .arg(service(test))
+        .stdin(input)
         .output()
         .expect("there is a shell");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        !output.status.success() && said.contains("LISTEN_FDS"),
-        "{said}"
-    );
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_socket_that_does_not_listen_is_refused() {
+    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3</dev/null";
+    let said = refused("no-listener", script, Stdio::null());
+    assert!(said.contains("LISTEN_FDS"), "{said}");
+}
+
+#[test]
+fn two_sockets_for_the_admin_listener_are_refused() {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let script = "LISTEN_FDS=2 LISTEN_FDNAMES=admin:admin LISTEN_PID=$$ \
+                  exec \"$0\" \"$@\" 3<&0 4<&0";
+    let said = refused("two-admins", script, OwnedFd::from(socket).into());
+    assert!(said.contains("named admin"), "{said}");
 }
 
 #[test]
@@ -232,7 +241,7 @@ fn clients_do_not_take_the_files_that_others_need() {
     let warning = server.said("does not fit");
     let warning = warning["fields"]["message"].as_str().expect("words");
     assert!(
-        warning.contains("20000") && warning.contains("256"),
+        warning.contains("16384") && warning.contains("256"),
         "{warning}"
     );
     // More than there is room for: the queue has the rest.
@@ -246,7 +255,7 @@ fn clients_do_not_take_the_files_that_others_need() {
         server
             .ask_admin("/config")
             .1
-            .contains("\"connections_max\": 20000")
+            .contains("\"connections_max\": 16384")
     );
     server.signal(Signal::HUP);
     server.said("is reloaded");

@@ -69,6 +69,16 @@ impl HostedAnswers {
         self.streams.pop()
     }
 
+    /// Bytes of memory that are kept of an answer until it is given.
+    pub(crate) fn bytes_of(&self, slot: AnswerSlot) -> usize {
+        let Some(hosted) = self.waiting.get(&slot) else {
+            return 0;
+        };
+        let line = hosted.line.as_ref().map_or(0, |line| line.request.len());
+        // A table has twice the places that it needs, at most.
+        2 * size_of::<(AnswerSlot, Hosted)>() + line
+    }
+
     /// This answer was given, or never will be.
     pub(crate) fn take(&mut self, slot: AnswerSlot) -> Option<Hosted> {
         self.waiting.remove(&slot)

@@ -242,6 +242,11 @@ impl Responder {
         self.hosted.next_stream()
     }
 
+    /// Bytes of memory that are kept of an answer until its host gives it.
+    pub(crate) fn kept_of(&self, slot: AnswerSlot) -> usize {
+        self.hosted.bytes_of(slot)
+    }
+
     /// The date of answers.
     pub(crate) fn date(&self) -> &DateCache {
         &self.date

@@ -15,7 +15,7 @@ enum Kept {
     Bytes(Range<usize>),
 }
 
-/// QueryAnswers by key, in the order they came; their cells lie one after the other.
+/// Answers to queries by key, in the order they came; their cells lie one after the other.
 #[derive(Debug, Default)]
 pub struct QueryAnswers {
     texts: Vec<u8>,

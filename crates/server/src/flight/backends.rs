@@ -14,7 +14,8 @@
 //! time.
 
 use crate::backend::{Backend, Batch};
-use crate::flight::cohorts::{Cohorts, Flight, Phase, Wait};
+use crate::flight::asker::asker;
+use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
@@ -22,7 +23,7 @@ use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Cohort, LaneError};
+use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::PageProgram;
 use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
 use std::collections::VecDeque;
@@ -72,22 +73,6 @@ pub(crate) struct Backends {
     // Memory kept from call to call.
     keys: Vec<u64>,
     askers: Vec<u64>,
-}
-
-/// Who a lane is for, as a number: its session's user, or else its connection.
-fn asker(cohort: &Cohort, flight: &Flight, program: &PageProgram, lane: usize) -> u64 {
-    let user = program.session_fields.and_then(|fields| {
-        let of_lane = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
-        (of_lane(fields.present) != 0).then(|| of_lane(fields.user))
-    });
-    match user {
-        Some(user) => user as u64,
-        // Others than those of all users.
-        None => !flight
-            .requests
-            .connection(lane)
-            .map_or(0, ConnectionId::as_u64),
-    }
 }
 
 impl Backends {
@@ -199,7 +184,8 @@ impl Backends {
             flight.asked.push(key);
             self.keys.push(key.as_u64());
             let lane = cohort.queries.lanes()[query] as usize;
-            self.askers.push(asker(cohort, flight, program, lane));
+            let client = flight.requests.client(lane);
+            self.askers.push(asker(cohort, program, lane, client));
         }
         let batch = Batch {
             call,
@@ -268,11 +254,11 @@ impl Backends {
         if wait.unanswered == 0 {
             return true;
         }
-        if wait.patience_over() > now {
+        if wait.until(idle) > now {
             return false;
         }
         wait.since = now;
-        idle && stragglers::move_away(cohorts, &mut self.pending, id, now)
+        stragglers::move_away(cohorts, &mut self.pending, id, now)
     }
 
     /// Fails the lanes whose queries are past their deadline.

@@ -46,23 +46,27 @@ const MOVING: Duration = Duration::from_micros(2);
 /// How a cohort waits for its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// How many of its requests are not answered.
+    /// How many of its queries are not answered.
     pub(crate) unanswered: usize,
-    /// When its requests were handed over; the last of them, where there are stragglers of several
+    /// When its queries were handed over; the last of them, where there are stragglers of several
     /// cohorts.
     pub(crate) asked: Time,
     /// When it began to wait, or was last looked at for stragglers.
     pub(crate) since: Time,
-    /// The earliest deadline of its requests.
+    /// The earliest deadline of its queries.
     pub(crate) deadline: Time,
     /// How long its lanes wait for each other.
     pub(crate) straggler_delay: Duration,
 }
 
 impl Wait {
-    /// When something is to be done about it if no answer comes.
-    pub(crate) fn until(&self) -> Time {
-        self.deadline.min(self.patience_over())
+    /// When something is to be done about it if no answer comes. Where the device is not `idle`,
+    /// nothing is about stragglers: who has waited for them goes on as soon as it is.
+    pub(crate) fn until(&self, idle: bool) -> Time {
+        match idle {
+            true => self.deadline.min(self.patience_over()),
+            false => self.deadline,
+        }
     }
 
     /// When those that have their answers go on without the others: after the delay, and where they
@@ -87,7 +91,7 @@ pub(crate) struct Flight {
     pub(crate) requests: LaneRequests,
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
-    /// The keys of its backend requests, in the order of the cohort's.
+    /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
 }
 
@@ -135,6 +139,9 @@ pub(crate) struct Cohorts {
     freed: bool,
 }
 
+/// With so many contexts the last one that is free is kept for stragglers.
+const CONTEXTS_MANY: usize = 4;
+
 /// The time as the pool counts it.
 pub(crate) fn since_origin(now: Time) -> Duration {
     now.since(Time::ZERO)
@@ -168,6 +175,9 @@ impl Cohorts {
             page,
             stage: 0,
         };
+        if self.keeps_last() && self.pool.forming_of(key).is_none() {
+            return Err(NotOpen::NoContext);
+        }
         let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
@@ -191,6 +201,14 @@ impl Cohorts {
             }
         }
         Ok(id)
+    }
+
+    /// Whether the one context that is free is kept: it is where cohorts that wait for backends
+    /// come together (`stragglers.rs`), and with none nobody could, however many wait.
+    #[inline]
+    fn keeps_last(&self) -> bool {
+        let [free, ..] = self.pool.counts();
+        free == 1 && self.pool.len() >= CONTEXTS_MANY && self.waiting().next().is_some()
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many

@@ -8,7 +8,7 @@ use crate::observe::access_log::LogEntry;
 use rhythm_engine::cohort::{Arena, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::{ConnectionId, Time};
+use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
@@ -22,6 +22,8 @@ pub(crate) struct LaneRequest {
     pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
+    /// Who sends it, as a number.
+    client: u64,
     /// What is kept of its bytes.
     kept: Kept,
 }
@@ -83,9 +85,11 @@ impl LaneRequests {
         self.lanes.len()
     }
 
-    /// The connection that a lane's answer goes to; `None` where it has gone.
-    pub(crate) fn connection(&self, lane: usize) -> Option<ConnectionId> {
-        Some(self.lanes[lane].as_ref()?.slot.connection)
+    /// Who has sent a lane's request, as a number; 0 where it is answered.
+    pub(crate) fn client(&self, lane: usize) -> u64 {
+        self.lanes[lane]
+            .as_ref()
+            .map_or(0, |request| request.client)
     }
 
     /// What each lane's cookie names.
@@ -101,11 +105,13 @@ impl LaneRequests {
         shape: AnswerShape,
         arrived: Time,
         session: Option<SessionId>,
+        client: u64,
     ) {
         let request = LaneRequest {
             slot,
             shape,
             arrived,
+            client,
             kept: Kept::default(),
         };
         self.lanes.push(Some(request));
@@ -196,7 +202,14 @@ impl LaneRequests {
         for &lane in lanes {
             let request = self.take(lane).expect("a lane that waits is not answered");
             let session = self.sessions[lane];
-            into.push(request.slot, request.shape, request.arrived, session);
+            let LaneRequest {
+                slot,
+                shape,
+                arrived,
+                client,
+                ..
+            } = request;
+            into.push(slot, shape, arrived, session, client);
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
                 into.last().line = Some((peer, view));

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! What they work on is in cohorts.rs: the contexts, and what is known of each cohort besides its
-//! columns. No part calls another: the pipeline takes what one gives and hands it on.
+//! columns. Who asks is in asker.rs. No part calls another: the pipeline takes what one gives and
+//! hands it on.
 
+pub(crate) mod asker;
 pub(crate) mod backends;
 pub(crate) mod cohorts;
 pub(crate) mod device;

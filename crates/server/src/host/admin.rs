@@ -91,8 +91,15 @@ impl<C> Admin<C> {
         if self.current.drain().is_some() {
             return None;
         }
-        let mut workers = self.workers.get().into_iter().flatten();
-        (workers.any(Inbox::has_ended)).then_some("a worker has ended\n")
+        let workers = self.workers.get().map_or(&[][..], Vec::as_slice);
+        let now = clock::monotonic();
+        if workers.iter().any(Inbox::has_ended) {
+            Some("a worker has ended\n")
+        } else if workers.iter().any(|worker| worker.is_ailing(now)) {
+            Some("a worker panics again and again\n")
+        } else {
+            None
+        }
     }
 
     /// Why requests should go elsewhere.

@@ -13,6 +13,7 @@ use rhythm_http::AnswerSlot;
 use rhythm_net::{Time, Waker};
 use std::collections::HashMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,9 +30,13 @@ pub struct Read {
 }
 
 impl Read {
-    /// Reads it, on whatever thread this is called.
+    /// Reads it, on whatever thread this is called, which goes on whatever the source does.
     pub fn run(&mut self) {
-        self.failed = self.file.source.read(self.at, &mut self.buffer).err();
+        let read = || self.file.source.read(self.at, &mut self.buffer);
+        let panicked = |_| Err(io::Error::other("its source has panicked"));
+        self.failed = catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(panicked)
+            .err();
     }
 
     /// It cannot be read.
@@ -125,7 +130,6 @@ impl Disk for WorkersDisk {
         let failed = match self.readers.thread(read.file.volume) {
             Ok(thread) => {
                 let order = Order { read, done, waker };
-                // A thread ends by a panic of a source alone.
                 let gone = |order: Order| (order.read, io::Error::other("its reader has ended"));
                 thread.send(order).map_err(|error| gone(error.0))
             }
@@ -141,5 +145,53 @@ impl Disk for WorkersDisk {
 
     fn next(&mut self) -> Option<Read> {
         self.taken.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::statics::FileSource;
+    use rhythm_net::ConnectionId;
+
+    /// Has a mistake in it.
+    #[derive(Debug)]
+    struct Fragile;
+
+    impl FileSource for Fragile {
+        fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+            assert_ne!(at, 1, "a planted mistake");
+            into.fill(7);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_source_that_panics_fails_its_piece_alone() {
+        let file = Arc::new(StreamedFile {
+            path: "long".to_owned(),
+            length: 3,
+            volume: 1,
+            source: Arc::new(Fragile),
+        });
+        let read = |at| {
+            let mut read = Read {
+                slot: AnswerSlot {
+                    connection: ConnectionId::new(0, 0),
+                    ordinal: 0,
+                },
+                ticket: (Time::ZERO, at),
+                file: file.clone(),
+                at,
+                buffer: vec![0],
+                failed: None,
+            };
+            read.run();
+            (read.failed.is_some(), read.buffer)
+        };
+        assert_eq!(
+            [0, 1, 2].map(read),
+            [(false, vec![7]), (true, vec![0]), (false, vec![7])]
+        );
     }
 }

@@ -12,9 +12,10 @@
 //! what fails later ends its connection, since nothing else tells the client. A source gives bytes
 //! of one version of its file alone, so an answer is never made of two.
 //!
-//! An answer holds a piece or two, and none is read while its client has yet to take the one
-//! before; the more answers there are, the smaller are their pieces. What waits for one volume
-//! waits for no other.
+//! An answer holds a piece or two, and none is read before its turn, or while its client has yet to
+//! take the one before; the more answers there are, and the less room is left for what connections
+//! hold, the smaller are their pieces: slow clients, however many, leave some to others. What waits
+//! for one volume waits for no other.
 
 use crate::host::disk::{Disk, Read};
 use crate::observe::sparse::Sparse;
@@ -28,8 +29,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a piece, at least and at most.
+/// Bytes of a piece, at least and at most, while there is room for them.
 const PIECE_BYTES: Range<usize> = 16 << 10..256 << 10;
+
+/// Bytes of a piece at least where there is no room: enough to go on.
+const LEAST_BYTES: usize = 1 << 10;
+
+/// The part of what connections may hold that is shared out for pieces where there is no room.
+const LEAST_PART: usize = 8;
 
 /// Bytes of a piece of each answer under way, together, but for the least of each.
 const PIECES_BYTES: usize = 4 << 20;
@@ -52,6 +59,15 @@ pub(crate) struct FileStream {
     pub(crate) rest: Range<u64>,
     /// How long a piece of it is waited for.
     pub(crate) patience: Duration,
+}
+
+impl FileStream {
+    /// Bytes of memory that it takes until it is over, its pieces aside.
+    pub(crate) fn memory(&self) -> usize {
+        let tickets = 2 * size_of::<(Ticket, AnswerSlot)>();
+        // A table has twice the places that it needs, at most.
+        2 * (size_of::<(AnswerSlot, Stream)>() + tickets) + self.fields.capacity()
+    }
 }
 
 /// An answer under way.
@@ -80,27 +96,31 @@ pub(crate) struct Files {
     /// The pieces that are waited for, in the order in which their time is over.
     tickets: BTreeMap<Ticket, AnswerSlot>,
     last_ticket: u64,
+    /// Bytes of a piece of each answer where there is no room, together.
+    least_sum: usize,
     /// Memory of pieces, to be used again.
     spare: Vec<Vec<u8>>,
     failures: Sparse,
 }
 
 impl Files {
-    /// None yet.
-    pub(crate) fn new(disk: Box<dyn Disk>) -> Files {
+    /// None yet, for connections that may hold so many bytes together.
+    pub(crate) fn new(disk: Box<dyn Disk>, held_max: usize) -> Files {
         Files {
             disk,
             streams: HashMap::new(),
             volumes: HashMap::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
+            least_sum: held_max / LEAST_PART,
             spare: Vec::new(),
             failures: Sparse::default(),
         }
     }
 
-    /// Begins to answer with a file. Whoever calls has the answer be this host's.
-    pub(crate) fn open(&mut self, slot: AnswerSlot, answer: FileStream, now: Time) {
+    /// Is to answer with a file, of which nothing is read yet. Whoever calls has the answer be this
+    /// host's, and says when its turn has come.
+    pub(crate) fn open(&mut self, slot: AnswerSlot, answer: FileStream) {
         let stream = Stream {
             answer,
             has_begun: false,
@@ -108,11 +128,10 @@ impl Files {
         };
         let known = self.streams.insert(slot, stream);
         debug_assert!(known.is_none(), "an answer is given once");
-        self.read(slot, now);
     }
 
-    /// Has the next piece of an answer be read.
-    fn read(&mut self, slot: AnswerSlot, now: Time) {
+    /// Has the next piece of an answer be read, where connections have so much room.
+    fn read(&mut self, slot: AnswerSlot, room: usize, now: Time) {
         let Some(stream) = self.streams.get_mut(&slot) else {
             return;
         };
@@ -126,11 +145,11 @@ impl Files {
         let id = stream.answer.file.volume;
         let volume = self.volumes.entry(id).or_default();
         volume.waiting.insert(ticket, slot);
-        self.go_on(id);
+        self.go_on(id, room);
     }
 
     /// Reads what waits for a volume, as much as may be read at a time.
-    fn go_on(&mut self, id: u64) {
+    fn go_on(&mut self, id: u64, room: usize) {
         let Some(volume) = self.volumes.get_mut(&id) else {
             return;
         };
@@ -140,7 +159,10 @@ impl Files {
             let stream = &self.streams[&slot];
             let Range { start, end } = stream.answer.rest;
             let share = PIECES_BYTES / self.streams.len();
-            let piece = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
+            let share = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
+            // All that are read at a time fit the room together, if there is any.
+            let least = (self.least_sum / self.streams.len()).max(LEAST_BYTES);
+            let piece = share.min(least.max(room / READS_MAX));
             let bytes = (end - start).min(piece as u64) as usize;
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.resize(bytes, 0);
@@ -178,7 +200,7 @@ impl Files {
         if self.spare.len() < READS_MAX {
             self.spare.push(read.buffer);
         }
-        self.go_on(id);
+        self.go_on(id, answers.room());
     }
 
     fn append(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot, piece: &[u8]) {
@@ -202,7 +224,7 @@ impl Files {
                 self.forget(slot);
                 answers.finish(slot);
             }
-            Flow::More => self.read(slot, answers.now()),
+            Flow::More => self.read(slot, answers.room(), answers.now()),
             Flow::Wait => {}
         }
     }
@@ -245,9 +267,10 @@ impl Files {
 pub(crate) struct SharedFiles(Rc<RefCell<Files>>);
 
 impl SharedFiles {
-    /// Files that are read by this disk; none yet.
-    pub(crate) fn new(disk: Box<dyn Disk>) -> SharedFiles {
-        SharedFiles(Rc::new(RefCell::new(Files::new(disk))))
+    /// Files that are read by this disk, for connections that may hold so many bytes together; none
+    /// yet.
+    pub(crate) fn new(disk: Box<dyn Disk>, held_max: usize) -> SharedFiles {
+        SharedFiles(Rc::new(RefCell::new(Files::new(disk, held_max))))
     }
 
     /// These files among hosts, before the others: what they are called there.
@@ -265,8 +288,13 @@ impl SharedFiles {
     }
 
     /// [`Files::open`].
-    pub(crate) fn open(&self, slot: AnswerSlot, answer: FileStream, now: Time) {
-        self.0.borrow_mut().open(slot, answer, now);
+    pub(crate) fn open(&self, slot: AnswerSlot, answer: FileStream) {
+        self.0.borrow_mut().open(slot, answer);
+    }
+
+    /// [`Files::read`].
+    pub(crate) fn read(&self, slot: AnswerSlot, room: usize, now: Time) {
+        self.0.borrow_mut().read(slot, room, now);
     }
 }
 
@@ -277,7 +305,7 @@ impl Host for SharedFiles {
     }
 
     fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
-        self.0.borrow_mut().read(slot, answers.now());
+        (self.0.borrow_mut()).read(slot, answers.room(), answers.now());
     }
 
     fn gone(&mut self, slot: AnswerSlot) {

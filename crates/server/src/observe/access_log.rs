@@ -22,14 +22,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A buffer is handed over when it holds this many bytes.
+/// A buffer is handed over when it holds this many bytes, or before a line that would not fit.
 const BUFFER_BYTES: usize = 16 * 1024;
+/// Bytes of a line besides those of its request, at most.
+const LINE_BYTES: usize = 256;
 /// Buffers on their way to the writer at most.
 const BUFFERS_MAX: usize = 256;
 /// Empty buffers on their way back to a worker at most; what a burst needed beyond is given up.
 const BUFFERS_KEPT: usize = 4;
 /// The time between two lines of the server's log that say that writing fails.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+/// The most that the log of so many workers keeps of lines that are not written yet, of requests
+/// whose heads are so long.
+pub(crate) fn bytes_max(workers: usize, head_max: usize) -> usize {
+    let buffers = BUFFERS_MAX + 1 + workers * (BUFFERS_KEPT + 1);
+    buffers.saturating_mul(BUFFER_BYTES.max(line_max(head_max)))
+}
+
+/// The most bytes of a line: all that is ever escaped of a request are characters that take two.
+fn line_max(request: usize) -> usize {
+    LINE_BYTES.saturating_add(request.saturating_mul(2))
+}
+
 /// How long a server that ends waits for what is still to be written.
 pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
 
@@ -319,6 +333,11 @@ impl LogSink {
             took,
             at,
         };
+        let room = line_max(line.entry.request.len());
+        if self.buffer.len() + room > BUFFER_BYTES {
+            self.flush();
+            self.buffer.reserve_exact(room);
+        }
         match self.format {
             AccessLogFormat::Common => write_common(&line, &mut self.buffer),
             AccessLogFormat::Json => write_json(&line, &mut self.buffer),
@@ -333,7 +352,7 @@ impl LogSink {
         let (back, empty) = sync_channel(BUFFERS_KEPT);
         LogSink {
             format,
-            buffer: Vec::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES),
             lines: 0,
             channel,
             empty,
@@ -512,6 +531,37 @@ mod tests {
             body_length: 5,
         };
         sink.entry(entry("GET / HTTP/1.1"), answered, Duration::ZERO, 0);
+    }
+
+    #[test]
+    fn no_buffer_is_larger_than_its_bound_whatever_lines_are() {
+        const REQUEST_MAX: usize = 12 << 10;
+        let longest = "\"".repeat(REQUEST_MAX);
+        let answered = Answered {
+            status: 200,
+            body_length: u64::MAX,
+        };
+        for format in [AccessLogFormat::Common, AccessLogFormat::Json] {
+            let (channel, handed) = sync_channel(1000);
+            let mut sink = LogSink::new(format, channel, Arc::default());
+            for length in (0..REQUEST_MAX).step_by(1000).chain([REQUEST_MAX; 3]) {
+                sink.entry(
+                    entry(&longest[..length]),
+                    answered,
+                    Duration::MAX,
+                    u64::MAX >> 8,
+                );
+            }
+            drop(sink);
+            let (mut lines, mut sizes) = (0, Vec::new());
+            for buffer in handed.try_iter() {
+                lines += buffer.count;
+                sizes.push(buffer.bytes.capacity());
+            }
+            assert_eq!(lines, 13 + 3);
+            let bound = BUFFER_BYTES.max(line_max(REQUEST_MAX));
+            assert!(sizes.iter().all(|size| *size <= bound), "{sizes:?}");
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@ impl Handler for Pipeline {
         self.metrics.yielded.add(yielded as u64);
     }
 
+    fn listeners_closed(&mut self) {
+        self.nobody_comes = true;
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges.touch();
@@ -129,7 +133,10 @@ impl Handler for Pipeline {
         // Asked twice a turn: where nothing is asked of backends, the contexts need no look.
         let waiting = match self.backends.unanswered() {
             0 => None,
-            _ => self.cohorts.waiting().map(|wait| wait.until()).min(),
+            _ => {
+                let idle = self.device.in_flight() == 0;
+                (self.cohorts.waiting().map(|wait| wait.until(idle))).min()
+            }
         };
         // What this turn had no room for is done in the next.
         let behind = self.clients.has_news().then_some(self.now);
@@ -151,9 +158,12 @@ impl Handler for Pipeline {
 
     fn finished(&self) -> bool {
         self.drain.is_some_and(|drain| {
-            // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.cohorts.requests() == 0 || drain.until <= self.now;
-            over && self.clients.open() == 0 && self.clients.is_draining()
+            // Past the limit nothing is waited for: a backend may take longer than that, and those
+            // who wait to be let in may find no place.
+            let over = self.cohorts.requests() == 0 && self.nobody_comes;
+            (over || drain.until <= self.now)
+                && self.clients.open() == 0
+                && self.clients.is_draining()
         })
     }
 }

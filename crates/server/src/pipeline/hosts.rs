@@ -3,6 +3,7 @@
 //! Whatever hosts are told of, the answers that they give in it are counted and logged.
 
 use super::Pipeline;
+use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::site::routes::{Found, Target};
 use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Port, Time};
@@ -12,8 +13,13 @@ impl Pipeline {
     pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
         let (files, id) = &self.files;
         while let Some((slot, stream)) = self.responder.next_stream() {
-            files.open(slot, stream, now);
-            self.clients.await_host(port, slot, *id);
+            let kept = stream.memory() + self.responder.kept_of(slot);
+            files.open(slot, stream);
+            let is_turn = (self.clients).await_turn(port, slot, *id, STREAM_BYTES_EXPECTED);
+            self.clients.keeps_beside(port, slot, kept);
+            if is_turn {
+                files.read(slot, self.clients.room(), now);
+            }
         }
     }
 
@@ -42,6 +48,10 @@ impl Pipeline {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);
         (self.responder).hosts_gave(request, self.hosts.given(), now);
+        if let Some(Owed { slot, .. }) = request {
+            let kept = self.responder.kept_of(slot);
+            self.clients.keeps_beside(port, slot, kept);
+        }
     }
 
     /// Tells hosts of something, and takes note of the answers that they give.

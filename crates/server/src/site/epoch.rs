@@ -8,6 +8,7 @@ use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
 use rhythm_http::HostId;
 use rhythm_net::Key;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See the module's text.
@@ -28,22 +29,33 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// The epoch of a site whose backends and hosts are these of the pipeline's.
+    /// The epoch of a site whose backends and hosts are these of the pipeline's. Of the epoch
+    /// before it keeps what is known of pages of the same names: most are as they were.
     pub(crate) fn new(
         number: u32,
         site: Arc<Site>,
+        before: Option<&Epoch>,
         backends: Vec<Key>,
         hosts: Vec<Option<HostId>>,
         metrics: &WorkerMetrics,
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());
-        let pages = site.service.pages.iter();
+        let pages = || site.service.pages.iter();
+        let known: HashMap<&str, &Sizes> = (before.into_iter())
+            .flat_map(|before| before.site.service.pages.iter().zip(&before.sizes))
+            .map(|(page, sizes)| (page.name.as_str(), sizes))
+            .collect();
+        let sizes = |page: &PageProgram| {
+            let unknown = Sizes::unknown(&site.service, !page.calls.is_empty());
+            match known.get(page.name.as_str()) {
+                Some(sizes) => unknown.known_as(sizes),
+                None => unknown,
+            }
+        };
         Epoch {
             number,
-            sizes: (site.service.pages.iter())
-                .map(|page| Sizes::unknown(&site.service, !page.calls.is_empty()))
-                .collect(),
-            pages: pages.map(|page| metrics.page(&page.name)).collect(),
+            sizes: pages().map(sizes).collect(),
+            pages: pages().map(|page| metrics.page(&page.name)).collect(),
             backends,
             hosts,
             site,

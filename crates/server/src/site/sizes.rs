@@ -1,9 +1,10 @@
 //! How large a page's answers are: what they were of late.
 //!
 //! From it follow how many requests of a connection go on at a time, and how many lanes a cohort
-//! takes. What is larger counts at once, and is forgotten bit by bit. Of a page that has not
-//! answered yet nothing is known, so it is taken for as large as any may be. It is an expectation:
-//! what holds whatever comes is elsewhere (what connections hold, a cohort's bytes).
+//! takes. What is larger counts at once, and is forgotten bit by bit; it outlives a reload. Of a
+//! page that has not answered yet nothing is known, so it is taken for as large as any may be. It
+//! is an expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's
+//! bytes).
 
 use crate::observe::metrics::Count;
 use rhythm_engine::program::Service;
@@ -28,19 +29,30 @@ impl Sizes {
     /// Of a page of this service that has not answered yet, and asks backends or not.
     pub(crate) fn unknown(service: &Service, has_calls: bool) -> Sizes {
         let cohort_max = u64::from(service.config.cohort.answer_bytes_max);
-        let (longest, room, lanes_max) = (Count::default(), Count::default(), Count::default());
-        // Small cohorts that wait for a backend, perhaps for one that never answers, would take up
-        // all contexts.
-        lanes_max.set(match has_calls {
-            false => lanes(cohort_max, service.config.limits.response_bytes_max.into()),
-            true => u64::MAX,
-        });
+        let lanes_max = Count::default();
+        // Small cohorts that wait for a backend, perhaps for one that never answers, take up all
+        // contexts: those are as large as can be without one's answer leaving no room for another.
+        let room = match has_calls {
+            false => cohort_max,
+            true => cohort_max.max(service.config.cohort.arena_bytes_max.into()),
+        };
+        lanes_max.set(lanes(room, service.config.limits.response_bytes_max.into()));
         Sizes {
-            longest,
-            room,
+            longest: Count::default(),
+            room: Count::default(),
             lanes_max,
             cohort_max,
         }
+    }
+
+    /// With what is known of the same page by other sizes, if anything.
+    pub(crate) fn known_as(self, other: &Sizes) -> Sizes {
+        if other.longest.get() > 0 {
+            self.longest.set(other.longest.get());
+            self.room.set(other.room.get());
+            (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
+        }
+        self
     }
 
     /// How long its next answers may be; `usize::MAX` where nothing is known.
@@ -82,14 +94,12 @@ mod tests {
         let service = Service::default();
         let most = u64::from(service.config.cohort.answer_bytes_max);
         let sizes = Sizes::unknown(&service, false);
-        let waits = Sizes::unknown(&service, true);
-        assert_eq!(
-            waits.lanes_max(),
-            usize::MAX,
-            "it keeps no contexts from others"
-        );
+        let response = u64::from(service.config.limits.response_bytes_max);
+        let waits = Sizes::unknown(&service, true).lanes_max() as u64;
+        let arena = u64::from(service.config.cohort.arena_bytes_max);
+        assert_eq!(waits, arena / response, "its answers have room");
         assert_eq!(sizes.expected(), usize::MAX);
-        let any = most / u64::from(service.config.limits.response_bytes_max);
+        let any = most / response;
         assert_eq!(sizes.lanes_max() as u64, any);
         sizes.answered(0, 0);
         assert!(sizes.expected() <= 1, "an empty page is small");
@@ -101,6 +111,18 @@ mod tests {
         for _ in 0..1000 {
             sizes.answered(100, 50);
         }
+        let mut reloaded = Service::default();
+        reloaded.config.cohort.answer_bytes_max /= 2;
+        let after = Sizes::unknown(&reloaded, true).known_as(&sizes);
+        assert_eq!(
+            (after.expected(), after.lanes_max() as u64),
+            (100, most / 100)
+        );
+        let still = Sizes::unknown(&service, true).known_as(&Sizes::unknown(&service, false));
+        assert_eq!(
+            (still.expected(), still.lanes_max() as u64),
+            (usize::MAX, waits)
+        );
         assert_eq!(sizes.expected(), 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);
     }

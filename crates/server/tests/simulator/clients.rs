@@ -108,10 +108,12 @@ impl Client {
                 self.finished(link, world, shared)
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
+                // His calls hang for as long as the drain, one behind the other.
+                let hangs = shared.explains.fails_for == u64::from(self.user);
                 let excused = self.stopped_reading
                     || shared.explains.crowded
                     || world.now >= shared.drain.1
-                        && (shared.explains.drain_short || self.manners.pace.is_some())
+                        && (shared.explains.drain_short || hangs || self.manners.pace.is_some())
                     || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {

@@ -11,7 +11,7 @@ use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
+use rhythm_server::{ClientLimits, ClientsBy, HELD_MAX, RATE_MIN, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) delay: u64,
     pub(crate) host: bool,
     pub(crate) limits: ClientLimits,
+    pub(crate) clients_by: ClientsBy,
     pub(crate) backend: BackendFaults,
     /// The backend is BeSim behind the network instead.
     pub(crate) remote: Option<(ServerFaults, PoolOptions)>,
@@ -248,6 +249,7 @@ impl Config {
                     &[1, MILLISECOND as usize, 300 * MILLISECOND as usize],
                 ) as u64
             }),
+            clients_by: *dice.pick(&[ClientsBy::Address, ClientsBy::Connection]),
             requests,
         }
     }
@@ -293,7 +295,11 @@ impl Config {
                     nanos(header.max(idle)) + SECOND / 10,
                 )
             },
-            drain_short: self.drain_limit < 100 * SECOND || !self.hasten_after.contains(&0),
+            // What hangs may be waited for as long as a drain takes.
+            drain_short: self.drain_limit < 100 * SECOND
+                || !self.hasten_after.contains(&0)
+                || self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs)
+                || self.disk.silent > 0,
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),

@@ -7,7 +7,7 @@ use crate::clients::Client;
 use crate::manners::{Pending, Session, Shared};
 use crate::reference::Values;
 use crate::requests::{Part, Wanted};
-use crate::world::World;
+use crate::world::{SECOND, World};
 use rhythm_engine::cohort::SessionChange;
 use std::rc::Rc;
 
@@ -23,7 +23,10 @@ impl Client {
         let status = response.status;
         shared.books.seen.insert(status.to_string());
         let waited = world.now - pending.begun;
-        let slow = !pending.complete || waited >= shared.explains.patience;
+        // When a drain's grace is over, a head that is not whole is not waited for long.
+        let slow = !pending.complete
+            || waited >= shared.explains.patience
+            || world.now >= shared.drain.0 && waited >= SECOND / 10 * 9;
         if status == 408 && pending.rest.is_some() {
             return Err(format!("a 408 instead of a 100: {pending:?}"));
         }

@@ -231,6 +231,7 @@ pub(crate) fn run(
         },
         arena_bytes_max: Arena::BYTES_MAX,
         clients: config.limits,
+        clients_by: config.clients_by,
     };
     let mut clients = Vec::new();
     for (id, (manners, budget)) in config.clients.iter().enumerate() {
@@ -266,6 +267,7 @@ pub(crate) fn run(
         turns: 0,
         idle_turns: 0,
         exited: false,
+        listeners_closed: false,
     };
     run.go();
     let mut books = std::mem::take(&mut run.shared.books);
@@ -315,6 +317,8 @@ struct Run<'a> {
     turns: usize,
     idle_turns: usize,
     exited: bool,
+    /// The server was told that all who waited are in.
+    listeners_closed: bool,
 }
 
 /// Pages that many ask for.
@@ -453,6 +457,9 @@ impl Run<'_> {
         self.tell_clients();
         if ended {
             if !std::mem::replace(&mut self.exited, true) {
+                if self.world.has_backlog() && self.world.now < self.shared.drain.1 {
+                    self.world.fail("clients that wait to be let in are reset");
+                }
                 self.world.exit();
             }
             self.tell_clients();
@@ -469,6 +476,13 @@ impl Run<'_> {
             self.pipeline.tick(&mut self.world, now);
         }
         self.pipeline.idle(&mut self.world, now);
+        if self.world.stopped_accepting != u64::MAX
+            && !self.listeners_closed
+            && !self.world.has_backlog()
+        {
+            self.listeners_closed = true;
+            self.pipeline.listeners_closed();
+        }
         if self.pipeline.files_under_way() > 0 {
             let what = "files read meanwhile".to_owned();
             self.shared.books.seen.insert(what);

@@ -18,9 +18,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
-/// service of those who are in.
-pub(super) const TURN_MAX: usize = 64;
 /// Clients accepted in one turn from a listener that is to be closed.
 const CLOSING_MAX: usize = 4096;
 /// For how long no client is accepted when the process or the system has no file descriptors or
@@ -178,6 +175,10 @@ impl Driver {
                 let removed = epoll::delete(&self.sockets.epoll, &listener);
                 debug_assert_eq!(removed, Ok(()), "it was added");
             }
+        }
+        if !self.told_closed && self.listeners.iter().all(Option::is_none) {
+            self.told_closed = true;
+            handler.listeners_closed();
         }
     }
 }

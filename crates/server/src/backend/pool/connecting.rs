@@ -5,9 +5,11 @@ use super::ConnectionPool;
 use super::pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
+use std::io;
 use std::time::Duration;
 
-/// How long no other connection is opened after one could not be, while some stand.
+/// How long no other connection is opened after one could not be, while some stand or this side had
+/// no room for it.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 impl<W: Wire> ConnectionPool<W> {
@@ -42,6 +44,10 @@ impl<W: Wire> ConnectionPool<W> {
                 Some(Ok(connection)) => {
                     let until = now + self.options.connect_timeout;
                     self.pipes.push(Pipe::new(connection, until));
+                }
+                // Nothing is left for another: no failure of the backend's, and soon over.
+                Some(Err(error)) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                    self.connect_pause = Some(now + CONNECT_PAUSE);
                 }
                 Some(Err(_)) | None => self.connect_failed(now),
             }

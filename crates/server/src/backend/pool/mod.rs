@@ -51,6 +51,7 @@
 mod circuit;
 mod connecting;
 mod failing;
+mod next;
 mod options;
 mod pace;
 mod pipe;
@@ -133,16 +134,16 @@ struct Done {
 
 impl Done {
     /// Whether no more can be taken over, of anybody or of this one.
-    fn is_full(&mut self, asker: u64, options: &PoolOptions) -> bool {
+    fn is_full(&self, asker: u64, options: &PoolOptions) -> bool {
         self.under_way >= options.requests_max
-            || *self.under_way_of.of(asker) as usize >= options.share.calls_max
+            || self.under_way_of.of(asker) >= options.share.calls_max
     }
 
     /// The beginning of a request.
     fn take_over(&mut self, asker: u64) {
         self.counts.requests += 1;
         self.under_way += 1;
-        *self.under_way_of.of(asker) += 1;
+        self.under_way_of.add(asker);
     }
 
     /// The end of a request.
@@ -154,7 +155,7 @@ impl Done {
     /// The one place where a request is told of.
     fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
         self.under_way -= 1;
-        *self.under_way_of.of(request.asker) -= 1;
+        self.under_way_of.remove(request.asker);
         self.counts.failures += u64::from(answer.is_err());
         self.answers.push(request.key, answer);
     }
@@ -255,6 +256,8 @@ impl<W: Wire> ConnectionPool<W> {
     /// Does all that can be done now: fills pipes with what waits and opens others. Once a turn, so
     /// that what several batches ask leaves in one send.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
+        // The first pipe to try, by how full it is: those before took nothing of what waits.
+        let mut from = (0, 0);
         loop {
             if self.circuit.is_open() {
                 self.fail_waiting(LaneError::BackendRefused);
@@ -265,8 +268,10 @@ impl<W: Wire> ConnectionPool<W> {
             let depth = self.depth();
             let emptiest = (self.pipes.iter().enumerate())
                 .filter(|(_, pipe)| pipe.room(depth) > 0)
-                .min_by_key(|(_, pipe)| pipe.awaited.len());
-            let Some((at, _)) = emptiest else {
+                .map(|(at, pipe)| (pipe.awaited.len(), at))
+                .filter(|pipe| *pipe >= from)
+                .min();
+            let Some((length, at)) = emptiest else {
                 break;
             };
             let mut any = false;
@@ -277,8 +282,15 @@ impl<W: Wire> ConnectionPool<W> {
                 any = true;
             }
             if !any {
-                break;
+                // What an empty one does not take, no other empty one does; but behind his own
+                // calls one may have more who holds enough.
+                from = match length {
+                    0 => (1, 0),
+                    _ => (length, at + 1),
+                };
+                continue;
             }
+            from = (0, 0);
             if !self.pipes[at].flush(port) {
                 self.lose(port, at, Loss::Broken, now);
             }

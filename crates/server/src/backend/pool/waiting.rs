@@ -1,23 +1,15 @@
 //! Requests that wait for a place in a pipe, in two queues: those that share a pipe with others,
 //! and those that go alone (see the pool's text). Neither queue holds up the other.
 //!
-//! In each queue those who ask take turns: a line for each, by a hash, and after a request of a
-//! line come those of the others. So the many requests of one wait for each other, not others for
-//! them. What may not go now, because its asker holds enough (`share.rs`), is passed over with
-//! its line.
+//! In each queue those who ask take turns: each has a line while requests of his wait, and after a
+//! request of a line come those of the others. So the many requests of one wait for each other, not
+//! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed
+//! over with its line.
 
 use super::super::awaited::Taken;
-use super::slots::slot_of;
 use rhythm_net::{Key, Slab};
-use std::collections::VecDeque;
-
-/// Lines of a queue.
-const LINES: usize = 256;
-
-/// Which line an asker's requests stand in.
-fn line_of(asker: u64) -> usize {
-    slot_of(asker, LINES)
-}
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 /// A request that waits, and the one behind it in its line.
 #[derive(Debug)]
@@ -27,58 +19,47 @@ struct Waiter {
 }
 
 /// The first and the last of a line.
-type Ends = Option<(Key, Key)>;
+type Ends = (Key, Key);
 
 /// Requests of one kind. See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
-    lines: Box<[Ends; LINES]>,
-    /// The lines that are not empty, in turn, and since which turn of all they wait for theirs.
-    turns: VecDeque<(u8, u64)>,
+    /// The lines, by who asks. None is empty.
+    lines: HashMap<u64, Ends>,
+    /// The lines in turn, and since which turn of all they wait for theirs.
+    turns: VecDeque<(u64, u64)>,
     length: usize,
-}
-
-impl Default for Queue {
-    fn default() -> Queue {
-        Queue {
-            lines: Box::new([None; LINES]),
-            turns: VecDeque::new(),
-            length: 0,
-        }
-    }
 }
 
 impl Queue {
     fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, request: Taken) {
-        let line = line_of(request.asker);
+        let asker = request.asker;
         let next = None;
         let key = waiters.insert(Waiter { request, next });
         self.length += 1;
-        match &mut self.lines[line] {
-            Some((_, last)) => {
-                let before = std::mem::replace(last, key);
+        match self.lines.entry(asker) {
+            Entry::Occupied(mut line) => {
+                let before = std::mem::replace(&mut line.get_mut().1, key);
                 waiters.get_mut(before).expect("it waits").next = Some(key);
             }
-            empty => {
-                *empty = Some((key, key));
-                self.turns.push_back((line as u8, turn));
+            Entry::Vacant(line) => {
+                line.insert((key, key));
+                self.turns.push_back((asker, turn));
             }
         }
     }
 
     fn push_front(&mut self, waiters: &mut Slab<Waiter>, request: Taken) {
-        let line = line_of(request.asker);
-        let next = self.lines[line].map(|(first, _)| first);
+        let asker = request.asker;
+        let next = self.lines.get(&asker).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { request, next });
         self.length += 1;
-        match &mut self.lines[line] {
-            Some((first, _)) => {
-                *first = key;
-                // It comes before others of its line only: who asks much is not first for it.
-            }
-            empty => {
-                *empty = Some((key, key));
-                self.turns.push_front((line as u8, 0));
+        match self.lines.entry(asker) {
+            // It comes before others of its line only: who asks much is not first for it.
+            Entry::Occupied(mut line) => line.get_mut().0 = key,
+            Entry::Vacant(line) => {
+                line.insert((key, key));
+                self.turns.push_front((asker, 0));
             }
         }
     }
@@ -90,8 +71,8 @@ impl Queue {
         may_go: &impl Fn(&Taken) -> bool,
     ) -> Option<(usize, u64)> {
         let mut turns = self.turns.iter().enumerate();
-        let (place, (_, since)) = turns.find(|(_, (line, _))| {
-            let (first, _) = self.lines[usize::from(*line)].expect("it is not empty");
+        let (place, (_, since)) = turns.find(|(_, (asker, _))| {
+            let (first, _) = self.lines[asker];
             may_go(&waiters.get(first).expect("it waits").request)
         })?;
         Some((place, *since))
@@ -99,13 +80,17 @@ impl Queue {
 
     /// Takes the first out of the line at this place, whose next turn begins then.
     fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Option<Taken> {
-        let (line, _) = self.turns.remove(place)?;
-        let ends = &mut self.lines[usize::from(line)];
-        let (first, last) = (*ends)?;
-        let Waiter { request, next } = waiters.remove(first)?;
-        *ends = next.map(|next| (next, last));
-        if next.is_some() {
-            self.turns.push_back((line, turn));
+        let (asker, _) = self.turns.remove(place)?;
+        let line = self.lines.get_mut(&asker)?;
+        let Waiter { request, next } = waiters.remove(line.0)?;
+        match next {
+            Some(next) => {
+                line.0 = next;
+                self.turns.push_back((asker, turn));
+            }
+            None => {
+                self.lines.remove(&asker);
+            }
         }
         self.length -= 1;
         Some(request)
@@ -181,9 +166,8 @@ impl Waiting {
 
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
-        let line = line_of(asker) as u8;
         let mut turns = self.shared.turns.iter().chain(&self.alone.turns);
-        turns.any(|(of, _)| *of != line)
+        turns.any(|(of, _)| *of != asker)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
@@ -200,10 +184,8 @@ impl Waiting {
             // Each line is put back as it was, but for those.
             let turns = std::mem::take(&mut queue.turns);
             queue.length = 0;
-            for (line, turn) in turns {
-                let mut next = queue.lines[usize::from(line)]
-                    .take()
-                    .map(|(first, _)| first);
+            for (asker, turn) in turns {
+                let mut next = queue.lines.remove(&asker).map(|(first, _)| first);
                 while let Some(waiter) = next.and_then(|key| self.waiters.remove(key)) {
                     next = waiter.next;
                     match which(&waiter.request) {
@@ -258,6 +240,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_stands_behind_another() {
+        let mut waiting = Waiting::default();
+        for asker in 0..1000 {
+            for of_his in 0..2 {
+                waiting.push_back(request(1000 * of_his + asker, asker, false));
+            }
+        }
+        let keys = keys(&mut waiting, |_| true);
+        assert_eq!(keys, (0..2000).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn who_may_not_go_is_passed_over_and_keeps_his_place() {
         let mut waiting = Waiting::default();
         for key in 0..10 {
@@ -280,15 +274,14 @@ mod tests {
         /// between.
         #[test]
         fn nothing_is_lost(
-            steps in proptest::collection::vec((0..6u8, 0..600u64, any::<bool>()), 1..200),
+            steps in proptest::collection::vec((0..6u8, 0..20u64, any::<bool>()), 1..200),
         ) {
             let mut waiting = Waiting::default();
             let mut model: Vec<(u64, u64, bool)> = Vec::new();
             for (key, (step, asker, is_alone)) in (0..).zip(steps) {
                 let first_of = |model: &[(u64, u64, bool)], key: u64| {
                     let of = model.iter().find(|at| at.0 == key).copied().expect("it waits");
-                    let line = line_of(of.1);
-                    model.iter().find(|at| (line_of(at.1), at.2) == (line, of.2)).copied()
+                    model.iter().find(|at| (at.1, at.2) == (of.1, of.2)).copied()
                 };
                 let popped = match step {
                     0..=2 => {

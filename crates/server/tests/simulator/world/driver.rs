@@ -44,6 +44,12 @@ impl World {
         (all - self.outgoing, self.outgoing)
     }
 
+    /// Whether clients wait to be let in.
+    pub(crate) fn has_backlog(&self) -> bool {
+        let waits = |link: &Link| link.near == Near::Backlog && (link.is_ready || link.waits);
+        self.links.iter().any(waits)
+    }
+
     /// The server's process ends: what it has open is reset, and nobody is let in.
     pub(crate) fn exit(&mut self) {
         self.accepting = false;

@@ -26,6 +26,8 @@ pub(in super::super) struct FakePort {
     pub(in super::super) connections: BTreeMap<ConnectionId, FakeConnection>,
     /// `connect` fails at once.
     pub(in super::super) connect_fails: bool,
+    /// This side has no room for more connections.
+    pub(in super::super) is_full: bool,
     /// Bytes that a new connection's socket takes.
     pub(in super::super) room: usize,
     /// Calls of `connect` and of `send`.
@@ -38,6 +40,7 @@ impl Default for FakePort {
         FakePort {
             connections: BTreeMap::new(),
             connect_fails: false,
+            is_full: false,
             room: usize::MAX,
             connects: 0,
             sends: 0,
@@ -80,6 +83,9 @@ impl Port for FakePort {
             panic!("{peer} is of another world");
         };
         self.connects += 1;
+        if self.is_full {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
         if self.connect_fails {
             return Err(io::ErrorKind::NetworkUnreachable.into());
         }

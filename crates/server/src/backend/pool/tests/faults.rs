@@ -589,3 +589,39 @@ fn a_request_is_sent_again_so_often_and_no_more() {
         assert_eq!(world.backend.counts().retries, u64::from(retries_max));
     }
 }
+
+#[test]
+fn that_this_side_has_no_room_is_no_failure_of_the_backend() {
+    let mut world = World::new(PoolOptions {
+        timeout: 500 * MS,
+        ..options()
+    });
+    world.port.is_full = true;
+    for key in 0..9 {
+        world.submit(key..key + 1, true);
+    }
+    world.pass(300 * MS);
+    assert!(world.told.is_empty() && !world.backend.counts().circuit_open);
+    // No more attempts than turns with something new, and one a pause.
+    assert_eq!(world.port.connects, 9 + 3);
+    world.port.is_full = false;
+    world.pass(100 * MS);
+    world.connect_all();
+    while world.told.len() < 9 {
+        let sent = world.take_all();
+        assert!(!sent.is_empty());
+        for (id, queries) in sent {
+            let answers: String = queries.iter().map(|query| answer_ok(query)).collect();
+            world.receive(id, answers.as_bytes());
+        }
+    }
+    world.assert_answered(0..9);
+    // Where it lasts, they fail in time.
+    world.pass(100 * MS);
+    assert!(world.port.connections.is_empty());
+    world.port.is_full = true;
+    world.submit(20..21, true);
+    world.pass(500 * MS);
+    world.assert_failed(20..21, LaneError::BackendTimeout);
+    assert!(!world.backend.counts().circuit_open);
+}

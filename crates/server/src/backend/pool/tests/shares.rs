@@ -120,6 +120,23 @@ fn calls_that_hang_behind_others_hold_no_more_either() {
 }
 
 #[test]
+fn who_holds_enough_has_more_behind_his_own() {
+    let mut world = World::new(options_of(2, Some(1)));
+    world.submit(1000..1002, false);
+    world.connect_all();
+    for (id, queries) in world.take_all() {
+        world.receive(id, answer_ok(&queries[0]).as_bytes());
+    }
+    world.submit_by(ONE, 0..1, true);
+    let [(his, _)] = world.take_all()[..] else {
+        panic!("it is sent to one");
+    };
+    // The other connection has nothing to do, and is not for him.
+    world.submit_by(ONE, 1..2, true);
+    assert_eq!(world.take_all(), [(his, vec!["1&3&1".to_owned()])]);
+}
+
+#[test]
 fn a_connection_that_owes_only_what_nobody_waits_for_makes_room() {
     let (mut world, first) = World::proven(options_of(1, None));
     world.submit_by(ONE, 0..4, true);

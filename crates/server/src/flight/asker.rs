@@ -1,0 +1,72 @@
+//! Who asks a backend, as a number: what those who share it are told apart by.
+//!
+//! Whoever has a session is its user, however many connections he has. Who has none is his address,
+//! of IPv6 the network of 64 bits that a client has to itself: connections cost nothing, so that by
+//! them one would be many. Behind a proxy all have its address; there it is the connection.
+
+use rhythm_engine::cohort::Cohort;
+use rhythm_engine::program::PageProgram;
+use rhythm_net::ConnectionId;
+use std::net::IpAddr;
+
+/// What tells clients without a session apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientsBy {
+    /// Their addresses.
+    Address,
+    /// Their connections: all come from one address, or few.
+    Connection,
+}
+
+impl ClientsBy {
+    /// The number of a client.
+    pub(crate) fn number(self, address: IpAddr, connection: ConnectionId) -> u64 {
+        match (self, address.to_canonical()) {
+            (ClientsBy::Connection, _) => connection.as_u64(),
+            (ClientsBy::Address, IpAddr::V4(address)) => u64::from(address.to_bits()),
+            // No client's network has a number as small as those of IPv4.
+            (ClientsBy::Address, IpAddr::V6(address)) => (address.to_bits() >> 64) as u64,
+        }
+    }
+}
+
+/// Who a lane is for: its session's user, or else its client, of this number.
+pub(crate) fn asker(cohort: &Cohort, program: &PageProgram, lane: usize, client: u64) -> u64 {
+    let user = program.session_fields.and_then(|fields| {
+        let of_lane = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
+        (of_lane(fields.present) != 0).then(|| of_lane(fields.user))
+    });
+    match user {
+        Some(user) => user as u64,
+        // Others than those of all users.
+        None => !client,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_its_address_or_behind_a_proxy_its_connection() {
+        let number = |by: ClientsBy, address: &str, connection: u32| {
+            let address = address.parse().expect("an address");
+            by.number(address, ConnectionId::new(connection, 0))
+        };
+        let by_address = |address: &str| {
+            let all = [1, 2].map(|connection| number(ClientsBy::Address, address, connection));
+            assert_eq!(all[0], all[1], "{address}");
+            all[0]
+        };
+        let four = by_address("192.0.2.1");
+        assert_ne!(four, by_address("192.0.2.2"));
+        assert_eq!(four, by_address("::ffff:192.0.2.1"));
+        let six = by_address("2001:db8:0:1::1");
+        assert_eq!(six, by_address("2001:db8:0:1:ffff::2"));
+        assert_ne!(six, by_address("2001:db8:0:2::1"));
+        assert_ne!(
+            number(ClientsBy::Connection, "192.0.2.1", 1),
+            number(ClientsBy::Connection, "192.0.2.1", 2)
+        );
+    }
+}
