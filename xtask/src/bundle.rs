@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
     }
     if let Some(out) = &args.here {
-        let folder = crate::place::target().join("gpu");
+        let folder = crate::paths::target().join("gpu");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -64,11 +64,11 @@ fn collect(folder: &Path) -> Result<u64> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--release", "--locked", "--package", "rhythm"]);
-    let status = build.current_dir(crate::place::root()).status()?;
+    let status = build.current_dir(crate::paths::root()).status()?;
     ensure!(status.success(), "cargo cannot build the binary");
     let binary = folder.join("rhythm");
-    fs::copy(crate::place::target().join("release/rhythm"), &binary)?;
-    copy_folder(&crate::place::root().join(SERVICE), &folder.join(SERVICE))?;
+    fs::copy(crate::paths::target().join("release/rhythm"), &binary)?;
+    copy_folder(&crate::paths::root().join(SERVICE), &folder.join(SERVICE))?;
     let script = folder.join("run");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -99,7 +99,7 @@ fn commit() -> String {
         "--dirty",
         "--exclude=*",
     ]);
-    match git.current_dir(crate::place::root()).output() {
+    match git.current_dir(crate::paths::root()).output() {
         Ok(output) if output.status.success() => {
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 type Files = BTreeMap<String, Vec<u8>>;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let folder = crate::place::root().join("crates/engine-cuda/kernels");
+    let folder = crate::paths::root().join("crates/engine-cuda/kernels");
     let built = folder.join("built");
     let sources = read_sources(&folder)?;
     let committed = read_files(&built)?;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         // Said first: it needs no compiler, and explains whatever else differs.
         stale(&sources, &committed)?;
     }
-    let nvcc = Nvcc::find(&crate::place::target())?;
+    let nvcc = Nvcc::find(&crate::paths::target())?;
     let (record, files) = compile(&nvcc, &folder, &sources)?;
     if args.check {
         differences(&committed, &files)?;
@@ -89,7 +89,7 @@ fn hashes(files: &Files) -> BTreeMap<String, String> {
 
 /// Compiles every module: the record of it, and the files to be written.
 fn compile(nvcc: &Nvcc, folder: &Path, sources: &Files) -> Result<(Record, Files)> {
-    let scratch = crate::place::target().join("kernels");
+    let scratch = crate::paths::target().join("kernels");
     fs::create_dir_all(&scratch)?;
     let mut record = Record {
         nvcc: nvcc::VERSION.to_owned(),

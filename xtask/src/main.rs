@@ -4,7 +4,7 @@
 mod bundle;
 mod kernels;
 mod nvcc;
-mod place;
+mod paths;
 mod resources;
 mod tidy;
 

@@ -36,12 +36,29 @@ enum Flaw {
     Unavailable,
     ClosesAlways,
     Hangs,
+    Restarts,
 }
 
 #[derive(Default)]
 struct State {
     sessions: Mutex<HashMap<String, u32>>,
     next: AtomicU64,
+    /// Requests, and how often it began anew.
+    requests: AtomicU64,
+    lives: AtomicU64,
+}
+
+impl State {
+    /// A request came on a connection of this life. Now and then the bank begins anew: it forgets
+    /// who is signed in, and its connections end. Whether this is one of them.
+    fn is_over(&self, life: u64) -> bool {
+        if self.requests.fetch_add(1, Ordering::AcqRel) % 97 == 96 {
+            let mut sessions = self.sessions.lock().unwrap();
+            self.lives.fetch_add(1, Ordering::AcqRel);
+            sessions.clear();
+        }
+        self.lives.load(Ordering::Acquire) != life
+    }
 }
 
 fn start(flaw: Flaw) -> String {
@@ -65,6 +82,7 @@ fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
+    let life = state.lives.load(Ordering::Acquire);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -87,6 +105,9 @@ fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let form = String::from_utf8(content).unwrap() + query;
         let (status, extra, body) = answer(state, flaw, &method, path, &form, &headers);
+        if flaw == Flaw::Restarts && state.is_over(life) {
+            return None;
+        }
         let close = if flaw == Flaw::ClosesAlways {
             "Connection: close\r\n"
         } else {
@@ -394,6 +415,33 @@ fn nothing_is_wrong_with_a_right_bank() {
     assert!(report.mix_difference < 5.0, "{report}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["by_page"][0]["page"], "login");
+}
+
+#[test]
+fn a_restart_costs_requests_and_sessions_and_no_answer_is_taken_for_another() {
+    let mut lost = 0;
+    for (page, pipeline) in [(None, 1), (Some(Page::BillPay), 4)] {
+        let options = LoadOptions {
+            page,
+            pipeline,
+            // Some are between two pages when it happens.
+            think: Duration::from_millis(if page.is_some() { 0 } else { 5 }),
+            ..brief()
+        };
+        let report = load(Flaw::Restarts, options);
+        assert!(report.pages > 100 && !report.passed(), "{report}");
+        assert_eq!(report.invalid, 0, "{report}");
+        for kind in report.errors.keys() {
+            let is_told = kind.starts_with("connection ") || kind.starts_with("signed out");
+            assert!(is_told, "{report}");
+        }
+        let signed_out = report
+            .errors
+            .iter()
+            .find(|(kind, _)| kind.starts_with("signed out"));
+        lost += signed_out.map_or(0, |(_, count)| *count);
+    }
+    assert!(lost > 0, "sessions are lost");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! Whatever a query is, it gets an answer: a bad one has status 1 and one row that says why.
 
 use crate::bank::{Bank, Bill, ConfirmationHash, digits};
+use crate::command::Command;
 use crate::line::Line;
 use crate::query::{Query, Refusal};
 
@@ -70,18 +71,11 @@ impl Bank {
     /// # Errors
     /// What is wrong with the command, the number of arguments, or the user.
     pub(crate) fn user(&self, query: &Query<'_>) -> Result<Option<u32>, Refusal> {
-        let expected = match query.command() {
-            0 => return Ok(None),
-            1 | 2 | 3 | 5 | 9 => 1,
-            4 => 2,
-            8 => 3,
-            7 | 11 => 4,
-            12 => 5,
-            10 => 7,
-            6 => 8,
-            _ => return Err("unknown command"),
-        };
-        if query.count() != expected {
+        if query.command() == 0 {
+            return Ok(None);
+        }
+        let command = Command::of(query.command()).ok_or("unknown command")?;
+        if query.count() != command.arguments.len() {
             return Err("wrong number of arguments");
         }
         (query.arguments()[0].number())

@@ -16,12 +16,13 @@
 //!
 //! The function is integers and tables only, so that a GPU can compute it as well: [`mix`] makes
 //! numbers of a user id, [`names`] has the words, [`date`] and [`money`] the two kinds of values,
-//! [`bank`] puts them together. [`query`] is what is asked, [`answer`] the answer to one query as
-//! text, [`table`] the answers to many in columns; [`serve`] speaks the text form over HTTP.
+//! [`bank`] puts them together. A [`query`] asks by a [`Command`]; [`answer`] has the answer to one
+//! query as text, [`table`] those to many in columns; [`serve`] speaks the text form over HTTP.
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod bank;
+mod command;
 pub mod date;
 mod line;
 pub mod mix;
@@ -35,6 +36,7 @@ pub use bank::{
     Account, Bank, Bill, Bills, Check, Confirmation, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS,
     Profile, TODAY,
 };
+pub use command::Command;
 pub use date::Date;
 pub use money::Cents;
 pub use query::{ARGUMENTS_MAX, Argument, Query};

@@ -14,7 +14,9 @@ use crate::mix::mix64;
 use rhythm_http::{
     AnswerShape, AnswerSlot, Answers, ClientLimits, Host, HostServer, Request, RequestLimits,
 };
-use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
+};
 use rhythm_net::{ListenError, ListenOptions, Listener, Role, Time, clock};
 use rhythm_protocol::http::request::Method;
 use std::collections::{BTreeMap, HashMap};
@@ -109,8 +111,8 @@ impl Server {
             ..WorkerOptions::default()
         };
         let options = options.clone();
-        let make = move |place: Place<'_, Infallible>| {
-            Ok::<_, Infallible>(server(&options, place.index as u64))
+        let make = move |thread: WorkerThread<'_, Infallible>| {
+            Ok::<_, Infallible>(server(&options, thread.index as u64))
         };
         let listeners = vec![Entrance::listeners(Role::default(), listeners)];
         let workers = workers::start(&worker_options, listeners, make).map_err(io::Error::other)?;

@@ -8,7 +8,7 @@
 
 use crate::abi::LaneResult;
 use crate::abi::besim::{BesimArgs, Word, Words};
-use crate::gpu::{DeviceBuffer, GpuError, Grid, Place, Queue, SharedGpu, Slice};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice};
 use crate::upload::{Bundle, upload};
 use rhythm_besim::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
 use rhythm_besim::{Bank, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
@@ -87,7 +87,7 @@ const THREADS: u32 = 128;
 #[derive(Debug)]
 pub struct BesimTables {
     memory: DeviceBuffer,
-    words: Place<Word>,
+    words: Extent<Word>,
     /// Streets, cities, first names, payees and memos.
     tables: [Words; 5],
     users: u32,

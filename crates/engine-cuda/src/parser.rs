@@ -22,7 +22,7 @@ use crate::abi::parse::{
 };
 use crate::abi::{SessionKey, WARP};
 use crate::cohort::regions::Columns;
-use crate::gpu::{DeviceBuffer, GpuError, Grid, Place, Places, Queue, SharedGpu, Slice};
+use crate::gpu::{DeviceBuffer, Extent, Extents, GpuError, Grid, Queue, SharedGpu, Slice};
 use std::sync::Arc;
 
 /// Threads of a block where a thread handles a request.
@@ -51,11 +51,11 @@ pub struct Parser {
     capacity: usize,
     request_bytes: usize,
     memory: DeviceBuffer,
-    transposed: Place<u8>,
-    pages: Place<u16>,
-    parts: Place<RequestParts>,
-    order: Place<u32>,
-    page_start: Place<u32>,
+    transposed: Extent<u8>,
+    pages: Extent<u16>,
+    parts: Extent<RequestParts>,
+    order: Extent<u32>,
+    page_start: Extent<u32>,
 }
 
 /// Requests whose numbers a parser has sorted by page, in a queue's stream.
@@ -115,7 +115,7 @@ impl Parser {
             true => capacity.next_multiple_of(WARP) * request_bytes,
             false => 0,
         };
-        let mut places = Places::default();
+        let mut places = Extents::default();
         Ok(Parser {
             capacity,
             request_bytes,

@@ -2,7 +2,7 @@
 
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::stage::{Constant, DecodedColumn, Fragment, Instruction};
-use crate::gpu::{DeviceBuffer, GpuError, Place, SharedGpu, Slice, Stream};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Slice, Stream};
 use crate::program::{Page, Stage};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::Service;
@@ -10,9 +10,9 @@ use rhythm_engine::program::Service;
 /// A stage's program on the device.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceStage {
-    pub(crate) code: Place<Instruction>,
-    pub(crate) constants: Place<Constant>,
-    pub(crate) parts: Place<u16>,
+    pub(crate) code: Extent<Instruction>,
+    pub(crate) constants: Extent<Constant>,
+    pub(crate) parts: Extent<u16>,
     pub(crate) registers: u32,
     /// Does it end with a call?
     pub(crate) has_call: bool,
@@ -24,9 +24,9 @@ pub(crate) struct DevicePage {
     /// What was encoded, for what the host must know of it.
     pub(crate) page: Page,
     pub(crate) stages: Vec<DeviceStage>,
-    pub(crate) tables: Place<u64>,
+    pub(crate) tables: Extent<u64>,
     /// The columns that each call's answers go to.
-    pub(crate) decoded: Vec<Place<DecodedColumn>>,
+    pub(crate) decoded: Vec<Extent<DecodedColumn>>,
 }
 
 impl DevicePage {
@@ -69,8 +69,8 @@ impl DeviceStage {
 #[derive(Debug)]
 pub(crate) struct DeviceService {
     pub(crate) pages: Vec<DevicePage>,
-    pub(crate) fragments: Place<Fragment>,
-    pub(crate) fragment_bytes: Place<u8>,
+    pub(crate) fragments: Extent<Fragment>,
+    pub(crate) fragment_bytes: Extent<u8>,
     memory: DeviceBuffer,
 }
 
@@ -109,7 +109,7 @@ impl DeviceService {
     }
 
     /// What is at one of its places.
-    pub(crate) fn at<T>(&self, place: Place<T>) -> Slice<'_, T> {
+    pub(crate) fn at<T>(&self, place: Extent<T>) -> Slice<'_, T> {
         self.memory.slice(place)
     }
 }

@@ -19,7 +19,7 @@ use crate::abi::sessions::{
 };
 use crate::abi::{LaneResult, SessionKey};
 use crate::gpu::{
-    DeviceBuffer, GpuError, Grid, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice, Stream,
+    DeviceBuffer, Extent, Extents, GpuError, Grid, PinnedBuffer, Queue, SharedGpu, Slice, Stream,
 };
 use rhythm_engine::session::{Millis, SessionId};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +65,7 @@ pub struct DeviceSessions {
     memory: DeviceBuffer,
     array: SessionArray,
     /// Of each region, in the array's memory.
-    free_counts: Place<u64>,
+    free_counts: Extent<u64>,
     tick_shift: u32,
     search: u32,
     /// Where the next sweep begins.
@@ -87,7 +87,7 @@ impl DeviceSessions {
     ) -> Result<DeviceSessions, GpuError> {
         let windows = capacity.div_ceil(WINDOW_SLOTS);
         // The regions' counts and the cursor are on lines of their own.
-        let mut places = Places::default();
+        let mut places = Extents::default();
         let free_counts = places.take::<u64>(REGIONS);
         let cursor = places.take::<u64>(1);
         let free_bits = places.take::<u64>(windows as usize * (WINDOW_SLOTS / u64::BITS) as usize);
@@ -281,7 +281,7 @@ impl DeviceSessions {
     pub fn live(&self) -> Result<usize, GpuError> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (stream, buffer) = &*counts;
-        let place = Place::<u64>::new(0, REGIONS);
+        let place = Extent::<u64>::new(0, REGIONS);
         // SAFETY: this stream alone uses the buffer, which the lock keeps to one call at a time,
         // and is waited for. Counts are words that only atomics change.
         let queue = unsafe { Queue::new(&*self.gpu, *stream) };

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi::layout::UNIT;
-use crate::gpu::{DeviceBuffer, GpuError, PinnedBuffer, Place, Queue, SharedGpu, Slice, Stream};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, Stream};
 use crate::plain::{Plain, bytes_of};
 
 /// Bytes being put together for one copy to the device; places are multiples of 16.
@@ -18,16 +18,16 @@ impl Bundle {
     }
 
     /// Appends items and gives their place.
-    pub(crate) fn push<T: Plain>(&mut self, items: &[T]) -> Place<T> {
-        let place = Place::new(self.bytes.len(), items.len());
+    pub(crate) fn push<T: Plain>(&mut self, items: &[T]) -> Extent<T> {
+        let place = Extent::new(self.bytes.len(), items.len());
         self.bytes.extend_from_slice(bytes_of(items));
         self.align();
         place
     }
 
     /// Appends so many items of zeros.
-    pub(crate) fn reserve<T: Plain>(&mut self, count: usize) -> Place<T> {
-        let place = Place::new(self.bytes.len(), count);
+    pub(crate) fn reserve<T: Plain>(&mut self, count: usize) -> Extent<T> {
+        let place = Extent::new(self.bytes.len(), count);
         self.bytes.resize(place.range().end, 0);
         self.align();
         place

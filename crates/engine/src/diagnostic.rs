@@ -3,6 +3,7 @@
 //! A `Report` collects the mistakes of all files, so that an author sees them at once. Positions
 //! are byte offsets into a file until they are shown.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// How bad a diagnostic is.
@@ -82,6 +83,13 @@ pub(crate) struct Place<'a> {
     pub(crate) offset: usize,
 }
 
+impl Place<'_> {
+    /// Its line, from 1.
+    pub(crate) fn line(self) -> u32 {
+        line_of(self).1
+    }
+}
+
 /// An error that has been reported already: whoever gets it goes on with what does not depend on
 /// it.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +140,11 @@ impl Report {
     /// Ends what [`Report::begin_shown`] began.
     pub(crate) fn end_shown(&mut self, before: Option<String>) {
         self.shown_by = before;
+    }
+
+    /// Whether the page that is compiled now is shown in place of others.
+    pub(crate) fn is_of_shown(&self) -> bool {
+        self.shown_by.is_some()
     }
 
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
@@ -232,13 +245,31 @@ pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n s
     let best = (known.iter())
         .map(|candidate| (distance(name, candidate), *candidate))
         .min();
-    match best {
-        Some((edits, candidate)) if edits <= 1 + name.chars().count() / 4 => {
-            format!("did you mean `{candidate}`?")
+    let near = best.filter(|(edits, _)| *edits <= 1 + name.chars().count() / 4);
+    let near = near.map(|(_, candidate)| candidate);
+    match near.or_else(|| of_same_words(name, &known)) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None if !known.is_empty() && known.len() <= 32 => {
+            format!("there are: {}", known.join(", "))
         }
-        Some(_) if known.len() <= 32 => format!("there are: {}", known.join(", ")),
-        _ => String::new(),
+        None => String::new(),
     }
+}
+
+/// The only one of some names that has the words of another, in whatever order, such as
+/// `headers_max` for `max_headers`; or all words of the other and more.
+fn of_same_words<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+    let words = |name: &str| {
+        name.split(['_', '-'])
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
+    let wanted = words(name);
+    let only = |fits: &dyn Fn(&BTreeSet<String>) -> bool| {
+        let mut found = known.iter().filter(|known| fits(&words(known)));
+        found.next().filter(|_| found.next().is_none()).copied()
+    };
+    only(&|known| *known == wanted).or_else(|| only(&|known| wanted.is_subset(known)))
 }
 
 /// Levenshtein distance in characters. Long names are cut: they are mistakes of another kind.
@@ -338,5 +369,16 @@ mod tests {
             "there are: account, payee"
         );
         assert_eq!(did_you_mean("zzz", []), "");
+        let keys = [
+            "headers_max",
+            "body_timeout",
+            "head_timeout",
+            "unsent_bytes_max",
+        ];
+        for (name, meant) in [("max_headers", 0), ("unsent_max", 3), ("timeout_head", 2)] {
+            let hint = format!("did you mean `{}`?", keys[meant]);
+            assert_eq!(did_you_mean(name, keys), hint);
+        }
+        assert!(did_you_mean("timeout", keys).starts_with("there are: "));
     }
 }

@@ -2,7 +2,7 @@
 //! service.toml, and of the calls of pages. The backends themselves are the server's.
 
 use crate::diagnostic::Severity;
-use crate::program::Form;
+use crate::program::{Form, Type};
 use crate::settings::BackendConfig;
 pub use crate::settings::BackendKey;
 
@@ -15,13 +15,35 @@ pub struct BackendKind {
     pub keys: &'static [BackendKey],
     /// The key of a page's call whose template says what is asked: its outputs are the arguments.
     pub call_key: &'static str,
-    /// Tells what is wrong with a call of this form.
-    pub check: fn(&Form) -> Option<CallMistake>,
+    /// Tells what is wrong with a call.
+    pub check: fn(&PageCall<'_>) -> Option<CallMistake>,
+}
+
+/// A page's call, as its kind looks at it when the page is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct PageCall<'a> {
+    /// What it asks.
+    pub form: &'a Form,
+    /// The columns that the page names.
+    pub columns: &'a [(String, Type)],
+    /// `row = ...`: one row must be answered, not any number.
+    pub one_row: bool,
+}
+
+/// The part of a call that a mistake is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPart {
+    /// What is asked.
+    Asked,
+    /// The columns of the answer.
+    Columns,
 }
 
 /// What is wrong with a page's call, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallMistake {
+    /// What it is about.
+    pub part: CallPart,
     /// Whether the page is refused.
     pub severity: Severity,
     /// What is wrong.

@@ -2,8 +2,8 @@
 
 use rhythm_engine::cohort::LaneState;
 use rhythm_engine::device::conformance::{self, LANES, make_service, make_service_with_rows};
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_protocol::scan::Level;
 
@@ -22,7 +22,7 @@ fn run(executor: &mut dyn Executor, seeds: std::ops::Range<u64>, limits: LaneLim
 fn host_equals_the_reference_at_every_level() {
     for level in Level::all() {
         run(
-            &mut Host::new(LaneLimits::default(), level),
+            &mut HostExecutor::new(LaneLimits::default(), level),
             0..300,
             LaneLimits::default(),
         );
@@ -36,12 +36,16 @@ fn host_equals_the_reference_at_every_limit() {
         text_bytes_max: 200,
         turns_max: 9,
     };
-    run(&mut Host::new(limits, Level::detect()), 300..900, limits);
+    run(
+        &mut HostExecutor::new(limits, Level::detect()),
+        300..900,
+        limits,
+    );
 }
 
 #[test]
 fn host_equals_the_reference_for_large_cohorts() {
-    let mut host = Host::new(LaneLimits::default(), Level::detect());
+    let mut host = HostExecutor::new(LaneLimits::default(), Level::detect());
     for seed in 900..910 {
         let service = make_service(seed);
         conformance::check(
@@ -60,7 +64,7 @@ fn host_equals_the_reference_for_large_cohorts() {
 #[test]
 fn a_wrong_executor_is_found() {
     // Runs as the reference does, with a limit that is a little lower.
-    let mut wrong = Scalar::new(LaneLimits {
+    let mut wrong = ScalarExecutor::new(LaneLimits {
         turns_max: 8,
         ..LaneLimits::default()
     });
@@ -84,7 +88,8 @@ fn programs_end_well_mostly() {
     let (mut finished, mut failed) = (0, 0);
     for seed in 0..100 {
         let service = make_service(seed);
-        let states = conformance::final_states(&mut Scalar::default(), &service, 0, 50, seed);
+        let states =
+            conformance::final_states(&mut ScalarExecutor::default(), &service, 0, 50, seed);
         finished += states.iter().filter(|s| **s == LaneState::Finished).count();
         failed += states.len() - states.iter().filter(|s| **s == LaneState::Finished).count();
     }

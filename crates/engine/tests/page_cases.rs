@@ -13,8 +13,8 @@ use page_common::compare;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::fs;
@@ -88,12 +88,12 @@ fn check(path: &Path) -> Result<(), String> {
             }
             for page in 0..service.pages.len() {
                 for seed in 0..10 {
-                    let mut scalar = Scalar::new(LaneLimits::default());
+                    let mut scalar = ScalarExecutor::new(LaneLimits::default());
                     let compared = compare(&mut scalar, &sources, &service, page, 40, seed)?;
                     if compared.equal == 0 && seed == 0 {
                         return Err(format!("all lanes of {} fail", service.pages[page].name));
                     }
-                    let mut host = Host::new(LaneLimits::default(), Level::detect());
+                    let mut host = HostExecutor::new(LaneLimits::default(), Level::detect());
                     compare(&mut host, &sources, &service, page, 40, seed)?;
                 }
             }

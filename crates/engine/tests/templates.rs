@@ -12,8 +12,8 @@ use page_common::compare;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance::{self, LANES};
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::collections::BTreeSet;
@@ -54,7 +54,14 @@ fn scalar_equals_host_equals_minijinja_over_made_templates() {
             }
         };
         compiled += 1;
-        let lanes = compare(&mut Scalar::default(), &sources, &service, 0, 7, seed);
+        let lanes = compare(
+            &mut ScalarExecutor::default(),
+            &sources,
+            &service,
+            0,
+            7,
+            seed,
+        );
         let lanes =
             lanes.unwrap_or_else(|why| panic!("{why}\n{}", sources.files["pages/made.html"]));
         assert_eq!(
@@ -62,7 +69,7 @@ fn scalar_equals_host_equals_minijinja_over_made_templates() {
             "seed {seed}: the templates made here index nothing"
         );
         compared += lanes.equal;
-        let mut host = Host::new(LaneLimits::default(), Level::detect());
+        let mut host = HostExecutor::new(LaneLimits::default(), Level::detect());
         for lanes in [1, 2, 7, 300] {
             let lanes = if lanes == 300 && seed % 10 > 0 {
                 33
@@ -111,7 +118,7 @@ fn banking_passes_the_conformance_suite() {
         compile(&sample("banking"), conformance::BESIM).unwrap_or_else(|m| panic!("{m:#?}")),
     );
     assert_eq!(service.pages.len(), 17, "sixteen pages and the login form");
-    let mut host = Host::new(LaneLimits::default(), Level::detect());
+    let mut host = HostExecutor::new(LaneLimits::default(), Level::detect());
     for page in 0..service.pages.len() {
         for lanes in LANES {
             conformance::check(&mut host, &service, page, lanes, 7, LaneLimits::default()).unwrap();

@@ -1,5 +1,9 @@
 //! Where an answer goes and what its request asks of its form.
 
+pub(crate) mod body;
+pub(crate) mod error_page;
+pub(crate) mod framing;
+
 use rhythm_net::ConnectionId;
 use std::net::SocketAddr;
 
@@ -41,17 +45,21 @@ pub struct Owed {
     pub peer: SocketAddr,
 }
 
+/// An answer of a host that is over, or what was sent of one that was cut off; `None` where nothing
+/// was.
+pub type Given = (AnswerSlot, Option<Answered>);
+
 /// An answer, for log and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Its status.
     pub status: u16,
-    /// Bytes of its body.
+    /// Bytes of its body that were sent: none to HEAD, without the framing of chunks.
     pub body_length: u64,
 }
 
 impl Answered {
-    /// An answer whose body is not counted: an error's, or none.
+    /// An answer without a body.
     pub fn bare(status: u16) -> Answered {
         Answered {
             status,

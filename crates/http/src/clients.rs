@@ -7,15 +7,29 @@
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
 //! each request in it, when that is done, and when an answer is written and sent: each time once.
 
-use crate::answer::{AnswerShape, AnswerSlot, HostId, Owed};
-use crate::connection::{Connection, Stall, Waiting};
-use crate::input::Input;
+pub(crate) mod connection;
+pub(crate) mod held;
+pub(crate) mod input;
+pub(crate) mod outbox;
+mod reader;
+mod relief;
+pub(crate) mod stream;
+mod turns;
+pub(crate) mod upkeep;
+
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
+use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::held::Held;
+use crate::clients::input::Input;
+use crate::clients::outbox::Outbox;
+use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use crate::outbox::Outbox;
-use crate::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;
+
+/// Connections closed at a time where others need their places.
+const ROOM: usize = 64;
 
 /// All clients' connections of a thread.
 #[derive(Debug)]
@@ -23,20 +37,29 @@ pub struct Clients {
     pub(crate) connections: ConnectionTable<Connection>,
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
-    /// Answers that hosts owe to clients that are gone.
-    pub(crate) gone: Vec<(HostId, AnswerSlot)>,
+    pub(crate) held: Held,
+    /// Answers that hosts owe to clients that are gone, and what of them was sent.
+    pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
     /// What the next input is read with.
     pub(crate) spare: Option<Box<Input>>,
 }
 
 impl Clients {
+    /// What a connection takes at most beside what it [holds](Clients::held), in bytes: its places
+    /// in tables, which double when they grow, here and in a driver, and its timers.
+    pub const CONNECTION_BYTES: usize = 2 * (size_of::<Option<(ConnectionId, Connection)>>() + 256);
+
+    /// What the buffer takes that all connections share, beside the one answer in it.
+    pub const OUTBOX_BYTES: usize = outbox::KEPT_BYTES;
+
     /// No connections yet.
     pub fn new(limits: ClientLimits, now: Time) -> Clients {
         Clients {
             connections: ConnectionTable::new(),
             upkeep: Upkeep::new(limits, now),
             outbox: Outbox::new(),
+            held: Held::new(limits.held_max),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -61,7 +84,7 @@ impl Clients {
 
     /// Whether every answer is the last of its connection.
     pub fn is_draining(&self) -> bool {
-        self.upkeep.draining
+        self.upkeep.drain.is_some()
     }
 
     /// A connection was accepted.
@@ -69,8 +92,8 @@ impl Clients {
         let connection = Connection::new(peer, now);
         let old = self.connections.insert(id, connection);
         debug_assert!(old.is_none(), "a driver tells of a connection's end");
-        let limit = self.upkeep.first_limit();
-        self.upkeep.timers.set(id.slot(), now + limit);
+        let deadline = self.upkeep.deadline(Waiting::First, now);
+        self.upkeep.timers.set(id.slot(), deadline);
     }
 
     /// The client sends no more.
@@ -91,7 +114,12 @@ impl Clients {
     /// Forgets a connection that is gone.
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
-            self.gone.extend(connection.hosted(id));
+            self.held.forget(&connection);
+            let unsent = match self.outbox.is_for(id) {
+                true => self.outbox.bytes.len(),
+                false => 0,
+            };
+            self.gone.extend(connection.hosted(id, unsent));
             self.upkeep.timers.clear(id.slot());
         }
         self.outbox.forget(id);
@@ -102,7 +130,15 @@ impl Clients {
     /// # Errors
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
+        let mut held = 0;
         for (id, connection) in self.connections.iter() {
+            held += connection.held;
+            if connection.held != connection.memory() {
+                let (held, memory) = (connection.held, connection.memory());
+                return Err(format!(
+                    "{id:?} holds {memory} bytes, of which {held} count"
+                ));
+            }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
                 return Err(format!("{id:?} is idle and keeps a buffer"));
@@ -114,6 +150,16 @@ impl Clients {
                 return Err(format!("{id:?} has answers to nothing"));
             }
         }
+        let holders = self.connections.iter().filter(|(_, one)| one.held > 0);
+        if self.held.is_over() && holders.count() > 1 {
+            return Err(format!("{held} bytes are held, and nobody gives way"));
+        }
+        if held != self.held.total {
+            return Err(format!(
+                "{held} bytes are held and {} count",
+                self.held.total
+            ));
+        }
         self.outbox.check()
     }
 
@@ -121,7 +167,7 @@ impl Clients {
     #[inline]
     pub(crate) fn accept(&mut self, id: ConnectionId, head: &RequestHead) -> Option<Owed> {
         let connection = self.connections.get_mut(id)?;
-        Some(self.upkeep.take(id, connection, head))
+        Some(self.upkeep.take(id, connection, head, false))
     }
 
     /// Takes what cannot be understood, or is not wanted, as a connection's last request, and reads
@@ -145,7 +191,7 @@ impl Clients {
     pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         if let Some(connection) = self.connections.get_mut(id) {
             let is_sent = !self.outbox.is_for(id);
-            if self.upkeep.settle(port, id, connection, is_sent, now) {
+            if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
                 self.remove(id);
             }
         }
@@ -158,7 +204,7 @@ impl Clients {
 
     /// A connection whose stall is over, for [`Clients::proceed`].
     pub fn next_unstalled(&mut self) -> Option<ConnectionId> {
-        self.upkeep.unstalled.pop()
+        self.upkeep.unstalled.pop_front()
     }
 
     /// An answer in pieces that has room again.
@@ -167,14 +213,30 @@ impl Clients {
     }
 
     /// An answer that a host owes to a client that is gone.
-    pub(crate) fn next_gone(&mut self) -> Option<(HostId, AnswerSlot)> {
+    pub(crate) fn next_gone(&mut self) -> Option<(HostId, Given)> {
         self.gone.pop()
+    }
+
+    /// A host is done with an answer whose client may be gone: it need not be told. If it was to
+    /// be, what of the answer was sent.
+    pub(crate) fn forget_gone(&mut self, slot: AnswerSlot) -> Option<Option<Answered>> {
+        let index = (self.gone.iter()).position(|(_, (gone, _))| *gone == slot)?;
+        let (_, (_, sent)) = self.gone.swap_remove(index);
+        Some(sent)
+    }
+
+    /// What was sent of an answer whose client is gone: told once.
+    pub(crate) fn take_sent(&mut self, slot: AnswerSlot) -> Option<Answered> {
+        let mut gone = self.gone.iter_mut();
+        gone.find(|(_, (gone, _))| *gone == slot)?.1.1.take()
     }
 
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
-        if (self.connections.get(id)).is_some_and(|c| c.stall == Some(Stall::Host)) {
-            self.upkeep.unstalled.push(id);
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.stall == Some(Stall::Host)
+        {
+            self.upkeep.may_go_on(id, connection);
         }
     }
 
@@ -201,6 +263,8 @@ impl Clients {
                     self.remove(id);
                 }
                 Waiting::Head | Waiting::Body => requests.push(id),
+                // Its answer is yet to be sent, after which it is settled anew.
+                Waiting::First | Waiting::Idle if self.outbox.is_for(id) => self.flush(port, now),
                 Waiting::First | Waiting::Idle => {
                     port.close(id);
                     self.remove(id);
@@ -219,24 +283,42 @@ impl Clients {
         self.due = due;
     }
 
-    /// From now on every answer is its connection's last; those that wait for none are closed.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time) {
-        self.upkeep.draining = true;
-        let idle: Vec<ConnectionId> = (self.connections.iter())
-            .filter(|(_, connection)| connection.requests > 0 && connection.is_idle())
-            .map(|(id, _)| id)
+    /// From now on every answer is its connection's last. Those that are owed none may still ask
+    /// until a time, and are closed then; told again, until the earlier one.
+    pub fn drain(&mut self, until: Time) {
+        let until = self.upkeep.drain.map_or(until, |before| until.min(before));
+        self.upkeep.drain = Some(until);
+        for (id, connection) in self.connections.iter() {
+            if let waiting @ (Waiting::First | Waiting::Idle) = connection.waiting {
+                let deadline = self.upkeep.deadline(waiting, connection.since);
+                self.upkeep.timers.set(id.slot(), deadline);
+            }
+        }
+    }
+
+    /// Others need places: closes connections that have been silent for longest, and for
+    /// [long enough](crate::ClientLimits::yield_after). How many.
+    pub fn make_room(&mut self, port: &mut dyn Port, now: Time) -> usize {
+        let least = self.upkeep.limits.yield_after;
+        let silent = self.connections.iter().filter(|(_, connection)| {
+            let waits = matches!(
+                connection.waiting,
+                Waiting::First | Waiting::Idle | Waiting::Head
+            );
+            waits && now.since(connection.since) >= least
+        });
+        let mut silent: Vec<(Time, ConnectionId)> = silent
+            .map(|(id, connection)| (connection.since, id))
             .collect();
-        for id in idle {
+        if silent.len() > ROOM {
+            silent.select_nth_unstable(ROOM);
+            silent.truncate(ROOM);
+        }
+        for &(_, id) in &silent {
             port.close(id);
             self.remove(id);
         }
-        // Their first request may be on its way.
-        let limit = now + self.upkeep.first_limit();
-        for (id, connection) in self.connections.iter() {
-            if connection.waiting == Waiting::First {
-                self.upkeep.timers.set(id.slot(), limit);
-            }
-        }
+        silent.len()
     }
 
     /// Drops all connections.

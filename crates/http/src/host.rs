@@ -25,19 +25,22 @@
 //! - Content comes whole, unless `takes_pieces` says that it is to come in pieces. An answer may be
 //!   finished before all content came; the connection ends with it then.
 //! - After `gone`, or `Flow::Gone`, or when it is answered, the slot names nothing: using it does
-//!   nothing.
+//!   nothing. Of one that it has answered the host is told no more.
 //! - A source that fails in the middle of a body has no other way to say so than
 //!   [`Answers::abandon`]; a whole answer, or an error, in place of what is left is the same.
 //! - A host may have connections of its own, to whatever it gets its answers from: it opens them
 //!   by [`Answers::port`], and is told what happens to those that it `owns`.
 
-use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
-use crate::body::Body;
+pub(crate) mod hosts;
+pub(crate) mod server;
+
+use crate::answer::body::Body;
+use crate::answer::error_page::write_error;
+use crate::answer::framing::Framing;
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::Clients;
-use crate::connection::Begun;
-use crate::error_page::write_error;
-use crate::framing::Framing;
-use crate::stream::Flow;
+use crate::clients::connection::Begun;
+use crate::clients::stream::Flow;
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::RequestHead;
@@ -147,10 +150,6 @@ pub trait Host {
     }
 }
 
-/// An answer that a host has given; `None` where there is none: it was abandoned, or its client is
-/// gone.
-pub type Given = (AnswerSlot, Option<Answered>);
-
 /// What a host answers with.
 pub struct Answers<'a> {
     pub(crate) host: HostId,
@@ -203,11 +202,12 @@ impl Answers<'_> {
     /// Gives an error as a small page, with a sentence that may say more.
     pub fn error(&mut self, slot: AnswerSlot, shape: AnswerShape, status: u16, detail: &str) {
         let date = self.date;
+        let mut answered = Answered::bare(status);
         let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
-            write_error(out, status, shape, date, detail, |_| {});
+            answered = write_error(out, status, shape, date, detail, |_| {});
             Body::Empty
         });
-        self.note_given(slot, is_given, Answered::bare(status));
+        self.note_given(slot, is_given, answered);
     }
 
     /// An answer was given whole. Where it was begun before, it was not: a second head would stand
@@ -217,6 +217,8 @@ impl Answers<'_> {
             self.given.push((slot, Some(answered)));
         } else if self.clients.has_begun(slot) {
             self.abandon(slot);
+        } else if let Some(sent) = self.clients.forget_gone(slot) {
+            self.given.push((slot, sent));
         }
     }
 
@@ -246,10 +248,17 @@ impl Answers<'_> {
     /// Appends a piece to the body of an answer that was begun. One that gets longer than it said
     /// is abandoned.
     pub fn append(&mut self, slot: AnswerSlot, piece: &[u8]) -> Flow {
-        let flow = self.clients.append(self.port, slot, piece, self.now);
+        self.append_within(slot, piece, usize::MAX)
+    }
+
+    /// As [`Answers::append`], for who can make the next piece while the socket has something left:
+    /// [`Flow::Wait`] with so many bytes unsent, however many more the limits would let wait.
+    pub fn append_within(&mut self, slot: AnswerSlot, piece: &[u8], unsent_max: usize) -> Flow {
+        let flow = (self.clients).append(self.port, slot, piece, unsent_max, self.now);
         if flow == Flow::Gone {
-            // What is known of it can be forgotten: it may not be finished.
-            self.given.push((slot, None));
+            // What is known of it can be forgotten: it may not be finished. The host is told later.
+            let sent = self.clients.take_sent(slot);
+            self.given.push((slot, sent));
         }
         flow
     }
@@ -257,13 +266,16 @@ impl Answers<'_> {
     /// Ends an answer that was begun. One that is shorter than it said is abandoned.
     pub fn finish(&mut self, slot: AnswerSlot) {
         let answered = self.clients.finish(self.port, slot, self.now);
-        self.given.push((slot, answered));
+        let gone = self.clients.forget_gone(slot);
+        self.given.push((slot, answered.or(gone.flatten())));
     }
 
     /// Gives an answer up, begun or not: its connection is dropped in its place.
     pub fn abandon(&mut self, slot: AnswerSlot) {
+        let sent = self.clients.sent(slot);
         self.clients.abandon(self.port, slot, self.now);
-        self.given.push((slot, None));
+        let gone = self.clients.forget_gone(slot);
+        self.given.push((slot, sent.or(gone.flatten())));
     }
 
     /// Takes the content of a request again, after [`Flow::Wait`].

@@ -2,16 +2,17 @@
 //!
 //! ```text
 //!   bytes ---> Reading -------> a request ------> whoever answers it: cohorts, or a Host
-//!              (reader.rs)      with its slot          |        |           |
+//!              (reader.rs)      with its slot          |        |           |  (host.rs)
 //!                                                  head and body       begin, append, finish
-//!              one hot buffer <----- in turn -------- (body.rs) -----------+
+//!              one hot buffer <----- in turn --- (answer/body.rs) ---------+
 //!   bytes <--- (outbox.rs)          (turns.rs)                        (stream.rs)
 //! ```
 //!
 //! [`Clients`] are all connections of one thread: their kept input, ordered answers, unsent bytes,
-//! time-outs and ends. It does no I/O and reads no clock: it acts through a [`Port`] and is given
-//! the time. Nothing calls back up: what the owner has to see to (a stall that is over, a stream
-//! that has room again, a client that is gone) it takes out of lists.
+//! time-outs and ends (`clients/`, where all files of the picture lie but two). It does no I/O and
+//! reads no clock: it acts through a [`Port`] and is given the time. Nothing calls back up: what
+//! the owner has to see to (a stall that is over, a stream that has room again, a client that is
+//! gone) it takes out of lists.
 //!
 //! A [`Host`] answers requests without cohorts, at once or later, whole or in pieces.
 //! [`HostServer`] is a server of nothing but a host: the admin listener and BeSim are two.
@@ -23,30 +24,18 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod body;
 mod clients;
-mod connection;
-mod error_page;
-mod framing;
 mod host;
-mod host_server;
-mod hosts;
-mod input;
 mod limits;
-mod outbox;
-mod reader;
-mod stream;
-mod turns;
-mod upkeep;
 
-pub use answer::{AnswerShape, AnswerSlot, Answered, HostId, Owed};
-pub use body::{Body, Pieces};
+pub use answer::body::{Body, Pieces};
+pub use answer::error_page::write_error;
+pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use clients::Clients;
-pub use connection::Stall;
-pub use error_page::write_error;
-pub use host::{Answers, Content, Given, Host, Request};
-pub use host_server::HostServer;
-pub use hosts::{Event, Hosts};
-pub use input::{Incoming, Next, Reading};
-pub use limits::{ClientLimits, RequestLimits, SEND_RATE_MIN, UNSENT_MAX};
-pub use stream::Flow;
+pub use clients::connection::Stall;
+pub use clients::input::{Incoming, Next, Reading};
+pub use clients::stream::Flow;
+pub use host::hosts::{Event, Hosts};
+pub use host::server::HostServer;
+pub use host::{Answers, Content, Host, Request};
+pub use limits::{ClientLimits, HELD_MAX, RATE_MIN, RequestLimits, UNSENT_MAX};

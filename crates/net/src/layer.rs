@@ -177,6 +177,11 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
         });
     }
 
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.state.now = now;
+        self.handle(port, now, |handler, port| handler.crowded(port, now));
+    }
+
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.state.now = now;
         if self.state.links.get(id).is_some() {

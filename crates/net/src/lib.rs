@@ -2,7 +2,7 @@
 //!
 //! A server is written as a [`Handler`]: it is told what happened and acts through a [`Port`], so
 //! that it does no I/O and reads no clock itself. This crate has the two traits ([`port`]), the
-//! driver that runs a handler on real sockets ([`epoll`]), and the threads that each run a driver
+//! driver that runs a handler on real sockets ([`driver`]), and the threads that each run a driver
 //! ([`workers`]); a simulator can run the same handler on virtual sockets.
 //!
 //! ```text
@@ -32,32 +32,28 @@
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
-//! - For who starts it: [`listener`], [`datagram`], [`signal`], [`resource`], and [`waker`] and
-//!   [`clock`].
-// Allowed in one file: datagram/messages.rs.
+//! - For who starts it: [`signal`], [`resource`] and [`clock`].
+// Allowed in one file: driver/datagram/messages.rs.
 #![deny(unsafe_code)]
 
-mod affinity;
 pub mod clock;
-pub mod datagram;
-pub mod epoll;
+pub mod driver;
 pub mod layer;
-pub mod listener;
 pub mod outgoing;
 pub mod port;
 pub mod resource;
 pub mod signal;
 pub mod slab;
-mod sockets;
 pub mod table;
 pub mod timer;
-pub mod waker;
 pub mod workers;
 
-pub use datagram::DatagramSocket;
-pub use epoll::{Driver, DriverOptions};
+pub use driver::addresses::Addresses;
+pub use driver::datagram::DatagramSocket;
+pub use driver::epoll::{Driver, DriverOptions};
+pub use driver::listener::{ListenError, ListenOptions, Listener};
+pub use driver::waker::Waker;
 pub use layer::{Codec, Codecs, Layer};
-pub use listener::{ListenError, ListenOptions, Listener};
 pub use outgoing::{Flushed, Outgoing, Part};
 pub use port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
@@ -66,5 +62,4 @@ pub use port::{
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;
 pub use timer::TimerWheel;
-pub use waker::Waker;
-pub use workers::{Inbox, Place, StartError, Worker, WorkerError, WorkerOptions, Workers};
+pub use workers::{Inbox, StartError, Worker, WorkerError, WorkerOptions, WorkerThread, Workers};

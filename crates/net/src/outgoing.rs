@@ -15,7 +15,8 @@
 //! that writes small messages all the time keeps a small buffer on request.
 //!
 //! How much may be owed is not decided here: [`Outgoing::unsent`] says how much is, and whoever
-//! produces the bytes stops.
+//! produces the bytes stops. What is long is kept in a piece of just its size; where the system has
+//! no memory for one, the connection is dropped, and the process goes on.
 
 use crate::port::{ConnectionId, Port, Sent};
 use std::collections::VecDeque;
@@ -28,6 +29,10 @@ const SLICES_MAX: usize = 16;
 
 /// Room for pieces that stays beside a buffer that is kept.
 const PIECES_KEPT: usize = 4;
+
+/// Bytes from this many on are kept in a piece of their own: to grow one for them would take more
+/// memory than they have, and copy what is there.
+const LONG: usize = 4096;
 
 /// What a sending left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +123,8 @@ pub struct Outgoing {
     is_blocked: bool,
     /// The largest buffer that is kept when all is sent, in bytes.
     keep_bytes: usize,
+    /// There was no memory for bytes that are owed: the connection cannot go on.
+    is_lost: bool,
 }
 
 impl Outgoing {
@@ -164,12 +171,34 @@ impl Outgoing {
         self.pieces.truncate(1);
         self.unsent = 0;
         self.give_back();
-        (self.sent_total, self.is_blocked) = (0, false);
+        (self.sent_total, self.is_blocked, self.is_lost) = (0, false, false);
+    }
+
+    /// Makes room for so many bytes that are appended next, if they are long: where the system has
+    /// none, the connection is dropped when it is sent to the next time, and what is appended until
+    /// then is forgotten.
+    pub fn make_room(&mut self, bytes: usize) {
+        let has_room = match self.pieces.back() {
+            Some(Piece::Own { bytes: own, .. }) => own.capacity() - own.len() >= bytes,
+            _ => false,
+        };
+        if bytes < LONG || has_room || self.is_lost {
+            return;
+        }
+        let mut own = Vec::new();
+        if own.try_reserve_exact(bytes).is_err() {
+            self.is_lost = true;
+            return;
+        }
+        let (bytes, sent) = (own, 0);
+        self.pieces.push_back(Piece::Own { bytes, sent });
     }
 
     /// Has `write` append to what is owed; to be sent by the next [`Outgoing::flush`].
     pub fn write<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        if !matches!(self.pieces.back(), Some(Piece::Own { .. })) {
+        let long = LONG.max(self.keep_bytes);
+        let grows = |bytes: &Vec<u8>| bytes.len() < long || bytes.capacity() - bytes.len() >= LONG;
+        if !matches!(self.pieces.back(), Some(Piece::Own { bytes, .. }) if grows(bytes)) {
             let (bytes, sent) = (Vec::new(), 0);
             self.pieces.push_back(Piece::Own { bytes, sent });
         }
@@ -189,7 +218,7 @@ impl Outgoing {
         if self.unsent == 0 {
             self.give_back();
         } else if is_empty {
-            // Nothing was written behind a shared piece.
+            // Nothing was written behind another piece.
             self.pieces.pop_back();
         }
         result
@@ -197,7 +226,13 @@ impl Outgoing {
 
     /// Appends to what is owed; to be sent by the next [`Outgoing::flush`].
     pub fn push(&mut self, bytes: &[u8]) {
-        self.write(|out| out.extend_from_slice(bytes));
+        match self.pieces.back_mut() {
+            Some(Piece::Own { bytes: own, .. }) if own.capacity() - own.len() >= bytes.len() => {
+                own.extend_from_slice(bytes);
+                self.unsent += bytes.len();
+            }
+            _ => self.write(|out| out.extend_from_slice(bytes)),
+        }
     }
 
     /// Appends a part of shared bytes, without a copy; to be sent by the next [`Outgoing::flush`].
@@ -220,14 +255,18 @@ impl Outgoing {
     /// Sends bytes behind what is owed: at once what the socket takes, the rest is kept.
     pub fn send(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8]) -> Flushed {
         if self.unsent > 0 || self.is_blocked {
-            self.push(bytes);
+            self.push_rest(bytes);
             return self.flush(port, id);
         }
         match port.send(id, bytes) {
+            Sent::Taken(taken) if taken == bytes.len() => {
+                self.took(taken, taken);
+                Flushed::All
+            }
             Sent::Taken(taken) => {
                 self.took(taken, bytes.len());
                 self.push_rest(&bytes[taken..]);
-                self.state()
+                self.flush(port, id)
             }
             Sent::Gone => self.gone(),
         }
@@ -270,6 +309,10 @@ impl Outgoing {
 
     /// Sends what the socket takes of what is owed, unless it is known to be full.
     pub fn flush(&mut self, port: &mut dyn Port, id: ConnectionId) -> Flushed {
+        if self.is_lost {
+            port.abort(id);
+            return self.gone();
+        }
         while self.unsent > 0 && !self.is_blocked {
             let (sent, length) = match &*self.pieces.make_contiguous() {
                 [piece] => (port.send(id, piece.rest()), self.unsent),
@@ -310,7 +353,8 @@ impl Outgoing {
     }
 
     fn push_rest(&mut self, rest: &[u8]) {
-        if !rest.is_empty() {
+        self.make_room(rest.len());
+        if !rest.is_empty() && !self.is_lost {
             self.push(rest);
         }
     }
@@ -356,7 +400,7 @@ impl Outgoing {
 
     fn gone(&mut self) -> Flushed {
         self.pieces = VecDeque::new();
-        self.unsent = 0;
+        (self.unsent, self.is_lost) = (0, false);
         Flushed::Gone
     }
 }
@@ -376,6 +420,7 @@ mod tests {
         room: usize,
         got: Vec<u8>,
         calls: usize,
+        aborted: usize,
         is_gone: bool,
     }
 
@@ -391,7 +436,9 @@ mod tests {
             Sent::Taken(taken)
         }
         fn close(&mut self, _: ConnectionId) {}
-        fn abort(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {
+            self.aborted += 1;
+        }
         fn pause(&mut self, _: ConnectionId) {}
         fn resume(&mut self, _: ConnectionId) {}
         fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
@@ -429,6 +476,35 @@ mod tests {
         assert_eq!((port.calls, out.unsent()), (1, 9));
         assert_eq!(out.writable(&mut port, ID), Flushed::All);
         assert_eq!((port.calls, port.got.as_slice()), (2, &b"hello, world"[..]));
+    }
+
+    #[test]
+    fn what_is_long_takes_no_more_memory_than_it_has_bytes() {
+        let (mut out, mut port) = (Outgoing::new(), socket(10));
+        let page = vec![b'x'; 3 * LONG];
+        for sent in 1..=20 {
+            out.push(b"head");
+            assert_eq!(out.send(&mut port, ID, &page), Flushed::Some);
+            let pieces = out.pieces.capacity() * size_of::<Piece>();
+            assert!(out.capacity() <= sent * (page.len() + 8) + pieces);
+        }
+        let all = 20 * (page.len() + 4);
+        assert_eq!(out.unsent(), all - 10);
+        port.room = usize::MAX;
+        assert_eq!(out.writable(&mut port, ID), Flushed::All);
+        assert_eq!((out.capacity(), port.got.len()), (0, all));
+    }
+
+    #[test]
+    fn without_memory_a_connection_is_dropped_and_nothing_else() {
+        let (mut out, mut port) = (Outgoing::new(), socket(2));
+        assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
+        out.make_room(usize::MAX / 2);
+        out.push_part(Part::Lent(&[b'x'; 2 * LONG]));
+        assert_eq!(out.unsent(), 3, "what is lost is not kept");
+        port.room = 100;
+        assert_eq!(out.writable(&mut port, ID), Flushed::Gone);
+        assert_eq!((port.aborted, out.capacity(), port.got.len()), (1, 0, 2));
     }
 
     #[test]

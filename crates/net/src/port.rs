@@ -1,7 +1,7 @@
 //! What a driver and the code it drives know of each other: events go in through [`Handler`],
 //! effects come out through [`Port`].
 //!
-//! Nothing here names a system call. A driver on real sockets is in [`crate::epoll`]; a simulator
+//! Nothing here names a system call. A driver on real sockets is in [`crate::driver`]; a simulator
 //! implements [`Port`] over virtual sockets and a virtual clock, and the handler cannot tell the
 //! difference.
 //!
@@ -15,6 +15,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Add, AddAssign};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,6 +162,8 @@ pub struct Peer {
 pub enum PeerAddress {
     /// At a TCP port.
     Tcp(SocketAddr),
+    /// On this machine, at a socket of the file system.
+    Unix(Arc<Path>),
 }
 
 impl Peer {
@@ -171,12 +174,22 @@ impl Peer {
             name: name.into(),
         }
     }
+
+    /// A peer at a Unix socket of this path, whose name is the path.
+    pub fn unix(path: &Path) -> Peer {
+        Peer {
+            address: PeerAddress::Unix(path.into()),
+            name: path.to_string_lossy().into(),
+        }
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PeerAddress::Tcp(address) = &self.address;
-        write!(f, "{} ({address})", self.name)
+        match &self.address {
+            PeerAddress::Tcp(address) => write!(f, "{} ({address})", self.name),
+            PeerAddress::Unix(path) => write!(f, "{}", path.display()),
+        }
     }
 }
 
@@ -320,6 +333,12 @@ pub trait Handler {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         let _ = now;
         port.abort(accepted.connection);
+    }
+
+    /// A client waits for which there is no room: a handler may close connections that can be
+    /// missed. What it closes now does not linger.
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        let _ = (port, now);
     }
 
     /// Bytes arrived, at least one. They lie in the driver's own buffer and are valid for this call

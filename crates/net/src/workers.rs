@@ -19,16 +19,16 @@
 //! connections and nothing else: its state may be damaged anywhere, so all of it is made anew, and
 //! clients wait in the listeners' queues meanwhile.
 
+mod affinity;
 mod inbox;
 mod thread;
 mod worker;
 
 pub use inbox::Inbox;
-pub use worker::{Place, StartError, Worker, WorkerError, WorkerOptions};
+pub use worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 
-use crate::affinity;
-use crate::datagram::DatagramSocket;
-use crate::listener::Listener;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::listener::Listener;
 use crate::port::Role;
 use std::fmt;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub fn start<W, E, F>(
 where
     W: Worker,
     E: fmt::Display + Send + 'static,
-    F: Fn(Place<'_, W::Command>) -> Result<W, E> + Send + Sync + 'static,
+    F: Fn(WorkerThread<'_, W::Command>) -> Result<W, E> + Send + Sync + 'static,
 {
     let threads = options.threads.max(1);
     let mut doors: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();

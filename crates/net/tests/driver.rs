@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketType};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -39,7 +40,7 @@ enum Command {
     /// Pause every connection.
     Pause,
     Resume,
-    Connect(SocketAddr),
+    Connect(Peer),
     WakeIn(Duration),
     /// Keep the driver busy until the other end is dropped.
     Hold(Receiver<()>),
@@ -116,13 +117,14 @@ impl Echo {
                 self.unsent.keys().for_each(|id| port.resume(*id));
                 "resume"
             }
-            Command::Connect(address) => match port.connect(&Peer::tcp("backend", address)) {
+            Command::Connect(peer) => match port.connect(&peer) {
                 Ok(id) => {
                     self.unsent.insert(id, b"hello".to_vec());
                     assert_eq!(port.send(id, b"too early"), Sent::Taken(0));
                     "connect"
                 }
                 Err(error) if error.kind() == ErrorKind::QuotaExceeded => "too many",
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => "refused",
                 Err(error) => panic!("{error}"),
             },
             Command::WakeIn(wait) => {
@@ -610,9 +612,9 @@ fn an_outgoing_connection_is_made_and_used() {
         ..DriverOptions::default()
     });
     let address = backend.local_addr().expect("a bound socket");
-    server.command(Command::Connect(address), "connect");
+    server.command(Command::Connect(Peer::tcp("backend", address)), "connect");
     server.wait_for(|event| *event == Event::Connected);
-    server.command(Command::Connect(address), "too many");
+    server.command(Command::Connect(Peer::tcp("backend", address)), "too many");
     let (mut stream, _) = backend.accept().expect("the server connects");
     let mut greeting = [0; 5];
     stream.read_exact(&mut greeting).expect("the handler sends");
@@ -620,8 +622,41 @@ fn an_outgoing_connection_is_made_and_used() {
     echoed(&mut stream, b"and back");
     drop(stream);
     server.wait_for(|event| matches!(event, Event::Ended(_)));
-    server.command(Command::Connect(address), "connect");
+    server.command(Command::Connect(Peer::tcp("backend", address)), "connect");
     server.finish();
+}
+
+#[test]
+fn a_connection_to_a_unix_socket_is_made_and_used() {
+    let name = format!("rhythm-net-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let backend = UnixListener::bind(&path).expect("a free path");
+    let server = serve(DriverOptions::default());
+    server.command(Command::Connect(Peer::unix(&path)), "connect");
+    server.wait_for(|event| *event == Event::Connected);
+    let (mut stream, _) = backend.accept().expect("the server connects");
+    let mut greeting = [0; 5];
+    stream.read_exact(&mut greeting).expect("the handler sends");
+    assert_eq!(&greeting, b"hello");
+    let bytes = vec![7; 1 << 20];
+    let sent = bytes.clone();
+    let mut writer = stream.try_clone().expect("few files are open");
+    let sender = std::thread::spawn(move || writer.write_all(&sent));
+    let mut back = vec![0; bytes.len()];
+    stream.read_exact(&mut back).expect("all is sent back");
+    assert_eq!(back, bytes);
+    sender
+        .join()
+        .expect("it does not panic")
+        .expect("all is taken");
+    drop(stream);
+    server.wait_for(|event| matches!(event, Event::Ended(_)));
+    // Nobody listens any more.
+    drop(backend);
+    server.command(Command::Connect(Peer::unix(&path)), "refused");
+    server.finish();
+    std::fs::remove_file(&path).expect("it is there");
 }
 
 #[test]
@@ -635,7 +670,7 @@ fn a_refused_outgoing_connection_fails_as_such() {
     let address = rustix::net::getsockname(&socket)
         .and_then(SocketAddr::try_from)
         .expect("a bound socket");
-    server.command(Command::Connect(address), "connect");
+    server.command(Command::Connect(Peer::tcp("backend", address)), "connect");
     let refused = Event::Ended(Ended::Failed(ErrorKind::ConnectionRefused));
     assert_eq!(
         server.wait_for(|event| matches!(event, Event::Connected | Event::Ended(_))),

@@ -290,7 +290,7 @@ fn serve(linger: Duration) -> Server {
             ..WorkerOptions::default()
         },
         entrances,
-        move |_: workers::Place<'_, Command>| {
+        move |_: workers::WorkerThread<'_, Command>| {
             let echo = Echo {
                 events: sender.lock().map_err(|error| error.to_string())?.clone(),
                 clients: ConnectionTable::new(),

@@ -1,7 +1,7 @@
 //! Worker threads: their start, commands, panics and end, seen through real sockets.
 
 use rhythm_net::workers::{
-    self, Entrance, Inbox, Place, StartError, Worker, WorkerError, WorkerOptions,
+    self, Entrance, Inbox, StartError, Worker, WorkerError, WorkerOptions, WorkerThread,
 };
 use rhythm_net::*;
 use std::io::{Read, Write};
@@ -93,10 +93,10 @@ fn start(options: WorkerOptions) -> Tellers {
         Listener::bind_group(any_port, options.threads, &ListenOptions::default()).unwrap();
     let address = listeners[0].local_address();
     let (sender, reports) = channel();
-    let make = move |place: Place<'_, Command>| {
+    let make = move |thread: WorkerThread<'_, Command>| {
         let teller = Teller {
-            index: place.index,
-            restarts: place.restarts,
+            index: thread.index,
+            restarts: thread.restarts,
             reports: sender.clone(),
             finished: false,
         };
@@ -258,7 +258,7 @@ fn where_one_cannot_be_made_none_runs() {
     for panics in [false, true] {
         let (sender, reports) = channel();
         let sender = Mutex::new(sender);
-        let make = move |place: Place<'_, Command>| match place.index {
+        let make = move |thread: WorkerThread<'_, Command>| match thread.index {
             1 if panics => panic!("as the test asked"),
             1 => Err("no device".to_owned()),
             index => Ok(Teller {
@@ -312,7 +312,7 @@ fn one_handler_serves_listeners_of_several_roles() {
     let roles = Arc::default();
     let make = {
         let roles = Arc::clone(&roles);
-        move |_: Place<'_, _>| Ok::<_, String>(Doorman(Arc::clone(&roles)))
+        move |_: WorkerThread<'_, _>| Ok::<_, String>(Doorman(Arc::clone(&roles)))
     };
     let workers = workers::start(&WorkerOptions::default(), listeners.into(), make).unwrap();
     for (role, address) in addresses {

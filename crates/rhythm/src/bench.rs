@@ -7,6 +7,7 @@ use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
 use anyhow::{Result, bail};
+use clap::builder::RangedU64ValueParser;
 use indicatif::ProgressBar;
 use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
 use rhythm_bench::limit::{self, LimitOptions};
@@ -77,21 +78,24 @@ struct Emulation {
 
     /// Requests of each page type, in each repeat
     #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(value_parser = from_one())]
     requests: usize,
 
     /// Repeats; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = from_one())]
     repeats: usize,
 
     /// MiB of memory that answers are written to, round and round
     #[arg(long, value_name = "N", default_value_t = 84)]
+    #[arg(value_parser = from_one())]
     ring: usize,
 
     /// What of an answer is written to memory
     #[arg(long, value_enum, default_value_t = Output::Pages)]
     output: Output,
 
-    /// Pages to measure; all without it
+    /// Pages to measure; all without it, which the mixes need
     #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
     pages: Vec<Page>,
 
@@ -101,6 +105,11 @@ struct Emulation {
 
     #[command(flatten)]
     cuda: CudaArgs,
+}
+
+/// Reads a number of at least 1.
+fn from_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 /// What of an answer is written to memory.

@@ -21,6 +21,7 @@ pub(crate) struct Args {
 
     /// Users of the bank: ids 1 to N
     #[arg(long, value_name = "N", default_value_t = Bank::USERS_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     users: u32,
 
     /// Threads
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     jitter: Duration,
 
     /// How many of a hundred requests fail, with status 500 or a dropped connection
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = parse_percent)]
     fail: f64,
 
     /// What decides about jitter and failures
@@ -45,8 +46,14 @@ pub(crate) struct Args {
     seed: u64,
 }
 
+fn parse_percent(text: &str) -> Result<f64, &'static str> {
+    let percent = text.parse().ok();
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or("a number from 0 to 100")
+}
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    logs::start(LogFormat::Text);
+    logs::start(LogFormat::Text)?;
     let options = ServeOptions {
         listen: args.listen,
         users: args.users,

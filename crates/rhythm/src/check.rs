@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
 use rhythm_server::backend::kinds;
+use rhythm_server::{Memory, ServerOptions, Statics};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,7 +44,7 @@ enum Print {
     /// The stage programs of all pages.
     Programs,
     /// The settings in effect and where each comes from, then the backends, as a service.toml that
-    /// says all but how a missing session is answered.
+    /// says all but how a missing session is answered; and the most memory that they allow.
     Settings,
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if !service.warnings.is_empty() {
         eprintln!("{}\n", summary(&service.warnings));
     }
+    let files = folder.static_files(&service.config.statics)?;
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
     }
@@ -74,6 +76,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             for backend in &service.backends {
                 print!("\n{}", backend.to_toml());
             }
+            let options = ServerOptions::of(&service);
+            let statics = Statics::new(&service.config.statics.mount, files);
+            let memory = Memory::of(&service.config, &options, &statics);
+            println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
+            println!("# with {} workers:", memory.workers);
+            for (name, bytes) in memory.parts {
+                println!("# {name} = {bytes}");
+            }
+            println!("# sum = {}", memory.sum());
         }
         None => {
             let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
@@ -83,7 +94,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 service.pages.len(),
                 service.fragments.len(),
                 service.fragments.iter().map(|f| f.len()).sum::<usize>(),
-                folder.static_files.len(),
+                folder.sources.static_files.len(),
             );
             for page in &service.pages {
                 let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();

@@ -4,8 +4,8 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
@@ -212,8 +212,8 @@ impl Opened {
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Box<dyn Executor>, String> {
         match self.device {
-            Device::Scalar => Ok(Box::new(Scalar::new(limits))),
-            Device::Host => Ok(Box::new(Host::new(limits, Level::active()))),
+            Device::Scalar => Ok(Box::new(ScalarExecutor::new(limits))),
+            Device::Host => Ok(Box::new(HostExecutor::new(limits, Level::active()))),
             _ => Ok(Box::new(self.cuda(limits, self.besim_users(), wake)?)),
         }
     }

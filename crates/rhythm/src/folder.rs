@@ -1,16 +1,24 @@
-//! A service's folder: its files read into memory, and compiled.
+//! A service's folder: its files read, and compiled.
+//!
+//! Texts and small static files are read into memory; large ones stay open, to be read while they
+//! are sent.
+
+mod regular;
+mod walk;
 
 use anyhow::{Context, Result, bail};
+use regular::{Found, RegularFile};
 use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::Diagnostic;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::StaticSettings;
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
-use rhythm_server::{Site, SiteSettings, StaticFile, Statics};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use walk::Walk;
 
 /// More text than any service has: what keeps a wrong folder from being read into memory.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
@@ -20,12 +28,12 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Folder {
     /// What is compiled.
     pub(crate) sources: Sources,
-    /// What is served as it is.
-    pub(crate) static_files: Vec<StaticFile>,
+    /// `static/`.
+    statics: PathBuf,
 }
 
 impl Folder {
-    /// Reads a service's folder.
+    /// Reads a service's folder; of static files only the names.
     ///
     /// # Errors
     /// When it is no service's, or a file cannot be read.
@@ -36,57 +44,104 @@ impl Folder {
                 folder.display()
             );
         }
-        if !folder.join("service.toml").is_file() && !folder.join("pages").is_dir() {
+        let service_file = folder.join("service.toml");
+        let has_service_file = service_file.symlink_metadata().is_ok();
+        if !has_service_file && !folder.join("pages").is_dir() {
             bail!(
                 "{} has neither a service.toml nor a folder pages/: \
                  it is not the folder of a service",
                 folder.display()
             );
         }
-        let mut files = BTreeMap::new();
+        let mut sources = Sources::default();
         let mut text_bytes = 0;
-        let service_file = folder.join("service.toml");
-        let service_file = service_file.is_file().then_some(service_file);
-        for path in service_file
-            .into_iter()
-            .chain(walk(&folder.join("pages"))?)
-            .chain(walk(&folder.join("templates"))?)
-        {
-            let name = relative(folder, &path)?;
-            if name != "service.toml" && !name.ends_with(".html") {
-                continue;
-            }
-            text_bytes += path.metadata().map_or(0, |m| m.len());
-            if text_bytes > TEXT_BYTES_MAX {
-                bail!(
-                    "{}: pages and templates are more than {TEXT_BYTES_MAX} bytes",
-                    folder.display()
-                );
-            }
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(name, text);
+        let mut read = |path: &Path, sources: &mut Sources| {
+            let text = read_text(path, &mut text_bytes)?;
+            sources.files.insert(relative(folder, path)?, text);
+            Ok::<_, anyhow::Error>(())
+        };
+        if has_service_file {
+            read(&service_file, &mut sources)?;
         }
-        let root = folder.join("static");
-        let mut static_files = Vec::new();
-        for path in walk(&root)? {
-            let read = || -> Result<StaticFile> {
-                Ok(StaticFile {
-                    path: relative(&root, &path)?,
-                    bytes: fs::read(&path)?,
-                    modified: path.metadata()?.modified().ok(),
-                })
+        let settings = sources.config(&kinds()).statics;
+        let walk = Walk {
+            outside: settings.outside_links,
+            files_max: settings.files_max as usize,
+        };
+        let mut others = Vec::new();
+        for below in ["pages", "templates"] {
+            for path in walk.through(&folder.join(below))? {
+                match path.extension().is_some_and(|ending| ending == "html") {
+                    true => read(&path, &mut sources)?,
+                    false => others.push(path),
+                }
+            }
+        }
+        let statics = folder.join("static");
+        for path in walk.through(&statics)? {
+            sources.static_files.insert(relative(&statics, &path)?);
+        }
+        let is_page = |name: &String| name.starts_with("pages/");
+        if sources.static_files.is_empty() && !sources.files.keys().any(is_page) {
+            bail!(
+                "{} serves nothing: it has neither a page (pages/*.html) nor a static file \
+                 (static/*){}",
+                folder.display(),
+                match others.first() {
+                    Some(path) => format!("; is {} to be one? Pages end in .html", path.display()),
+                    None => String::new(),
+                }
+            );
+        }
+        Ok(Folder { sources, statics })
+    }
+
+    /// Reads the static files that are kept in memory, and opens the others.
+    ///
+    /// # Errors
+    /// What cannot be read, or is more than the settings allow.
+    pub(crate) fn static_files(&self, settings: &StaticSettings) -> Result<Vec<StaticFile>> {
+        let names = &self.sources.static_files;
+        let (mut kept, mut streamed) = (0, 0);
+        let mut files = Vec::with_capacity(names.len());
+        for name in names {
+            let path = self.statics.join(name);
+            let file = Found::find(&path)?.open()?;
+            let modified = file.modified();
+            let content = if file.version.length <= u64::from(settings.kept_bytes_max) {
+                kept += file.version.length;
+                if kept > u64::from(settings.kept_bytes_sum_max) {
+                    bail!(
+                        "{}: with it the files of static/ have more than [static] \
+                         kept_bytes_sum_max = {} bytes in memory: raise it, or lower \
+                         kept_bytes_max = {} so that more of them are streamed",
+                        path.display(),
+                        settings.kept_bytes_sum_max,
+                        settings.kept_bytes_max
+                    );
+                }
+                let read = file.read_all(settings.kept_bytes_max.into());
+                FileContent::Kept(read.with_context(|| format!("cannot read {}", path.display()))?)
+            } else {
+                streamed += 1;
+                if streamed > settings.streamed_files_max {
+                    bail!(
+                        "{} is one file more of over [static] kept_bytes_max = {} bytes than \
+                         streamed_files_max = {}: raise one of them",
+                        path.display(),
+                        settings.kept_bytes_max,
+                        settings.streamed_files_max
+                    );
+                }
+                streamed_content(file)
             };
-            static_files.push(read().with_context(|| format!("cannot read {}", path.display()))?);
+            files.push(StaticFile {
+                path: name.clone(),
+                content,
+                modified,
+            });
         }
-        let names: BTreeSet<String> = static_files.iter().map(|f| f.path.clone()).collect();
-        Ok(Folder {
-            sources: Sources {
-                files,
-                static_files: names,
-            },
-            static_files,
-        })
+        Ok(files)
     }
 
     /// Brings what was compiled and the static files together, to be served.
@@ -94,7 +149,8 @@ impl Folder {
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
-        let statics = Statics::new(&service.config.statics.mount, self.static_files);
+        let config = &service.config.statics;
+        let statics = Statics::new(&config.mount, self.static_files(config)?);
         match Site::new(Arc::new(service), statics, settings) {
             Ok(site) => Ok(Arc::new(site)),
             Err(why) => bail!("{why}"),
@@ -127,36 +183,29 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
 }
 
-/// All files below a folder, sorted; none where it does not exist. Hidden files and editors'
-/// backups are left out.
-fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if !folder.is_dir() {
-            continue;
+/// Reads a text, which is counted with those before.
+fn read_text(path: &Path, text_bytes: &mut u64) -> Result<String> {
+    let file = Found::find(path)?.open()?;
+    *text_bytes += file.version.length;
+    let read = || {
+        if *text_bytes > TEXT_BYTES_MAX {
+            bail!("with it pages and templates are more than {TEXT_BYTES_MAX} bytes");
         }
-        for entry in
-            fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
-        {
-            let path = entry?.path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            if name.starts_with('.') || name.ends_with('~') {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                files.push(path);
-            }
-        }
+        Ok(String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?)
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// A file that is read while it is sent.
+fn streamed_content(file: RegularFile) -> FileContent {
+    let mut hasher = DefaultHasher::new();
+    file.version.hash(&mut hasher);
+    FileContent::Streamed {
+        length: file.version.length,
+        version: hasher.finish(),
+        volume: file.version.volume(),
+        source: Arc::new(file),
     }
-    files.sort();
-    Ok(files)
 }
 
 fn relative(root: &Path, path: &Path) -> Result<String> {

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     think: Duration,
 
     /// Open loop: so many users arrive a second, whether or not the server keeps up
-    #[arg(long, value_name = "USERS_PER_SECOND")]
+    #[arg(long, value_name = "USERS_PER_SECOND", value_parser = parse_rate)]
     rate: Option<f64>,
 
     /// One page only, again and again, such as account_summary
@@ -67,6 +67,12 @@ pub(crate) struct Args {
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn parse_rate(text: &str) -> Result<f64, &'static str> {
+    let rate = text.parse().ok();
+    let rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or("a number above 0")
 }
 
 pub(crate) fn parse_page(name: &str) -> Result<Page, String> {

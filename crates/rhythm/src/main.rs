@@ -19,12 +19,17 @@ mod serve;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// What the environment says to every command.
+const ENVIRONMENT: &str = "Environment:
+  RHYTHM_LOG   What is logged: off, error, warn, info, debug or trace, or levels of parts
+  RHYTHM_SIMD  The instruction set: portable, sse2, avx2 or avx512; the best there is without it";
+
 /// A web server that executes similar requests together.
 ///
 /// Requests for the same page form a cohort within a latency bound; parsing, session lookup,
 /// backend access and rendering then happen once for the cohort instead of once for each request.
 #[derive(Debug, Parser)]
-#[command(name = "rhythm", version, propagate_version = true)]
+#[command(name = "rhythm", version, propagate_version = true, after_help = ENVIRONMENT)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -40,13 +45,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A server says it in its log.
+    if !matches!(command, Command::Serve(_))
+        && let Some(mistake) = logs::simd_mistake()
+    {
+        eprintln!("rhythm: warning: {mistake}");
+    }
+    let result = match command {
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(args),
         Command::Besim(args) => besim::run(args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
     };
+    logs::finish();
     result.unwrap_or_else(|error| {
         if let Some(wrong_flags) = error.downcast_ref::<clap::Error>() {
             wrong_flags.exit();

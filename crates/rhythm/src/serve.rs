@@ -3,26 +3,34 @@
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::Folder;
-use crate::logs;
+use crate::logs::{self, simd_mistake};
 use anyhow::{Context, Result, bail};
+use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::Setting;
-use rhythm_net::Waker;
-use rhythm_net::signal::{self, Signal};
+use rhythm_net::signal::{self, Signal, SignalWatch};
+use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
-use rhythm_server::{Server, ServerOptions, ServerParts, Site, SiteSettings};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use rhythm_server::{
+    Control, Inherited, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// Serve the pages of a service.
 ///
 /// Flags override service.toml. SIGHUP reads the folder again without dropping a request; SIGTERM
-/// and Ctrl-C finish what is under way, then leave.
+/// and Ctrl-C answer what still comes for a while, finish what is under way, then leave; a second
+/// one waits for what is under way alone, a third for nothing. Sockets passed by systemd are used
+/// in place of the addresses: one named "admin" for the admin listener, others for clients.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The service's folder: service.toml, pages/, templates/, static/
@@ -55,13 +63,14 @@ fn parse_backend(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
+    // It takes what is said of them out of the environment: before there is another thread.
+    let inherited = inherited()?;
     let site = load(&args)?;
     let config = &site.service().config;
-    logs::start(config.server.log_format);
+    logs::start(config.server.log_format).context("cannot log")?;
     warn(&site);
-    if let Err(error) = Level::from_env() {
-        let used = error.fallback().name();
-        tracing::warn!(%error, used, "the SIMD level asked for cannot be used");
+    if let Some(mistake) = simd_mistake() {
+        tracing::warn!("{mistake}");
     }
     let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);
@@ -81,26 +90,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }),
         backends: Arc::new(open),
         hosts: None,
-        log: config
-            .server
-            .access_log
-            .as_deref()
-            .map(open_log)
-            .transpose()?,
+        log: config.server.access_log.clone().map(log_opener),
+        inherited,
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
-    let control = server.control();
-    let watch = signal::watch(move |signal| match signal {
-        Signal::Terminate | Signal::Interrupt => {
-            tracing::info!("shutting down: what is under way is finished");
-            control.shutdown();
-        }
-        // What went wrong has been logged, and the old service is kept.
-        Signal::Reload => drop(control.reload()),
-        Signal::User1 => {}
-    })
-    .context("cannot watch for signals")?;
+    let watch = watch(server.control()).context("cannot watch for signals")?;
     tracing::info!(
         service = site.service().config.service.name,
         address = %server.local_addr(),
@@ -116,6 +111,70 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     ended.context("a worker could not go on")?;
     tracing::info!("done");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sockets that whoever started this process passed to it (sd_listen_fds(3)).
+fn inherited() -> Result<Inherited> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut passed = ListenFd::from_env();
+    let mut inherited = Inherited::default();
+    for index in 0..passed.len() {
+        let name = names.next().unwrap_or_default();
+        let listener = passed.take_tcp_listener(index).and_then(|socket| {
+            let nodelay = ListenOptions::default().nodelay;
+            socket
+                .map(|socket| Listener::inherited(socket, nodelay))
+                .transpose()
+        });
+        let listener = listener.with_context(|| {
+            format!("socket {index} of those passed (LISTEN_FDS) cannot be listened on")
+        })?;
+        match name {
+            "admin" => inherited.admin = listener,
+            _ => inherited.clients.extend(listener),
+        }
+    }
+    Ok(inherited)
+}
+
+/// Obeys signals. Nothing that waits is done on their thread: a stop works whatever else hangs.
+fn watch(control: Control) -> io::Result<SignalWatch> {
+    let mut told = 0;
+    signal::watch(move |signal| match signal {
+        Signal::Terminate | Signal::Interrupt => {
+            told += 1;
+            control.shutdown();
+            let timeout = control.config().server.drain_timeout;
+            match told {
+                1 => {
+                    tracing::info!("shutting down: what still comes and is under way is finished");
+                    exit_after(timeout + ENDING_MAX);
+                }
+                2 => tracing::info!("shutting down: what is under way is finished"),
+                3 => {
+                    tracing::info!("shutting down now");
+                    exit_after(ENDING_MAX);
+                }
+                _ => {}
+            }
+        }
+        Signal::Reload => control.ask_reload(),
+        Signal::User1 => control.reopen_log(),
+    })
+}
+
+/// The time that workers, and the access log, take to end once nothing is waited for.
+const ENDING_MAX: Duration = Duration::from_secs(5);
+
+/// Ends the process after this time, if it does not before: something hangs.
+fn exit_after(limit: Duration) {
+    thread::spawn(move || {
+        thread::sleep(limit);
+        tracing::error!("something does not end: leaving without it");
+        logs::finish();
+        process::exit(1);
+    });
 }
 
 /// Reads and compiles the folder, with the flags that override its service.toml.
@@ -188,12 +247,32 @@ fn open(site: &Site, index: usize) -> Box<dyn Backend> {
     }
 }
 
-fn open_log(path: &Path) -> Result<Box<dyn Write + Send>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    Ok(Box::new(file.with_context(|| {
-        format!("cannot write to {}", path.display())
-    })?))
+fn log_opener(path: PathBuf) -> LogOpener {
+    Box::new(move || {
+        if path == Path::new("-") {
+            return Ok(Box::new(io::stdout()));
+        }
+        match open_log(&path) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                let message = format!(
+                    "cannot write to {}, the access log (`access_log` of [server], or \
+                     --access-log): {error}",
+                    path.display()
+                );
+                Err(io::Error::new(error.kind(), message))
+            }
+        }
+    })
+}
+
+/// Opens a log, or a pipe that somebody reads: one that nobody does is an error at once.
+fn open_log(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, mode)?;
+    // A slow reader is waited for, by the log's own thread.
+    let waits = rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&file, waits)?;
+    Ok(file.into())
 }

@@ -12,7 +12,7 @@
 //! What goes along: `site/` is everything that a reload replaces, [`observe`] figures and the
 //! access log. `pipeline.rs` joins the parts, without I/O and clock (`pipeline/events.rs`: what
 //! each event sets going); `worker.rs` drives one pipeline on a thread's loop, and `server.rs`
-//! starts the workers.
+//! starts the workers; `drain.rs` is how they end.
 //!
 //! The paper's *Process* has no file here: its programs are the engine's, and run on a device
 //! (`flight/device.rs`).
@@ -20,10 +20,13 @@
 
 mod answer;
 pub mod backend;
+mod drain;
 mod flight;
 mod host;
 mod intake;
+mod memory;
 pub mod observe;
+mod open_files;
 mod options;
 mod owner;
 mod pipeline;
@@ -34,15 +37,20 @@ mod site;
 mod worker;
 
 pub use answer::sessions::Random;
+pub use drain::{Drain, DrainOptions};
 pub use flight::backends::BackendFactory;
 pub use flight::link::DeviceLink;
+pub use host::disk::{Disk, Read};
+pub use memory::Memory;
+pub use observe::access_log::LogOpener;
 pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
-pub use rhythm_http::{ClientLimits, SEND_RATE_MIN, UNSENT_MAX};
+pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 pub use server::{
-    Control, DeviceFactory, Handle, HostFactory, Loader, Server, ServerParts, SharedBackendFactory,
-    StartError,
+    Control, DeviceFactory, Handle, HostFactory, Inherited, Server, ServerParts,
+    SharedBackendFactory, StartError,
 };
-pub use site::statics::{StaticFile, Statics};
+pub use site::loader::Loader;
+pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

@@ -1,5 +1,6 @@
 //! How to serve: what a server's owner decides.
 
+use crate::drain::DrainOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
@@ -8,6 +9,7 @@ use rhythm_engine::settings::{
 };
 use rhythm_http::ClientLimits;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// How to serve.
@@ -17,6 +19,8 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Where health, metrics and configuration are told, if anywhere.
     pub admin: Option<SocketAddr>,
+    /// More names by which the admin listener may be asked, in lower case.
+    pub admin_hosts: Vec<String>,
     /// Threads, each with its own event loop; at least 1.
     pub workers: usize,
     /// Keep each worker on a core of its own.
@@ -25,12 +29,14 @@ pub struct ServerOptions {
     pub pipeline: PipelineOptions,
     /// Connections of clients at a time, shared out evenly to the workers.
     pub connections_max: usize,
+    /// Connections of one address at a time, if they are bounded.
+    pub connections_per_address_max: Option<NonZeroU32>,
     /// How many sessions there are, and for how long.
     pub sessions: SessionRules,
     /// How often users may sign in, and fail to.
     pub sign_ins: SignInRules,
-    /// The longest that a shutdown waits for what is under way.
-    pub drain: Duration,
+    /// How a shutdown goes.
+    pub drain: DrainOptions,
     /// The access log's format.
     pub log_format: AccessLogFormat,
 }
@@ -69,6 +75,9 @@ impl ServerOptions {
         ServerOptions {
             listen: server.listen,
             admin: server.admin,
+            admin_hosts: (server.admin_hosts.split_ascii_whitespace())
+                .map(str::to_owned)
+                .collect(),
             workers: match server.workers {
                 Some(workers) => workers.get() as usize,
                 None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -85,13 +94,18 @@ impl ServerOptions {
                 clients: client_limits(limits),
             },
             connections_max: limits.connections_max as usize,
+            connections_per_address_max: limits.connections_per_address_max,
             sessions: session_rules(session),
             sign_ins: SignInRules {
                 per_user_max: session.sign_ins_per_user_max,
                 failed_per_address_max: session.failed_sign_ins_per_address_max,
                 window: millis(session.sign_in_window),
             },
-            drain: server.drain_timeout,
+            drain: DrainOptions {
+                delay: server.drain_delay,
+                grace: server.drain_grace,
+                timeout: server.drain_timeout,
+            },
             log_format: server.access_log_format,
         }
     }
@@ -121,15 +135,21 @@ fn millis(time: Duration) -> Millis {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// For how long a client that asks for nothing has its place at least, where others wait for one.
+const YIELD_AFTER: Duration = Duration::from_secs(1);
+
 /// What a service's settings say of clients' connections.
 fn client_limits(limits: &Limits) -> ClientLimits {
     ClientLimits {
         header_timeout: limits.header_timeout,
         body_timeout: limits.body_timeout,
         idle_timeout: limits.idle_timeout,
+        yield_after: YIELD_AFTER,
         send_timeout: limits.send_timeout,
         requests_max: limits.requests_per_connection_max,
         pipelined_max: limits.pipelined_max,
         unsent_max: limits.unsent_bytes_max as usize,
+        held_max: limits.worker_bytes_max as usize,
+        rate_min: u64::from(limits.rate_bytes_min),
     }
 }

@@ -43,11 +43,13 @@ pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
+use crate::drain::Drain;
 use crate::flight::backends::{Asked, Backends};
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
-use crate::intake::dispatch::{Reply, Way, dispatch, early_refusal};
+use crate::host::files::{STREAM_BYTES_EXPECTED, SharedFiles};
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
@@ -57,11 +59,10 @@ use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::{Clients, Hosts, Incoming, Next, Owed, Reading, Stall};
+use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
@@ -81,19 +82,24 @@ pub struct Pipeline {
     backends: Backends,
     /// What answers without cohorts, now or later.
     hosts: Hosts,
+    /// The host of files that are read while they are sent, and its name.
+    files: (SharedFiles, HostId),
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
-    /// When draining ends, whatever is left.
-    drain_until: Option<Time>,
+    /// How many more connections whose stall is over may go on in this turn.
+    resumes: usize,
+    /// How it ends, once it is to.
+    drain: Option<Drain>,
     /// The time of the last event.
     now: Time,
     gauges: Gauges,
 }
 
-/// No context is free for a request: it is to be shown again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoContext;
+/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
+/// the next, so that those who send at once all that they will ever ask do not keep the loop from
+/// those who come.
+const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -104,6 +110,7 @@ impl Pipeline {
             device,
             backends,
             hosts,
+            disk,
             sessions,
             sign_ins,
             random,
@@ -114,7 +121,8 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let hosts = Hosts::new(hosts);
+        let files = SharedFiles::new(disk);
+        let (hosts, files_id) = files.among(hosts);
         let epoch = epoch_of(1, site, &mut backends, &hosts, &metrics);
         Pipeline {
             epoch,
@@ -129,9 +137,11 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             hosts,
+            files: (files, files_id),
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
-            drain_until: None,
+            resumes: RESUMES_MAX,
+            drain: None,
             now,
             gauges: Gauges::new(),
         }
@@ -144,13 +154,31 @@ impl Pipeline {
         self.gauges.touch();
     }
 
-    /// Takes no more clients, answers what is under way, and has
-    /// [finished](rhythm_net::Handler::finished) then, or after `limit`.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time, limit: Duration) {
+    /// Ends as said: it has [finished](rhythm_net::Handler::finished) when no client is left. To be
+    /// called again where that is to be earlier.
+    pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
         self.begin(port, now);
-        port.stop_accepting();
-        self.drain_until.get_or_insert(now + limit);
-        self.clients.drain(port, now);
+        self.drain = Some(drain);
+        self.go_on_draining(port, now);
+    }
+
+    /// Does what is due of the drain.
+    fn go_on_draining(&mut self, port: &mut dyn Port, now: Time) {
+        if let Some(drain) = self.drain
+            && drain.accept_until <= now
+        {
+            port.stop_accepting();
+            self.clients.drain(drain.idle_until);
+        }
+    }
+
+    /// What of the drain is due next, if anything.
+    fn drain_at(&self) -> Option<Time> {
+        let drain = self.drain?;
+        match self.clients.is_draining() {
+            true => Some(drain.until),
+            false => Some(drain.accept_until),
+        }
     }
 
     /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
@@ -176,6 +204,10 @@ impl Pipeline {
         if waiting > 2 * open {
             return Err(format!("{waiting} connections wait, and {open} are open"));
         }
+        let files = self.files_under_way();
+        if files > 0 && open == 0 {
+            return Err(format!("{files} files are sent to nobody"));
+        }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} backend requests are of no context"));
@@ -197,6 +229,11 @@ impl Pipeline {
     /// How many requests are lanes of cohorts.
     pub fn requests_under_way(&self) -> usize {
         self.cohorts.requests()
+    }
+
+    /// How many files are being sent that are read meanwhile.
+    pub fn files_under_way(&self) -> usize {
+        self.files.0.len()
     }
 
     /// How many clients' connections are open.
@@ -239,8 +276,10 @@ impl Pipeline {
             {
                 Next::Request => match self.take(port, &reading, now) {
                     Ok(()) => reading.taken(),
-                    Err(NoContext) => {
-                        if (self.clients).put_back(port, &mut reading, Stall::Context) {
+                    // It is shown again later.
+                    Err(stall) => {
+                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
                         }
@@ -275,20 +314,18 @@ impl Pipeline {
     }
 
     /// Takes a request: to a cohort of its page, or on the host path.
-    fn take(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &Reading<'_>,
-        now: Time,
-    ) -> Result<(), NoContext> {
+    ///
+    /// # Errors
+    /// What it has to wait for.
+    fn take(&mut self, port: &mut dyn Port, reading: &Reading<'_>, now: Time) -> Result<(), Stall> {
         let request = reading.request();
         let Incoming { head, bytes, .. } = request;
         let site = &*self.epoch.site;
         let found = self.parser.route(site, head, bytes);
-        let reply = match dispatch(site, found, head, bytes) {
+        let answer = match dispatch(site, found, head, bytes) {
             Way::Lane(page, pattern) => match self.take_lane(reading, page, pattern, now)? {
                 Ok(()) => return Ok(()),
-                Err(reply) => reply,
+                Err(answer) => answer,
             },
             Way::Host(route) => match self.epoch.hosts[route as usize] {
                 Some(host) => {
@@ -299,23 +336,32 @@ impl Pipeline {
                     });
                     return Ok(());
                 }
-                None => Reply::Error(404),
+                None => SiteAnswer::Error(404),
             },
-            Way::Reply(reply) => reply,
+            Way::Site(answer) => answer,
         };
+        if answer.is_streamed(&self.epoch.site)
+            && !(self.clients).has_room(reading.connection(), STREAM_BYTES_EXPECTED)
+        {
+            return Err(Stall::Output);
+        }
         let site = &self.epoch.site;
-        (self.responder).reply(port, &mut self.clients, site, reading, reply, now);
+        (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
+        self.open_files(port, now);
         Ok(())
     }
 
     /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     fn take_lane(
         &mut self,
         reading: &Reading<'_>,
         page: u32,
         pattern: Option<PatternId>,
         now: Time,
-    ) -> Result<Result<(), Reply>, NoContext> {
+    ) -> Result<Result<(), SiteAnswer>, Stall> {
         let request = reading.request();
         let Incoming {
             head,
@@ -323,6 +369,10 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
+        let sizes = epoch.sizes(page);
+        if !(self.clients).has_room(reading.connection(), sizes.expected()) {
+            return Err(Stall::Output);
+        }
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -332,13 +382,13 @@ impl Pipeline {
         if info.begins_session
             && let Err(too_many) = self.responder.may_try(reading.owed().peer.ip(), now)
         {
-            return Ok(Err(Reply::TooMany(too_many)));
+            return Ok(Err(SiteAnswer::TooMany(too_many)));
         }
         let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
-            Err(NotOpen::NoContext) => return Err(NoContext),
-            Err(NotOpen::TooLarge) => return Ok(Err(Reply::Error(413))),
+            Err(NotOpen::NoContext) => return Err(Stall::Context),
+            Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
@@ -346,7 +396,7 @@ impl Pipeline {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
-                return Ok(Err(Reply::BadParameter(bad)));
+                return Ok(Err(SiteAnswer::BadParameter(bad)));
             }
         };
         let Owed { slot, shape, peer } = reading.owed();
@@ -387,7 +437,10 @@ impl Pipeline {
             if self.clients.has_news() {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while let Some(id) = self.clients.next_unstalled() {
+            while self.resumes > 0
+                && let Some(id) = self.clients.next_unstalled()
+            {
+                self.resumes -= 1;
                 self.proceed(port, id, false, now);
                 any = true;
             }
@@ -520,8 +573,9 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        self.open_files(port, now);
         if !left {
-            cohorts.free(id);
+            self.cohorts.free(id);
             self.gauges.touch();
         }
         left

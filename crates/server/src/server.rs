@@ -1,28 +1,32 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
 use crate::backend::Backend;
+use crate::drain::DrainOptions;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
-use crate::observe::access_log::{FINISH_MAX, LogSink, LogWriter};
+use crate::host::disk::Readers;
+use crate::observe::access_log::{FINISH_MAX, LogOpener, LogSink, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
+use crate::open_files;
 use crate::options::{PipelineOptions, ServerOptions};
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
+use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::worker::{Command, DEVICE, HOSTS, Worker};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_engine::settings::{ServerSettings, ServiceConfig};
 use rhythm_http::Host;
-use rhythm_net::workers::{self, Entrance, Inbox, Place, WorkerError, WorkerOptions, Workers};
-use rhythm_net::{DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
+};
+use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
 use std::convert::Infallible;
 use std::fmt;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
@@ -35,10 +39,6 @@ pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> 
 
 /// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
-
-/// Gives the site anew: what it was made from may have changed. It is on no event loop: what takes
-/// waiting, such as looking names up, is done here.
-pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -53,7 +53,18 @@ pub struct ServerParts {
     /// Makes hosts, if there are any.
     pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
-    pub log: Option<Box<dyn Write + Send>>,
+    pub log: Option<LogOpener>,
+    /// Sockets of the process before, or of one that keeps them for all.
+    pub inherited: Inherited,
+}
+
+/// Sockets that listen already, in place of those that the options ask for.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    /// Where clients connect; empty: where the options say.
+    pub clients: Vec<Listener>,
+    /// Where the admin listener is; none: where the options say.
+    pub admin: Option<Listener>,
 }
 
 /// Why a server does not start.
@@ -66,6 +77,14 @@ pub enum StartError {
         setting: &'static str,
         /// Why.
         error: rhythm_net::ListenError,
+    },
+    /// The access log cannot be written.
+    #[error("{}: {error}", name_of(.setting))]
+    Log {
+        /// The setting, of the table `server`.
+        setting: &'static str,
+        /// Why.
+        error: std::io::Error,
     },
     /// The system has no resources for it.
     #[error("the system lacks resources: {0}")]
@@ -117,9 +136,11 @@ impl SessionGauge for Sessions {
 /// What a server shares with those who control it.
 struct Shared {
     inboxes: Vec<Inbox<Command>>,
-    loader: Mutex<Loader>,
+    reloads: Reloads,
+    /// Has the access log opened again.
+    reopen_log: Option<Box<dyn Fn() + Send + Sync>>,
     current: Arc<Current>,
-    drain: Duration,
+    drain: DrainOptions,
 }
 
 /// Controls a server from any thread.
@@ -135,46 +156,42 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Loads the site anew, on the calling thread, and has the workers serve it. What is under way
-    /// ends on the old one.
+    /// Loads the site anew and has the workers serve it, and waits for that. What is under way ends
+    /// on the old one.
     ///
     /// # Errors
     /// When it cannot be loaded; the old one is kept.
     pub fn reload(&self) -> Result<(), String> {
-        let mut loader = self
-            .shared
-            .loader
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let site = loader().inspect_err(|error| {
-            tracing::error!(error, "the service cannot be reloaded; the old one is kept");
-        })?;
-        let kept = self.shared.current.reload(site.clone());
-        if !kept.is_empty() {
-            let settings = kept.join(", ");
-            tracing::warn!(settings, "these settings keep their values until a restart");
-        }
-        for inbox in &self.shared.inboxes {
-            inbox.send(Command::Reload(site.clone()));
-        }
-        tracing::info!(
-            pages = site.service().pages.len(),
-            "the service is reloaded"
-        );
-        Ok(())
+        self.shared.reloads.wait()
     }
 
-    /// Begins to shut down: no more clients are taken, and what is under way is finished.
+    /// As [`Control::reload`], but waits for nothing. What goes wrong is logged.
+    pub fn ask_reload(&self) {
+        self.shared.reloads.ask();
+    }
+
+    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes
+    /// wrong is logged, and the old file kept.
+    pub fn reopen_log(&self) {
+        if let Some(reopen) = &self.shared.reopen_log {
+            reopen();
+        }
+    }
+
+    /// Begins to shut down: it is not ready any more, takes no more clients, answers what still
+    /// comes, and what is under way. Called a second time, it waits for what is under way alone; a
+    /// third time, it ends.
     pub fn shutdown(&self) {
-        self.shared.current.drain();
+        let now = clock::monotonic();
+        let drain = self.shared.current.shut_down(self.shared.drain, now);
         for inbox in &self.shared.inboxes {
-            inbox.send(Command::Drain(self.shared.drain));
+            inbox.send(Command::Drain(drain));
         }
     }
 
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
-        self.shared.current.is_draining()
+        self.shared.current.drain().is_some()
     }
 
     /// The settings in effect: the site's, but those that a reload does not change.
@@ -234,35 +251,6 @@ impl Handle {
         &self.metrics
     }
 
-    /// With the admin listener, if there is to be one; where that cannot be, it shuts down.
-    fn with_admin(mut self, options: ServerOptions) -> Result<Handle, StartError> {
-        if let Some(address) = options.admin
-            && let Err(error) = self.start_admin(address, options)
-        {
-            self.shutdown();
-            // That it did not start is what matters.
-            let _ = self.join();
-            return Err(error);
-        }
-        Ok(self)
-    }
-
-    fn start_admin(
-        &mut self,
-        address: SocketAddr,
-        options: ServerOptions,
-    ) -> Result<(), StartError> {
-        let setting = "admin";
-        let listener = Listener::bind(address, &ListenOptions::default())
-            .map_err(|error| StartError::Listen { setting, error })?;
-        self.admin = Some(listener.local_address());
-        let current = self.control.shared.current.clone();
-        let inboxes = self.control.shared.inboxes.clone();
-        let thread = admin::start(listener, current, inboxes, self.metrics.clone(), options)?;
-        self.admin_thread = Some(thread);
-        Ok(())
-    }
-
     /// Waits until it has shut down.
     ///
     /// # Errors
@@ -270,7 +258,6 @@ impl Handle {
     pub fn join(self) -> Result<(), WorkerError> {
         let ended = self.workers.join();
         if let Some(admin) = self.admin_thread {
-            self.control.shared.current.drain();
             admin.stop();
             let _ = admin.join();
         }
@@ -290,59 +277,156 @@ impl Server {
     ///
     /// # Errors
     /// When an address cannot be listened on, or a device cannot be used.
-    pub fn start(options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
-        if let Err(error) = resource::raise_open_files() {
-            tracing::warn!(%error, "the limit of open files cannot be raised");
+    pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
+        options.workers = options.workers.max(1);
+        let workers = options.workers;
+        match resource::raise_open_files() {
+            Ok(limit) => {
+                options.connections_max = open_files::connections_max(&options, &parts.site, limit);
+            }
+            Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
         }
-        let workers = options.workers.max(1);
         let log = match parts.log {
-            Some(to) => Some(LogWriter::start(options.log_format, to)?),
+            Some(open) => {
+                let setting = "access_log";
+                let log = LogWriter::start(options.log_format, open);
+                Some(log.map_err(|error| StartError::Log { setting, error })?)
+            }
             None => None,
         };
         let sessions = Arc::new(SessionArray::with(options.sessions));
         let sign_ins = Arc::new(SignIns::new(options.sign_ins, system_random()()));
-        let dropped = log.as_ref().map(LogWriter::dropped).unwrap_or_default();
+        let log_state = log.as_ref().map(LogWriter::state).unwrap_or_default();
         let gauge = Box::new(Sessions(sessions.clone()));
-        let metrics = Arc::new(Metrics::new(workers, dropped, gauge));
-        let setting = "listen";
-        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
-            .map_err(|error| StartError::Listen { setting, error })?;
-        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
+        let metrics = Arc::new(Metrics::new(workers, log_state, gauge));
+        let Inherited { clients, admin } = parts.inherited;
+        let (local, entrances) = entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
         let factory = WorkerFactory {
             current: current.clone(),
             devices: parts.devices,
             backends: parts.backends,
             hosts: parts.hosts,
+            readers: Readers::default(),
             sessions,
             sign_ins,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
-            drain: options.drain,
         };
-        let entrances = vec![Entrance::listeners(Role::default(), listeners)];
-        let make = move |place: Place<'_, Command>| factory.make(place);
-        let workers = workers::start(&worker_options(&options), entrances, make)?;
+        let started = admin::Started::default();
+        let listener = admin_listener(admin, options.admin)?;
+        let admin = listener.as_ref().map(Listener::local_address);
+        let start = |listener| {
+            let (current, started, metrics) = (current.clone(), started.clone(), metrics.clone());
+            admin::start(listener, current, started, metrics, options.clone())
+        };
+        let admin_thread = listener.map(start).transpose()?;
+        let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
+        let workers = match workers::start(&worker_options(&options), entrances, make) {
+            Ok(workers) => workers,
+            Err(error) => {
+                if let Some(admin) = admin_thread {
+                    admin.stop();
+                    // That the workers did not start is what matters.
+                    let _ = admin.join();
+                }
+                return Err(error.into());
+            }
+        };
+        // Nobody else sets it.
+        let _ = started.set(workers.inboxes().to_vec());
+        let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
+        let serve = move |loaded| serve(loaded, &serving, &inboxes);
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
-            loader: Mutex::new(parts.loader),
+            reloads: Reloads::start(parts.loader, serve)?,
+            reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
             drain: options.drain,
         };
-        let handle = Handle {
+        Ok(Handle {
             local,
-            admin: None,
+            admin,
             control: Control {
                 shared: Arc::new(shared),
             },
             metrics,
             workers,
-            admin_thread: None,
+            admin_thread,
             log,
-        };
-        handle.with_admin(options)
+        })
     }
+}
+
+/// Where clients come in, and its address: through the sockets that were inherited, each of which
+/// all workers have, or else through one of each worker's own.
+fn entrances(
+    inherited: Vec<Listener>,
+    options: &ServerOptions,
+) -> Result<(SocketAddr, Vec<Entrance>), StartError> {
+    let (role, workers) = (Role::default(), options.workers);
+    let Some(first) = inherited.first() else {
+        let setting = "listen";
+        let listeners = Listener::bind_group(options.listen, workers, &ListenOptions::default())
+            .map_err(|error| StartError::Listen { setting, error })?;
+        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
+        return Ok((local, vec![Entrance::listeners(role, listeners)]));
+    };
+    let local = first.local_address();
+    let of_all = |listener: Listener| {
+        let mut all = Vec::with_capacity(workers);
+        for _ in 1..workers {
+            all.push(listener.try_clone()?);
+        }
+        all.push(listener);
+        Ok(Entrance::listeners(role, all))
+    };
+    let entrances: Result<Vec<Entrance>, std::io::Error> =
+        inherited.into_iter().map(of_all).collect();
+    Ok((local, entrances?))
+}
+
+/// The admin listener, if there is to be one.
+fn admin_listener(
+    inherited: Option<Listener>,
+    address: Option<SocketAddr>,
+) -> Result<Option<Listener>, StartError> {
+    let setting = "admin";
+    match (inherited, address) {
+        (Some(listener), _) => Ok(Some(listener)),
+        (None, Some(address)) => Listener::bind(address, &ListenOptions::default())
+            .map(Some)
+            .map_err(|error| StartError::Listen { setting, error }),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Has the workers serve a site that was loaded.
+fn serve(
+    loaded: Result<Arc<Site>, String>,
+    current: &Current,
+    inboxes: &[Inbox<Command>],
+) -> Reloaded {
+    let site = loaded.inspect_err(|error| {
+        // In the message, where lines stay lines for people; JSON has them in one string.
+        let joint = if error.contains('\n') { "\n" } else { " " };
+        tracing::error!("the service cannot be reloaded; the old one is kept:{joint}{error}");
+    })?;
+    if current.drain().is_some() {
+        return Err("the server is shutting down".to_owned());
+    }
+    let kept = current.reload(site.clone());
+    if !kept.is_empty() {
+        let settings = kept.join(", ");
+        tracing::warn!(settings, "these settings keep their values until a restart");
+    }
+    for inbox in inboxes {
+        inbox.send(Command::Reload(site.clone()));
+    }
+    let pages = site.service().pages.len();
+    tracing::info!(pages, "the service is reloaded");
+    Ok(())
 }
 
 /// What the workers' threads are like.
@@ -353,6 +437,8 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
         pin: options.pin,
         driver: DriverOptions {
             connections_max: options.connections_max.div_ceil(threads).max(1),
+            addresses: (options.connections_per_address_max)
+                .map(|max| Arc::new(Addresses::new(max.get()))),
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()
@@ -365,29 +451,28 @@ struct WorkerFactory {
     devices: DeviceFactory,
     backends: SharedBackendFactory,
     hosts: Option<HostFactory>,
+    readers: Readers,
     sessions: Arc<SessionArray>,
     sign_ins: Arc<SignIns>,
     metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
     sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
     options: PipelineOptions,
-    drain: Duration,
 }
 
 impl WorkerFactory {
-    fn make(&self, place: Place<'_, Command>) -> Result<Worker, String> {
-        let Place { index, driver, .. } = place;
+    fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Worker, String> {
+        let WorkerThread { index, driver, .. } = thread;
         let metrics = self.metrics.worker(index);
-        if place.restarts > 0 {
+        if thread.restarts > 0 {
             metrics.restarts.add(1);
         }
         let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
         let backends = self.backends.clone();
+        let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+        let disk = self.readers.disk(waker.clone());
         let hosts = match &self.hosts {
-            Some(make) => {
-                let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
-                make(index, waker)
-            }
+            Some(make) => make(index, waker),
             None => Vec::new(),
         };
         let now = clock::monotonic();
@@ -396,6 +481,7 @@ impl WorkerFactory {
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,
+            disk,
             sessions: self.sessions.clone(),
             sign_ins: self.sign_ins.clone(),
             random: system_random(),
@@ -404,8 +490,8 @@ impl WorkerFactory {
             now,
         };
         let mut pipeline = Pipeline::new(parts, self.options);
-        if self.current.is_draining() {
-            pipeline.drain(driver.port(), now, self.drain);
+        if let Some(drain) = self.current.drain() {
+            pipeline.drain(driver.port(), now, drain);
         }
         Ok(Worker::new(pipeline, metrics))
     }

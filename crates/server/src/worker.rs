@@ -1,12 +1,12 @@
 //! A worker: what stands between the event loop of a thread and its pipeline: commands from other
 //! threads, and the measure of how busy the loop is. The threads themselves are [`rhythm_net`]'s.
 
+use crate::drain::Drain;
 use crate::observe::metrics::WorkerMetrics;
 use crate::pipeline::Pipeline;
 use crate::site::Site;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, clock};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The waker of the device.
 pub(crate) const DEVICE: Token = Token(1);
@@ -19,8 +19,8 @@ pub(crate) const HOSTS: Token = Token(2);
 pub(crate) enum Command {
     /// Serve this site from now on.
     Reload(Arc<Site>),
-    /// Finish what is under way, within this time, and end.
-    Drain(Duration),
+    /// Finish what is under way, and end.
+    Drain(Drain),
 }
 
 /// Passes events on to the pipeline.
@@ -55,7 +55,7 @@ impl rhythm_net::Worker for Worker {
         self.event(now);
         match command {
             Command::Reload(site) => self.pipeline.reload(site),
-            Command::Drain(limit) => self.pipeline.drain(port, now, limit),
+            Command::Drain(drain) => self.pipeline.drain(port, now, drain),
         }
     }
 }
@@ -64,6 +64,11 @@ impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         self.event(now);
         self.pipeline.opened(port, accepted, now);
+    }
+
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.event(now);
+        self.pipeline.crowded(port, now);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {

@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_engine::settings::AccessLogFormat;
 use std::io::Write;
@@ -287,7 +287,7 @@ fn busy_count(server: &rhythm_server::Handle) -> u64 {
 #[test]
 fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     /// Panics over pages that take a number.
-    struct Fragile(Scalar);
+    struct Fragile(ScalarExecutor);
 
     impl Executor for Fragile {
         fn name(&self) -> &'static str {
@@ -311,7 +311,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
     let service = service_of(PAGES, SERVICE);
     let options = options_of(&service);
     let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
-    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(Scalar::default()))));
+    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(ScalarExecutor::default()))));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut bystander = client(&server);
     assert_eq!(bystander.get("/hello").status, 200);
@@ -325,7 +325,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
 
 #[test]
 fn draining_ends_even_if_clients_do_not() {
-    let server = start(|options| options.drain = SHORT);
+    let server = start(|options| options.drain.timeout = SHORT);
     let mut stuck = client(&server);
     stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
     let accepted = (0..200).any(|_| {
@@ -426,19 +426,19 @@ fn answers_are_logged() {
     options.log_format = AccessLogFormat::Common;
     let site = site_of(service);
     let mut parts = parts(site, Box::new(|| Err("no".into())));
-    parts.log = Some(Box::new(written.clone()));
+    parts.log = Some(log_to(written.clone()));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut client = client(&server);
     client.get("/hello?name=ab");
     client.get("/static/a.css");
-    client.get("/nothing");
+    let nothing = client.get("/nothing").body.len();
     stop(server);
     let text =
         String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
     let ends = [
         "\"GET /hello?name=ab HTTP/1.1\" 200 16",
         "\"GET /static/a.css HTTP/1.1\" 200 21",
-        "\"GET /nothing HTTP/1.1\" 404 0",
+        &format!("\"GET /nothing HTTP/1.1\" 404 {nothing}"),
     ];
     assert_eq!(text.lines().count(), 3, "{text}");
     for (line, end) in text.lines().zip(ends) {
@@ -495,6 +495,10 @@ fn a_worker_that_cannot_go_on_is_told_of() {
         health().text() == "a worker has ended\n"
     });
     assert!(told, "nobody is told");
+    assert_eq!(
+        Client::new(admin).get("/readyz").text(),
+        "a worker has ended\n"
+    );
     server.shutdown();
     assert!(server.join().is_err());
 }
@@ -508,6 +512,7 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     let ask = |path: &str| Client::new(admin).get(path);
     let health = ask("/healthz");
     assert_eq!((health.status, health.text()), (200, "ok\n"));
+    assert_eq!(ask("/readyz").status, 200);
     let metrics = ask("/metrics");
     for line in [
         "rhythm_requests_total{page=\"hello\"} 1",
@@ -520,7 +525,9 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     user.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
     busy_count(&server);
     server.shutdown();
-    assert_eq!(ask("/healthz").status, 503);
+    let ready = ask("/readyz");
+    assert_eq!((ready.status, ready.text()), (503, "draining\n"));
+    assert_eq!(ask("/healthz").status, 200, "nothing is wrong with it");
     assert_eq!(user.response(false).text(), "[late]");
     server.join().expect("its workers were well");
 }

@@ -7,7 +7,7 @@ use rhythm_http::{AnswerShape, AnswerSlot, Answers, Content, Flow, Host, Request
 use rhythm_net::{ConnectionId, Ended, Outgoing, Peer, Time, Token, Waker};
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_server::{
-    Handle, HostFactory, HostRoute, Server, ServerOptions, Site, SiteSettings, Statics,
+    Handle, HostFactory, HostRoute, LogOpener, Server, ServerOptions, Site, SiteSettings, Statics,
 };
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -229,7 +229,7 @@ fn serve(far: Option<SocketAddr>, change: impl FnOnce(&mut ServerOptions)) -> (H
 fn serve_logging(
     far: Option<SocketAddr>,
     change: impl FnOnce(&mut ServerOptions),
-    log: Option<Box<dyn Write + Send>>,
+    log: Option<LogOpener>,
 ) -> (Handle, Arc<Seen>) {
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);
@@ -469,7 +469,7 @@ fn a_host_may_have_connections_of_its_own() {
 #[test]
 fn answers_of_hosts_are_counted_and_logged() {
     let written = Written::default();
-    let log: Box<dyn Write + Send> = Box::new(written.clone());
+    let log = log_to(written.clone());
     let (server, seen) = serve_logging(
         None,
         |options| options.log_format = AccessLogFormat::Common,
@@ -481,9 +481,11 @@ fn answers_of_hosts_are_counted_and_logged() {
         seen.later.load(Ordering::Relaxed) == 1 && seen.appended.load(Ordering::Relaxed) == 20
     });
     seen.let_go();
-    for status in [200, 200, 404] {
-        assert_eq!(client.response(false).status, status);
-    }
+    let answers = [200, 200, 404].map(|status| {
+        let answer = client.response(false);
+        assert_eq!(answer.status, status);
+        answer
+    });
     let mut upload = Client::new(server.local_addr());
     upload.send("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
     std::thread::sleep(Duration::from_millis(20));
@@ -497,7 +499,7 @@ fn answers_of_hosts_are_counted_and_logged() {
     // A line is written when its answer is given.
     for line in [
         "\"GET /app/stream/20 HTTP/1.1\" 200 20",
-        "\"GET /app/x HTTP/1.1\" 404 0",
+        &format!("\"GET /app/x HTTP/1.1\" 404 {}", answers[2].body.len()),
         "\"GET /app/later HTTP/1.1\" 200 7",
         "\"POST /app/upload HTTP/1.1\" 200 ",
     ] {

@@ -4,12 +4,51 @@ mod common;
 
 use common::*;
 use rhythm_cohort::Policy;
+use rhythm_server::Handle;
 use std::time::Duration;
 
 /// A request for a page that greets `length` bytes.
 fn hello(length: usize) -> String {
     let name = "x".repeat(length);
     format!("GET /hello?name={name} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+/// So many clients that each ask this: one alone would ask one after the other of a page that is
+/// not known.
+fn each_asks(server: &Handle, count: usize, request: &str) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..count).map(|_| client(server)).collect();
+    clients.iter_mut().for_each(|client| client.send(request));
+    clients
+}
+
+/// Takes the first so many clients whose answers come, whichever they are.
+fn answered(clients: &mut Vec<Client>, count: usize) -> Vec<Client> {
+    let mut answered = Vec::new();
+    for _ in 0..20_000 {
+        if answered.len() == count {
+            break;
+        }
+        let ready = clients.iter().position(|client| {
+            client.stream.set_nonblocking(true).expect("a socket");
+            let is_ready = client.stream.peek(&mut [0]).is_ok();
+            client.stream.set_nonblocking(false).expect("a socket");
+            is_ready
+        });
+        match ready {
+            Some(at) => answered.push(clients.swap_remove(at)),
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert_eq!(answered.len(), count, "answers that come in time");
+    answered
+}
+
+/// The first so many answers that come, from whichever clients.
+fn answers(mut clients: Vec<Client>, count: usize) -> Vec<Response> {
+    let answered = answered(&mut clients, count);
+    (answered.into_iter())
+        .map(|mut client| client.response(false))
+        .collect()
 }
 
 #[test]
@@ -21,11 +60,10 @@ fn a_request_that_finds_no_room_goes_with_the_next_cohort() {
         options.pipeline.formation.delay = Duration::from_secs(600);
         options.pipeline.formation.lanes_max = 64;
     });
-    let mut client = client(&server);
     // Each takes 250 bytes, and twice what it is has to be free: four are a cohort.
-    client.send(hello(250).repeat(10));
-    for answered in 0..8 {
-        let response = client.response(false);
+    let ten = each_asks(&server, 10, &hello(250));
+    let answers = answers(ten, 8);
+    for (answered, response) in answers.iter().enumerate() {
         assert_eq!(response.status, 200, "after {answered}");
         assert_eq!(
             response.text(),
@@ -55,14 +93,14 @@ fn an_answer_that_finds_no_room_fails_its_lane() {
         options.pipeline.formation.delay = Duration::from_secs(600);
         options.pipeline.formation.lanes_max = 4;
     });
-    let mut client = client(&server);
     let long = "x".repeat(250);
     for _ in 0..2 {
-        client.send(format!("GET /ask?q={long} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(4));
-        let first = client.response(false);
-        assert_eq!(first.text(), format!("[{long}]"));
-        for _ in 1..4 {
-            assert_eq!(client.response(false).status, 500);
+        let ask = format!("GET /ask?q={long} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let mut answers = answers(each_asks(&server, 4, &ask), 4);
+        answers.sort_by_key(|answer| answer.status);
+        assert_eq!(answers[0].text(), format!("[{long}]"));
+        for answer in &answers[1..] {
+            assert_eq!(answer.status, 500);
         }
     }
     stop(server);
@@ -93,5 +131,31 @@ fn room_is_asked_for_defaults_and_for_each_that_reads_a_header() {
     assert_eq!((well.status, well.body.len()), (200, 300));
     assert_eq!(client.with("GET /many", &long(600), "").status, 413);
     assert_eq!(client.get("/default").status, 413);
+    stop(server);
+}
+
+#[test]
+fn of_answers_without_a_body_cohorts_take_as_many_as_they_may() {
+    let service = service_of(
+        &[("empty.html", "+++\nroute = \"GET /empty\"\n+++\n")],
+        SERVICE,
+    );
+    let config = &service.config;
+    let unknown = (config.cohort.answer_bytes_max / config.limits.response_bytes_max) as usize;
+    let mut options = options_of(&service);
+    options.pipeline.formation.policy = Policy::Fixed;
+    options.pipeline.formation.delay = Duration::from_secs(600);
+    options.pipeline.formation.lanes_max = 3 * unknown;
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let ask = "GET /empty HTTP/1.1\r\nHost: h\r\n\r\n";
+    // So many are a cohort of a page that has not answered yet: one is left.
+    let mut clients = each_asks(&server, unknown + 1, ask);
+    answered(&mut clients, unknown);
+    // Then it is known, and all that may be are one.
+    clients.extend(each_asks(&server, 3 * unknown - 1, ask));
+    for response in answers(clients, 3 * unknown) {
+        assert_eq!((response.status, response.body.len()), (200, 0));
+    }
     stop(server);
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// What the backend was asked, and how many wait for company.
 #[derive(Default)]
@@ -116,7 +117,9 @@ fn serve(address: SocketAddr, timeout: &str) -> Handle {
          kind = \"besim\"\nurl = \"http://{address}/besim\"\ntimeout = \"{timeout}\"\n"
     );
     let service = service_of(ASKING, &toml);
-    let options = options_of(&service);
+    let mut options = options_of(&service);
+    // Calls that hang longer than a test are not waited for when it ends.
+    options.drain.timeout = Duration::from_millis(100);
     let config = service.backends[0].clone();
     let site = site_of(service);
     let again = site.clone();
@@ -189,20 +192,55 @@ fn a_call_that_hangs_costs_its_own_request_and_no_other() {
     stop(server);
 }
 
+/// Signs a user in: the header that says so.
+fn sign_in(client: &mut Client, user: u32) -> String {
+    let login = client.form("/login", &format!("user={user}"));
+    let cookie = login.header("set-cookie").expect("a cookie").to_owned();
+    let pair = cookie.split(';').next().expect("a pair");
+    format!("Cookie: {pair}\r\n")
+}
+
+/// More than there are connections to the backend, and more than there are contexts.
+const MANY: usize = 60;
+
+#[test]
+fn a_user_whose_calls_hang_leaves_connections_and_contexts_to_others() {
+    let (address, shared) = backend();
+    // Longer than a client waits for its answer.
+    let server = serve(address, "60s");
+    let mut other = client(&server);
+    let cookie = sign_in(&mut client(&server), 42);
+    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+    for (index, hanging) in hanging.iter_mut().enumerate() {
+        hanging.send(format!(
+            "GET /ask?q=hang{index} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n"
+        ));
+        // What was sent before is a cohort of its own by now.
+        assert_eq!(other.get("/ask?q=now").text(), "[now]", "{index} hang");
+        let form = "q=now";
+        assert_eq!(other.form("/pay", form).text(), "[now]", "{index} hang");
+    }
+    let seen = shared.0.lock().expect("no one panicked");
+    let asked = seen
+        .asked
+        .keys()
+        .filter(|question| question.starts_with("hang"));
+    // Nobody else waited for those.
+    assert_eq!(asked.count(), 14);
+    drop(seen);
+    stop(server);
+}
+
 #[test]
 fn a_user_whose_calls_fail_closes_the_backend_for_nobody() {
     let (address, _) = backend();
     let server = serve(address, "20s");
     let mut other = client(&server);
-    let mut attacker = client(&server);
-    let login = attacker.form("/login", "user=42");
-    let cookie = login.header("set-cookie").expect("a cookie").to_owned();
-    let pair = cookie.split(';').next().expect("a pair");
+    let cookie = sign_in(&mut client(&server), 42);
     for round in 0..100 {
         // Each time over another connection.
         let mut attacker = client(&server);
-        let headers = format!("Cookie: {pair}\r\n");
-        let failed = attacker.with(&format!("GET /ask?q=fail{round}"), &headers, "");
+        let failed = attacker.with(&format!("GET /ask?q=fail{round}"), &cookie, "");
         assert_eq!(failed.status, 502);
         if round % 6 == 5 {
             assert_eq!(other.get("/ask?q=now").text(), "[now]");

@@ -27,7 +27,7 @@ use anyhow::{Result, bail};
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<()> {
-    let tree = files::Tree::read(crate::place::root())?;
+    let tree = files::Tree::read(crate::paths::root())?;
     let crates = modules::read(&tree)?;
     let page = tree.text("ARCHITECTURE.md")?;
     let mut findings = lines::check(&tree);

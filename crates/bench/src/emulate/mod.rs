@@ -30,7 +30,7 @@ use perf_event::events::Hardware;
 use port::MemoryPort;
 use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::session::{SessionArray, SignInRules, SignIns};
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_protocol::scan::Ring;
@@ -42,7 +42,6 @@ use runs::RunsOnly;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Makes an executor to measure, or says why there is none.
@@ -152,6 +151,7 @@ impl Stage {
             device: Box::new(executor),
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             hosts: Vec::new(),
+            disk: Box::new(()),
             sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
             sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             // A bench's sessions may be guessed.
@@ -161,7 +161,7 @@ impl Stage {
                     .wrapping_add(1);
                 seed
             }),
-            metrics: Metrics::new(1, Arc::<AtomicU64>::default(), Box::new(NoGauge)).worker(0),
+            metrics: Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0),
             log: None,
             now: Time::ZERO,
         };
@@ -337,7 +337,7 @@ impl Witness {
             output: Output::Pages,
             pages: Vec::new(),
         };
-        let executor = Box::new(Scalar::default());
+        let executor = Box::new(ScalarExecutor::default());
         let mut stage = Stage::without_clients(site, &options, executor);
         let mut users = Users::new(users, bank_of(site));
         stage.log_in(&mut users);

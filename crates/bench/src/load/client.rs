@@ -85,6 +85,7 @@ impl Client {
     /// Forgets the connection, and what was still to be sent on it.
     pub(crate) fn disconnected(&mut self) -> Option<ConnectionId> {
         (self.is_connected, self.is_used) = (false, false);
+        self.visit.has_lost_connection |= self.connection.is_some();
         self.out.clear();
         if let Some(reader) = &mut self.reader {
             reader.clear();

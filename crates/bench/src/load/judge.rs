@@ -2,6 +2,7 @@
 
 use super::chain::Page;
 use super::client::Awaited;
+use super::expect::Expected;
 use super::files::{Files, fault};
 use super::validate::Validator;
 use super::visit::{Ask, Probe, Visit};
@@ -50,6 +51,8 @@ impl Answer<'_> {
 #[derive(Debug)]
 pub(crate) struct Judge {
     validator: Validator,
+    /// What a user gets who is not signed in.
+    login_form: Expected,
     pub(crate) files: Files,
     /// Whether more than statuses is looked at.
     validate: bool,
@@ -59,6 +62,10 @@ impl Judge {
     pub(crate) fn new(validate: bool) -> Judge {
         Judge {
             validator: Validator::default(),
+            login_form: Expected {
+                page: "login_form",
+                ..Expected::default()
+            },
             files: Files::default(),
             validate,
         }
@@ -98,6 +105,16 @@ impl Judge {
                 self.describe(pending)
             )));
         }
+        if matches!(pending.ask, Ask::Page(page) if page != Page::Login)
+            && visit.has_lost_connection
+            && self.validate
+            && self.validator.check(answer.body, &self.login_form).is_ok()
+        {
+            // A server that was restarted knows nobody. It is no wrong page, but no right one.
+            return Err(Fault::Error(
+                "signed out: the session did not survive the connection".to_owned(),
+            ));
+        }
         match pending.ask {
             Ask::SignOut => return Ok(()),
             Ask::Static(file) => return self.judge_file(file, pending.is_conditional, answer),
@@ -134,7 +151,7 @@ impl Judge {
             let cookie = session_cookie(answer).map_err(Fault::invalid)?;
             visit.cookie.clear();
             visit.cookie.extend_from_slice(cookie);
-            visit.signed_in = true;
+            (visit.signed_in, visit.has_lost_connection) = (true, false);
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(crate) use visit::Visit;
 
 use report::Counts;
 use rhythm_net::resource::raise_open_files;
-use rhythm_net::workers::{self, Place, WorkerOptions};
+use rhythm_net::workers::{self, WorkerOptions, WorkerThread};
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -120,9 +120,9 @@ pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<
     let (results, counted) = channel();
     let make = {
         let lives = Arc::clone(&lives);
-        move |place: Place<'_, Infallible>| {
-            let live = Arc::clone(&lives[place.index]);
-            let worker = Worker::new(setup.clone(), place.index, live, results.clone());
+        move |thread: WorkerThread<'_, Infallible>| {
+            let live = Arc::clone(&lives[thread.index]);
+            let worker = Worker::new(setup.clone(), thread.index, live, results.clone());
             Ok::<_, Infallible>(worker)
         }
     };

@@ -21,6 +21,12 @@ pub enum TargetError {
     /// No host, or characters that no host has.
     #[error("{0}: the URL has no valid host")]
     Host(String),
+    /// More than a server: where users walk is known.
+    #[error(
+        "{0}: the URL names a page; give the server alone, such as http://127.0.0.1:8080 \
+         (--page chooses one page)"
+    )]
+    Path(String),
     /// The name has no address.
     #[error("{host}: {source}")]
     Resolve {
@@ -32,7 +38,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// The server that a URL names. Its path does not matter.
+    /// The server that a URL names.
     ///
     /// # Errors
     /// [`TargetError`].
@@ -40,7 +46,13 @@ impl Target {
         let rest = url
             .strip_prefix("http://")
             .ok_or_else(|| TargetError::Scheme(url.to_owned()))?;
-        let host = rest.split('/').next().unwrap_or_default();
+        let host = rest.strip_suffix('/').unwrap_or(rest);
+        if let Some(at) = host.find(['/', '?', '#']) {
+            return Err(match at {
+                0 => TargetError::Host(url.to_owned()),
+                _ => TargetError::Path(url.to_owned()),
+            });
+        }
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
         if host.is_empty() || !host.bytes().all(is_sound) {
             return Err(TargetError::Host(url.to_owned()));
@@ -73,11 +85,7 @@ mod tests {
     fn urls() {
         for (url, address, host) in [
             ("http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1:8080"),
-            (
-                "http://127.0.0.1/bank/login.php",
-                "127.0.0.1:80",
-                "127.0.0.1",
-            ),
+            ("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1"),
             ("http://[::1]:81/", "[::1]:81", "[::1]:81"),
             ("http://[::1]/", "[::1]:80", "[::1]"),
         ] {
@@ -91,6 +99,10 @@ mod tests {
             Target::resolve("https://a"),
             Err(TargetError::Scheme(_))
         ));
+        for url in ["http://127.0.0.1/bank/login.php", "http://127.0.0.1:1?x"] {
+            let refused = Target::resolve(url);
+            assert!(matches!(refused, Err(TargetError::Path(_))), "{url}");
+        }
         assert!(matches!(
             Target::resolve("http:///x"),
             Err(TargetError::Host(_))

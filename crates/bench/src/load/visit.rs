@@ -52,6 +52,8 @@ pub(crate) struct Visit {
     /// The `Cookie` value once signed in; kept after the logout for the probe.
     pub(crate) cookie: Vec<u8>,
     pub(crate) signed_in: bool,
+    /// The connection was lost since the sign-in: the server may have been restarted.
+    pub(crate) has_lost_connection: bool,
     /// The page the chain goes on from.
     pub(crate) last: Page,
     /// The check looked at.
@@ -69,6 +71,7 @@ impl Visit {
             user,
             cookie: Vec::new(),
             signed_in: false,
+            has_lost_connection: false,
             last: Page::Login,
             check: 0,
             side: Side::Back,

@@ -3,7 +3,7 @@
 use super::room::Shares;
 use crate::abi::stage::HeaderValue;
 use crate::abi::{LaneResult, WARP};
-use crate::gpu::{Address, DeviceBuffer, Place, Places, Slice};
+use crate::gpu::{Address, DeviceBuffer, Extent, Extents, Slice};
 use rhythm_engine::cohort::{Segment, View};
 
 /// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
@@ -31,25 +31,25 @@ pub(super) fn spilled_words(lanes: usize, registers: u32) -> usize {
 
 /// Where the lanes' regions are in one buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RegionPlaces {
-    results: Place<LaneResult>,
-    runs: Place<u8>,
-    segments: Place<Segment>,
-    requests: Place<View>,
-    headers: Place<HeaderValue>,
-    answers: Place<View>,
-    registers: Place<u64>,
+pub(crate) struct RegionExtents {
+    results: Extent<LaneResult>,
+    runs: Extent<u8>,
+    segments: Extent<Segment>,
+    requests: Extent<View>,
+    headers: Extent<HeaderValue>,
+    answers: Extent<View>,
+    registers: Extent<u64>,
 }
 
-impl RegionPlaces {
+impl RegionExtents {
     /// Finds room for them. `registers` is the most that a program has.
     pub(crate) fn new(
-        places: &mut Places,
+        places: &mut Extents,
         lanes: usize,
         shares: &Shares,
         registers: u32,
-    ) -> RegionPlaces {
-        RegionPlaces {
+    ) -> RegionExtents {
+        RegionExtents {
             results: places.take(lanes),
             runs: places.take(lanes * shares.run as usize),
             segments: places.take(lanes * shares.segments as usize),

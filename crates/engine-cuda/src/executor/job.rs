@@ -3,7 +3,7 @@
 
 use crate::cohort::room::Room;
 use crate::service::DeviceService;
-use rhythm_engine::cohort::Requests;
+use rhythm_engine::cohort::Queries;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) struct Job {
     pub(crate) launched: usize,
     /// Lanes that the host must run.
     pub(crate) host: Vec<u32>,
-    /// Requests asked by lanes that are done.
-    pub(crate) requests: Requests,
+    /// Queries asked by lanes that are done.
+    pub(crate) queries: Queries,
     /// How many headers the cohort had before.
     pub(crate) headers_from: usize,
     pub(crate) room: Room,

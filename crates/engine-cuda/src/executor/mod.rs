@@ -27,8 +27,8 @@ use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cohort, LaneState, Requests};
-use rhythm_engine::device::host::Host;
+use rhythm_engine::cohort::{Cohort, LaneState, Queries};
+use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
@@ -100,7 +100,7 @@ pub struct CudaExecutor {
     upload_stream: Stream,
     done: Vec<Work>,
     in_flight: usize,
-    host: Host,
+    host: HostExecutor,
     /// The bank that answers for lanes which the host runs through to their end.
     bank: Option<Bank>,
     lost: Option<GpuError>,
@@ -146,7 +146,7 @@ impl CudaExecutor {
             upload_stream,
             done: Vec::new(),
             in_flight: 0,
-            host: Host::new(options.limits, Level::active()),
+            host: HostExecutor::new(options.limits, Level::active()),
             bank,
             lost: None,
             statistics: Statistics::default(),
@@ -211,7 +211,7 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            requests: Requests::default(),
+            queries: Queries::default(),
             headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,

@@ -6,9 +6,9 @@ use crate::abi::layout::PAD;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::layout::Layout;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, Requests, View};
+use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, Queries, View};
 use rhythm_engine::cohort::{LaneOutput, Output, SessionChange, answer_texts};
-use rhythm_engine::device::host::Host;
+use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::program::Form;
 
@@ -53,7 +53,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
                 if texts
-                    .take(cohort, lane, delivered, form, &mut job.requests)
+                    .take(cohort, lane, delivered, form, &mut job.queries)
                     .is_none()
                 {
                     cohort.fail(lane as usize, LaneError::TooLarge);
@@ -61,7 +61,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
-                match texts.take(cohort, lane, delivered, form, &mut job.requests) {
+                match texts.take(cohort, lane, delivered, form, &mut job.queries) {
                     None => cohort.fail(lane as usize, LaneError::TooLarge),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
@@ -130,13 +130,13 @@ impl Texts {
         lane: u32,
         delivered: &Delivered<'_>,
         form: Option<&Form>,
-        requests: &mut Requests,
+        queries: &mut Queries,
     ) -> Option<Option<View>> {
-        let (requests_before, headers_before) = (requests.len(), cohort.output.headers.len());
+        let (queries_before, headers_before) = (queries.len(), cohort.output.headers.len());
         let mut take = || {
             for index in self.requests.clone() {
                 let text = delivered.request(index).1;
-                requests.push_text(lane, form?, text).then_some(())?;
+                queries.push_text(lane, form?, text).then_some(())?;
             }
             for index in self.headers.clone() {
                 let (name, value) = delivered.header(index);
@@ -150,7 +150,7 @@ impl Texts {
         };
         let file = take();
         if file.is_none() {
-            requests.truncate(requests_before);
+            queries.truncate(queries_before);
             cohort.output.headers.truncate(headers_before);
         }
         file
@@ -217,20 +217,20 @@ fn take_body(
 }
 
 /// Ends a job whose lanes are all done but those of the host, which are run now.
-pub(crate) fn finish(mut job: Job, host: &mut Host, bank: Option<&Bank>) -> Work {
-    let mut requests = std::mem::take(&mut job.requests);
+pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>) -> Work {
+    let mut queries = std::mem::take(&mut job.queries);
     let mut work = job.work;
     if job.host.is_empty() {
         work.cohort.stage = job.last + 1;
-        work.cohort.requests.clear();
+        work.cohort.queries.clear();
     } else {
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
-        work.cohort.give_requests(&mut requests);
+        work.cohort.give_queries(&mut queries);
     }
     // Of lanes launched later, or run by the host, they may have come out of order.
-    requests.sort_from(0);
-    work.cohort.requests = requests;
+    queries.sort_from(0);
+    work.cohort.queries = queries;
     work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
     work
 }
@@ -240,7 +240,7 @@ fn run_on_host(
     mut work: Work,
     lanes: &[u32],
     last: usize,
-    host: &mut Host,
+    host: &mut HostExecutor,
     bank: Option<&Bank>,
 ) -> Work {
     let cohort = &mut *work.cohort;

@@ -1,7 +1,7 @@
 //! Buffers that give their memory back.
 
+use super::extent::{Extent, Slice};
 use super::interface::{Address, GpuError, SharedGpu};
-use super::place::{Place, Slice};
 
 /// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again,
 /// but under the emulation's sanitizers just as many, so that they see its end.
@@ -126,7 +126,7 @@ impl<H: Home> Buffer<H> {
     /// # Panics
     /// The place is not within the buffer.
     #[must_use]
-    pub fn slice<T>(&self, place: Place<T>) -> Slice<'_, T> {
+    pub fn slice<T>(&self, place: Extent<T>) -> Slice<'_, T> {
         Slice::of(self.address, self.bytes, place)
     }
 
@@ -136,7 +136,7 @@ impl<H: Home> Buffer<H> {
     /// There are not so many.
     #[must_use]
     pub fn first(&self, bytes: usize) -> Slice<'_, u8> {
-        self.slice(Place::new(0, bytes))
+        self.slice(Extent::new(0, bytes))
     }
 
     /// Makes it at least so large; contents are lost where it grows. It must not be in use by the

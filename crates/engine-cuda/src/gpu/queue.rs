@@ -4,9 +4,9 @@
 //! may end before the work does. Whoever makes a [`Queue`] promises, once, that what is borrowed
 //! for `'m` stays until then; everything put into it after that is checked by types and asserts.
 
+use super::extent::Slice;
 use super::interface::{Gpu, GpuError, Grid, Stream};
 use super::kernel::Arguments;
-use super::place::Slice;
 use std::marker::PhantomData;
 
 /// A stream that may be given work on what is borrowed for `'m`.

@@ -19,7 +19,7 @@ use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, 
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
     Binary, Block, Call, Concat, Constant, ConstantItem, Conversion, Escape, For, If, Item, Load,
-    Op, PageProgram, Put, Register, Request, StageProgram, TextFunction, Type, Unary,
+    Op, PageProgram, Put, Query, Register, StageProgram, TextFunction, Type, Unary,
 };
 
 /// A stage's program.
@@ -209,7 +209,7 @@ impl Encoder<'_> {
             Op::For(op) => self.repeat(op),
             Op::Fragment(fragment) => self.fragment(*fragment),
             Op::Put(op) => self.put(op),
-            Op::Request(op) => self.request(op),
+            Op::Query(op) => self.query(op),
             Op::Status(status) => self.plain(Code::Status, 0, 0, 0, u32::from(*status)),
             Op::Header(op) => {
                 self.stage.headers += 1;
@@ -222,8 +222,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// A request, in its text form: pieces, and between them the arguments, percent-encoded.
-    fn request(&mut self, op: &Request) {
+    /// A query, in its text form: pieces, and between them the arguments, percent-encoded.
+    fn query(&mut self, op: &Query) {
         let call = self.call.expect("a stage that asks ends with a call");
         let mut parts = Vec::new();
         for (index, piece) in call.form.pieces.iter().enumerate() {

@@ -7,7 +7,7 @@ use crate::abi::resident::{BeginArgs, HeadArgs, HeadText, STATUS_MAX, STATUS_MIN
 use crate::cohort::bodies::HeadsOf;
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{
-    DeviceBuffer, GpuError, Grid, Place, Queue, SharedGpu, Slice, Stream, address_or_null,
+    DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice, Stream, address_or_null,
 };
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::{PageProgram, Service};
@@ -38,7 +38,7 @@ pub(super) fn begin<'m>(
 #[derive(Debug)]
 struct PageHeads {
     fields: HeadText,
-    header_names: Place<HeadText>,
+    header_names: Extent<HeadText>,
     bytes: usize,
 }
 
@@ -46,8 +46,8 @@ struct PageHeads {
 #[derive(Debug)]
 pub(super) struct Heads {
     memory: DeviceBuffer,
-    texts: Place<u8>,
-    status_lines: Place<HeadText>,
+    texts: Extent<u8>,
+    status_lines: Extent<HeadText>,
     cookie: [HeadText; 3],
     pages: Vec<PageHeads>,
 }

@@ -7,7 +7,7 @@ use crate::abi::{LaneResult, NO_TEXT, Outcome};
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::delivery::Delivery;
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{Gpu, GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice, Stream};
+use crate::gpu::{Extent, Extents, Gpu, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, Stream};
 use crate::plain::bytes_of;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
@@ -15,17 +15,17 @@ use rhythm_engine::cohort::View;
 /// Where things are in the pinned memory: what comes, then what goes.
 #[derive(Debug)]
 struct Mail {
-    results: Place<LaneResult>,
-    requests: Place<DeliveredText>,
+    results: Extent<LaneResult>,
+    requests: Extent<DeliveredText>,
     /// Of lanes that have their answer already, such as a redirection.
-    headers: Place<DeliveredText>,
-    texts: Place<u8>,
-    views: Place<View>,
-    answers: Place<u8>,
+    headers: Extent<DeliveredText>,
+    texts: Extent<u8>,
+    views: Extent<View>,
+    answers: Extent<u8>,
 }
 
 impl Mail {
-    fn new(places: &mut Places, cohort: &DeviceCohort<'_>) -> Mail {
+    fn new(places: &mut Extents, cohort: &DeviceCohort<'_>) -> Mail {
         let (lanes, shares) = (cohort.lanes(), &cohort.regions.shares);
         let requests = lanes * shares.requests as usize;
         Mail {
@@ -65,7 +65,7 @@ impl HostBackend {
         offsets: Slice<'_, LaneOffsets>,
         bank: &Bank,
     ) -> Result<(), GpuError> {
-        let mut places = Places::default();
+        let mut places = Extents::default();
         let mail = Mail::new(&mut places, cohort);
         if places.bytes() > self.pinned.len() {
             // The answers before may still be on their way.

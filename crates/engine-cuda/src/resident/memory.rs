@@ -6,10 +6,12 @@ use crate::abi::SessionKey;
 use crate::abi::layout::{LaneOffsets, UNIT};
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::bodies::{HeadsOf, Tiles};
-use crate::cohort::regions::{Columns, RegionPlaces};
+use crate::cohort::regions::{Columns, RegionExtents};
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{Address, DeviceBuffer, GpuError, Place, Places, Queue, SharedGpu, Slice, Stream};
+use crate::gpu::{
+    Address, DeviceBuffer, Extent, Extents, GpuError, Queue, SharedGpu, Slice, Stream,
+};
 use crate::layout::Layout;
 use crate::parser::{Lanes, PageParams};
 use crate::plain::bytes_of;
@@ -30,26 +32,26 @@ pub(super) struct PagePlan {
 
 /// Where things are.
 #[derive(Clone, Debug)]
-struct MemoryPlaces {
+struct MemoryExtents {
     /// By slot.
-    columns: Vec<Place<u64>>,
-    table: Place<Address>,
-    states: Place<u8>,
-    tickets: Place<u32>,
-    lane_count: Place<u32>,
-    keys: Place<SessionKey>,
-    created: Place<SessionKey>,
-    randoms: Place<[u64; 2]>,
-    heads: Place<u8>,
-    head_lengths: Place<u32>,
-    rows_needed: Place<[u32; 2]>,
-    tile_rows: Place<u32>,
-    offsets: Place<LaneOffsets>,
-    regions: RegionPlaces,
-    out: Place<u8>,
+    columns: Vec<Extent<u64>>,
+    table: Extent<Address>,
+    states: Extent<u8>,
+    tickets: Extent<u32>,
+    lane_count: Extent<u32>,
+    keys: Extent<SessionKey>,
+    created: Extent<SessionKey>,
+    randoms: Extent<[u64; 2]>,
+    heads: Extent<u8>,
+    head_lengths: Extent<u32>,
+    rows_needed: Extent<[u32; 2]>,
+    tile_rows: Extent<u32>,
+    offsets: Extent<LaneOffsets>,
+    regions: RegionExtents,
+    out: Extent<u8>,
     /// Of the session's fields, where the page has them.
-    present: Option<Place<i64>>,
-    users: Option<Place<i64>>,
+    present: Option<Extent<i64>>,
+    users: Option<Extent<i64>>,
     /// In the arena: parameters, then the texts that stages make, then answers.
     text_base: usize,
     made_base: usize,
@@ -57,7 +59,7 @@ struct MemoryPlaces {
     arena_bytes: usize,
 }
 
-impl MemoryPlaces {
+impl MemoryExtents {
     /// Finds room for a page's cohorts of so many lanes; gives the bytes, too.
     fn new(
         options: &ResidentOptions,
@@ -65,17 +67,17 @@ impl MemoryPlaces {
         program: &PageProgram,
         params: &PageParams,
         plan: &PagePlan,
-    ) -> (MemoryPlaces, usize) {
+    ) -> (MemoryExtents, usize) {
         let (lanes, page) = (options.cohort, &service.pages[plan.index]);
         let shares = plan.room.shares;
-        let mut places = Places::default();
+        let mut places = Extents::default();
         let columns = columns(&mut places, lanes, program, params, plan.room.items);
         let slot = |field: u16| columns[page.page.slots[usize::from(field)] as usize].cast();
         let text_base = program.texts.len().next_multiple_of(UNIT);
         let made_base = text_base + lanes * plan.param_text as usize;
         let answer_base = made_base + lanes * shares.text as usize;
         let answer_bytes = lanes * shares.requests as usize * ANSWER_BYTES as usize;
-        let all = MemoryPlaces {
+        let all = MemoryExtents {
             present: program.session_fields.map(|fields| slot(fields.present)),
             users: program.session_fields.map(|fields| slot(fields.user)),
             table: places.take(columns.len()),
@@ -90,7 +92,7 @@ impl MemoryPlaces {
             rows_needed: places.take(1),
             tile_rows: places.take(Tiles::count(lanes)),
             offsets: places.take(lanes + 1),
-            regions: RegionPlaces::new(&mut places, lanes, &shares, page.registers()),
+            regions: RegionExtents::new(&mut places, lanes, &shares, page.registers()),
             out: places.take(match options.layout {
                 Layout::C => 0,
                 _ => lanes * plan.pitch,
@@ -107,12 +109,12 @@ impl MemoryPlaces {
 
 /// Finds room for a page's columns, by slot.
 fn columns(
-    places: &mut Places,
+    places: &mut Extents,
     lanes: usize,
     program: &PageProgram,
     params: &PageParams,
     items: u32,
-) -> Vec<Place<u64>> {
+) -> Vec<Extent<u64>> {
     let mut columns = Vec::new();
     for (field, kind) in program.fields.iter().enumerate() {
         columns.push(places.take(lanes));
@@ -130,7 +132,7 @@ fn columns(
 #[derive(Debug)]
 pub(super) struct CohortMemory {
     pub(super) plan: PagePlan,
-    places: MemoryPlaces,
+    places: MemoryExtents,
     memory: DeviceBuffer,
     arena: DeviceBuffer,
     tiles: DeviceBuffer,
@@ -148,7 +150,7 @@ impl CohortMemory {
         randoms: &[[u64; 2]],
         before: Option<CohortMemory>,
     ) -> Result<CohortMemory, GpuError> {
-        let (places, bytes) = MemoryPlaces::new(options, service, program, params, plan);
+        let (places, bytes) = MemoryExtents::new(options, service, program, params, plan);
         if places.arena_bytes > u32::MAX as usize {
             // Views have 32 bits.
             return Err(GpuError::OutOfMemory(places.arena_bytes));

@@ -8,7 +8,7 @@ use super::memory::CohortMemory;
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::{LaneResult, Outcome, WARP};
 use crate::cohort::bodies::Tiles;
-use crate::gpu::{Gpu, GpuError, PinnedBuffer, Place, Queue, Slice, Stream};
+use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Queue, Slice, Stream};
 use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::service::DeviceService;
@@ -23,7 +23,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read<T: Plain>(&mut self, from: Slice<'_, T>) -> Result<Vec<T>, GpuError> {
-        let to = Place::<T>::new(0, from.len());
+        let to = Extent::<T>::new(0, from.len());
         self.back.grow(to.range().end)?;
         // SAFETY: source and destination are alive until the copy is done, which is waited for.
         let queue = unsafe { Queue::new(self.gpu, self.stream) };

@@ -1,6 +1,6 @@
 //! Requests in the device's memory.
 
-use crate::gpu::{DeviceBuffer, GpuError, Place, SharedGpu, Slice, Stream};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Slice, Stream};
 use crate::plain::bytes_of;
 use crate::upload::upload;
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl Trace {
         let first = first.min(self.count);
         let Range { start, end } = first..self.count.min(first + count);
         let bytes = self.bytes.first(self.count * self.request_bytes);
-        let lengths = self.lengths.slice(Place::new(0, self.count));
+        let lengths = self.lengths.slice(Extent::new(0, self.count));
         (
             bytes.part(start * self.request_bytes..end * self.request_bytes),
             lengths.part(start..end),

@@ -5,7 +5,7 @@
 use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::conformance::{Dice, answer, asked, make_cohort};
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine_cuda::executor::CudaExecutor;
@@ -88,7 +88,7 @@ impl Flight {
         limits: LaneLimits,
         token: u64,
     ) -> (Flight, Work) {
-        let mut reference = Scalar::new(limits);
+        let mut reference = ScalarExecutor::new(limits);
         let mut expected = VecDeque::new();
         let work = |cohort| Work {
             service: Arc::clone(service),

@@ -44,7 +44,7 @@ pub fn wasteful() -> Arc<Service> {
                 0,
                 vec![
                     Op::Text(TextFunction::Upper, Unary { to: 5, from: 4 }),
-                    Op::Request(Request { arguments: vec![5] }),
+                    Op::Query(Query { arguments: vec![5] }),
                 ],
             ),
         ],

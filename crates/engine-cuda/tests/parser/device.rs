@@ -6,7 +6,9 @@ use rhythm_engine::program::{FieldId, FieldType, PageProgram, Service, Type};
 use rhythm_engine_cuda::Columns;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FINISHED, LANE_HOST, SessionKey, column_slots};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{DeviceBuffer, PinnedBuffer, Place, Queue, SharedGpu, Slice, Stream};
+use rhythm_engine_cuda::gpu::{
+    DeviceBuffer, Extent, PinnedBuffer, Queue, SharedGpu, Slice, Stream,
+};
 use rhythm_engine_cuda::parser::{Lanes, Parser, ParserTables, Sorted};
 use rhythm_engine_cuda::plain::{Plain, bytes_of};
 use std::ops::Range;
@@ -98,7 +100,7 @@ impl<'s> Device<'s> {
     }
 
     fn download<T: Plain>(&self, from: Slice<'_, T>) -> Vec<T> {
-        let place = Place::<T>::new(0, from.len());
+        let place = Extent::<T>::new(0, from.len());
         let staging = PinnedBuffer::new(&self.gpu, place.range().end).unwrap();
         self.queue().copy(staging.slice(place), from).unwrap();
         self.gpu.synchronize(self.stream).unwrap();
@@ -128,7 +130,7 @@ impl<'s> Device<'s> {
             .collect();
         let (rows, lengths) = (self.upload(&rows), self.upload(&lengths));
         let parser = Parser::new(&self.gpu, self.tables.clone(), count, place, transposed).unwrap();
-        let lengths = lengths.slice(Place::new(0, count));
+        let lengths = lengths.slice(Extent::new(0, count));
         let mut raw = parser.rows(rows.first(count * place), lengths);
         let queue = self.queue();
         if transposed {
@@ -200,7 +202,7 @@ impl<'s> Device<'s> {
         let addresses = self.upload(&addresses);
         // SAFETY: the table is of all slots' columns, which have a value or a list's items for each
         // lane, and live until the stream is done.
-        let table = unsafe { Columns::new(addresses.slice(Place::new(0, columns.len()))) };
+        let table = unsafe { Columns::new(addresses.slice(Extent::new(0, columns.len()))) };
         let buffer = |bytes| DeviceBuffer::new(&self.gpu, bytes).unwrap();
         let arena = buffer(text_base + lanes_max * text_stride as usize);
         let sessions = buffer(lanes_max * size_of::<SessionKey>());
@@ -212,10 +214,10 @@ impl<'s> Device<'s> {
             arena: arena.first(arena.len()),
             text_base: text_base as u32,
             text_stride,
-            sessions: sessions.slice(Place::new(0, lanes_max)),
+            sessions: sessions.slice(Extent::new(0, lanes_max)),
             states: states.first(lanes_max),
-            tickets: tickets.slice(Place::new(0, lanes_max)),
-            lane_count: lane_count.slice(Place::new(0, 1)),
+            tickets: tickets.slice(Extent::new(0, lanes_max)),
+            lane_count: lane_count.slice(Extent::new(0, 1)),
         };
         sorted.params(&self.queue(), &lanes).unwrap();
         if lanes_max == 0 {
@@ -231,7 +233,7 @@ impl<'s> Device<'s> {
         assert!(nobody.iter().all(|state| *state == LANE_FINISHED));
         let arena = self.download(lanes.arena);
         let columns: Vec<Vec<u64>> = (columns.iter())
-            .map(|column| self.download(column.slice(Place::new(0, column.len() / 8))))
+            .map(|column| self.download(column.slice(Extent::new(0, column.len() / 8))))
             .collect();
         let sessions = self.download(lanes.sessions);
         let value = |kind: Type, value: u64| match kind {

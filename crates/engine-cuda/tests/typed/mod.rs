@@ -1,7 +1,7 @@
 //! Arrays that a test and kernels share.
 #![allow(unsafe_code)]
 
-use rhythm_engine_cuda::gpu::{PinnedBuffer, Place, SharedGpu, Slice};
+use rhythm_engine_cuda::gpu::{Extent, PinnedBuffer, SharedGpu, Slice};
 use rhythm_engine_cuda::plain::Plain;
 use std::marker::PhantomData;
 
@@ -27,7 +27,7 @@ impl<T: Plain> Typed<T> {
     }
 
     pub(crate) fn slice(&self) -> Slice<'_, T> {
-        self.buffer.slice(Place::new(0, self.length))
+        self.buffer.slice(Extent::new(0, self.length))
     }
 
     /// The items. Tests launch on the emulation, which has done it when the launch returns.

@@ -63,6 +63,11 @@ impl Arena {
         self.elsewhere = 0;
     }
 
+    /// Its bound, in bytes.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Whether `more` bytes can be appended or charged.
     #[inline]
     pub fn has_room(&self, more: usize) -> bool {

@@ -3,8 +3,8 @@
 use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
-use super::requests::{Argument, Requests};
-use super::rows::{Answered, Rows};
+use super::queries::{Argument, Queries};
+use super::rows::{QueryAnswer, Rows};
 use crate::program::{Call, CallResult, PageProgram};
 
 impl Cohort {
@@ -18,36 +18,36 @@ impl Cohort {
     ///
     /// # Panics
     /// If the stage last run does not end with a call: the caller's mistake.
-    pub fn exchange<'a>(&'a mut self, program: &'a PageProgram) -> (&'a Requests, Rows<'a>) {
+    pub fn exchange<'a>(&'a mut self, program: &'a PageProgram) -> (&'a Queries, Rows<'a>) {
         let call = self.pending_call(program);
         let call = call.expect("a stage that asks ends with a call");
         let Cohort {
             fields,
             lanes,
             arena,
-            requests,
+            queries,
             answers,
             ..
         } = self;
-        answers.resize(requests.len(), None);
+        answers.resize(queries.len(), None);
         let rows = Rows {
             call,
-            asked: requests.lanes(),
+            asked: queries.lanes(),
             fields,
             lanes,
             arena,
             answers,
         };
-        (requests, rows)
+        (queries, rows)
     }
 
-    /// Whether a request has been answered.
-    pub fn is_answered(&self, request: usize) -> bool {
-        matches!(self.answers.get(request), Some(Some(_)))
+    /// Whether a query has been answered.
+    pub fn is_answered(&self, query: usize) -> bool {
+        matches!(self.answers.get(query), Some(Some(_)))
     }
 
     /// Ends the call of the stage last run: each lane gets its rows and its status, and the
-    /// requests are done with. A lane that misses an answer fails, and so does one that is answered
+    /// queries are done with. A lane that misses an answer fails, and so does one that is answered
     /// another number of rows than one where its page takes one (`row = ...`); how many of these
     /// there are is given.
     pub fn settle(&mut self, program: &PageProgram) -> usize {
@@ -55,16 +55,16 @@ impl Cohort {
             return 0;
         };
         let mut misfits = 0;
-        self.answers.resize(self.requests.len(), None);
+        self.answers.resize(self.queries.len(), None);
         let Cohort {
             fields,
             lanes,
             arena,
-            requests,
+            queries,
             answers,
             ..
         } = self;
-        let asked = requests.lanes();
+        let asked = queries.lanes();
         let wants_one = matches!(call.result, CallResult::Row(_));
         let mut at = 0;
         for (lane, state) in lanes.iter_mut().enumerate() {
@@ -76,9 +76,9 @@ impl Cohort {
                 continue;
             }
             let own = &answers[first..at];
-            // Nearly always there is one request, and it is answered.
+            // Nearly always there is one query, and it is answered.
             let (mut rows, status, contiguous) = match own {
-                [Some(Answered { status, rows })] => (*rows, *status, true),
+                [Some(QueryAnswer { status, rows })] => (*rows, *status, true),
                 _ => match joined(own) {
                     Some(all) => all,
                     None => {
@@ -122,7 +122,7 @@ impl Cohort {
                 list.spans[lane] = rows;
             }
         }
-        requests.clear();
+        queries.clear();
         answers.clear();
         misfits
     }
@@ -138,7 +138,7 @@ impl Cohort {
             return fields;
         };
         let list = self.fields[usize::from(*list)].list();
-        let answered = (self.answers.iter().zip(self.requests.lanes()))
+        let answered = (self.answers.iter().zip(self.queries.lanes()))
             .filter(|(_, lane)| lanes.binary_search(&(**lane as usize)).is_ok())
             .filter_map(|(answer, _)| *answer);
         fields
@@ -147,9 +147,9 @@ impl Cohort {
                 .sum::<usize>()
     }
 
-    /// Moves the requests of lanes that move, in rising order, to the end of another cohort's,
+    /// Moves the queries of lanes that move, in rising order, to the end of another cohort's,
     /// whose lanes they become from `first` on; with them what has been answered.
-    pub(super) fn move_requests(
+    pub(super) fn move_queries(
         &mut self,
         program: &PageProgram,
         lanes: &[usize],
@@ -159,25 +159,25 @@ impl Cohort {
         let Some(call) = self.pending_call(program) else {
             return;
         };
-        self.answers.resize(self.requests.len(), None);
-        into.answers.resize(into.requests.len(), None);
+        self.answers.resize(self.queries.len(), None);
+        into.answers.resize(into.queries.len(), None);
         let place = |lane: u32| lanes.binary_search(&(lane as usize)).ok();
-        for request in 0..self.requests.len() {
-            let Some(moved) = place(self.requests.lanes()[request]) else {
+        for query in 0..self.queries.len() {
+            let Some(moved) = place(self.queries.lanes()[query]) else {
                 continue;
             };
             let lane = (first + moved) as u32;
-            let arguments = self.requests.arguments(request);
-            if !into.requests.push(lane, arguments.clone()) {
+            let arguments = self.queries.arguments(query);
+            if !into.queries.push(lane, arguments.clone()) {
                 // It has been asked already, so that its texts are no longer needed.
                 let without = arguments.map(|argument| match argument {
                     Argument::Text(_) => Argument::Text(b""),
                     other => other,
                 });
-                let pushed = into.requests.push(lane, without);
+                let pushed = into.queries.push(lane, without);
                 debug_assert!(pushed, "no texts need no room");
             }
-            let answer = self.answers[request].map(|answer| match &call.result {
+            let answer = self.answers[query].map(|answer| match &call.result {
                 CallResult::Row(_) => answer,
                 CallResult::Rows(list) => {
                     let list = usize::from(*list);
@@ -188,41 +188,41 @@ impl Cohort {
                         if *state == LaneState::Active {
                             *state = LaneState::Failed(LaneError::TooLarge);
                         }
-                        return Answered {
+                        return QueryAnswer {
                             rows: Span::default(),
                             ..answer
                         };
                     }
                     let rows = to.copy_items(from, answer.rows, &self.arena, &mut into.arena);
-                    Answered { rows, ..answer }
+                    QueryAnswer { rows, ..answer }
                 }
             });
             into.answers.push(answer);
         }
-        let kept: Vec<Option<Answered>> = (self.answers.iter().zip(self.requests.lanes()))
+        let kept: Vec<Option<QueryAnswer>> = (self.answers.iter().zip(self.queries.lanes()))
             .filter(|(_, lane)| place(**lane).is_none())
             .map(|(answer, _)| *answer)
             .collect();
-        self.requests.retain_from(0, |lane| place(lane).is_none());
+        self.queries.retain_from(0, |lane| place(lane).is_none());
         self.answers = kept;
     }
 
-    /// Appends this cohort's requests to others of the same call; a lane fails where there is no
+    /// Appends this cohort's queries to others of the same call; a lane fails where there is no
     /// room for its texts.
-    pub fn give_requests(&mut self, to: &mut Requests) {
-        for request in 0..self.requests.len() {
-            let lane = self.requests.lanes()[request];
-            if !to.push(lane, self.requests.arguments(request)) {
+    pub fn give_queries(&mut self, to: &mut Queries) {
+        for query in 0..self.queries.len() {
+            let lane = self.queries.lanes()[query];
+            if !to.push(lane, self.queries.arguments(query)) {
                 self.fail(lane as usize, LaneError::TooLarge);
             }
         }
-        self.requests.clear();
+        self.queries.clear();
     }
 }
 
 /// The rows of a lane's answers, the first status that is not 0, and whether the rows stand one
 /// after the other. `None` where an answer is missing.
-fn joined(answers: &[Option<Answered>]) -> Option<(Span, i64, bool)> {
+fn joined(answers: &[Option<QueryAnswer>]) -> Option<(Span, i64, bool)> {
     let mut rows = Span::default();
     let (mut status, mut contiguous) = (0, true);
     for answer in answers {

@@ -1,15 +1,15 @@
-//! The text form of requests and answers, BeSim's: what a device gives and takes that knows only
+//! The text form of queries and answers, BeSim's: what a device gives and takes that knows only
 //! texts.
 //!
-//! A [`Form`] says what stands around the arguments of a call's requests:
+//! A [`Form`] says what stands around the arguments of a call's queries:
 //! `1&3&{{ session.userid }}` has the pieces `1&3&` and, empty, what follows the last argument. The
-//! text form of a request is the pieces and between them the arguments, percent-encoded (RFC 3986,
-//! section 2.1). Between two arguments stands a byte that no encoded one holds, so that a request
+//! text form of a query is the pieces and between them the arguments, percent-encoded (RFC 3986,
+//! section 2.1). Between two arguments stands a byte that no encoded one holds, so that a query
 //! can be read back.
 
 use super::Cohort;
-use super::requests::{Argument, Requests};
-use super::rows::{Answer, Cell, ROWS_MAX};
+use super::queries::{Argument, Queries};
+use super::rows::{AnswerWriter, Cell, ROWS_MAX};
 use super::text;
 use crate::program::{Form, PageProgram, Type};
 use rhythm_protocol::besim;
@@ -27,7 +27,7 @@ fn separator(piece: &[u8]) -> Option<(usize, u8)> {
 }
 
 impl Form {
-    /// The form of requests that are their arguments and nothing else, separated by `&`.
+    /// The form of queries that are their arguments and nothing else, separated by `&`.
     pub fn plain(arguments: &[Type]) -> Form {
         let count = arguments.len();
         let piece = |i: usize| if i == 0 || i == count { "" } else { "&" };
@@ -42,7 +42,7 @@ impl Form {
         separator(piece).is_some()
     }
 
-    /// Appends the text form of a request with these arguments.
+    /// Appends the text form of a query with these arguments.
     pub fn write<'a>(&self, arguments: impl Iterator<Item = Argument<'a>>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.pieces[0]);
         for (argument, piece) in arguments.zip(&self.pieces[1..]) {
@@ -56,10 +56,10 @@ impl Form {
         }
     }
 
-    /// Reads a request's arguments from its text form; texts are decoded into `texts`, each with
+    /// Reads a query's arguments from its text form; texts are decoded into `texts`, each with
     /// its place in it. `None` where the text is of another form.
-    fn read(&self, request: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
-        let mut rest = request.strip_prefix(&*self.pieces[0])?;
+    fn read(&self, query: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
+        let mut rest = query.strip_prefix(&*self.pieces[0])?;
         let mut arguments = Vec::with_capacity(self.arguments.len());
         for (kind, index) in self.arguments.iter().zip(1..) {
             let piece = &self.pieces[index];
@@ -92,7 +92,7 @@ impl Form {
     }
 }
 
-/// What the requests of a form are charged: see [`Form::charge`].
+/// What the queries of a form are charged: see [`Form::charge`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge {
     /// For its pieces, in bytes.
@@ -102,7 +102,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// For a request with these arguments, in bytes.
+    /// For a query with these arguments, in bytes.
     #[inline]
     pub(crate) fn of<'a>(self, arguments: impl Iterator<Item = Argument<'a>>) -> usize {
         let encoded: usize = arguments.map(encoded_length).sum();
@@ -110,7 +110,7 @@ impl Charge {
     }
 }
 
-/// How long an argument is in the text form of a request.
+/// How long an argument is in the text form of a query.
 #[inline]
 fn encoded_length(argument: Argument<'_>) -> usize {
     match argument {
@@ -131,8 +131,8 @@ fn encoded_length(argument: Argument<'_>) -> usize {
     }
 }
 
-impl Requests {
-    /// Appends a request that is given in its text form. False: it is of another form, or there is
+impl Queries {
+    /// Appends a query that is given in its text form. False: it is of another form, or there is
     /// no room for its texts; nothing was appended.
     #[must_use]
     pub fn push_text(&mut self, lane: u32, form: &Form, text: &[u8]) -> bool {
@@ -180,7 +180,7 @@ fn read_argument(kind: Type, encoded: &[u8], texts: &mut Vec<u8>) -> Option<Read
 
 /// Takes the body of a BeSim answer apart into cells, and gives its status. What is unreadable
 /// delivers a row without cells, which no page expects.
-pub fn deliver_text(body: &[u8], columns: u16, answer: &mut Answer<'_>) -> i64 {
+pub fn deliver_text(body: &[u8], columns: u16, answer: &mut AnswerWriter<'_>) -> i64 {
     let mut cells = Vec::new();
     let read = besim::decode(
         body,
@@ -199,22 +199,22 @@ pub fn deliver_text(body: &[u8], columns: u16, answer: &mut Answer<'_>) -> i64 {
     i64::from(read.status)
 }
 
-/// Answers all requests of a cohort by a backend that is a function of their text form, and gives
+/// Answers all queries of a cohort by a backend that is a function of their text form, and gives
 /// the lanes their rows.
 pub fn answer_texts(
     program: &PageProgram,
     cohort: &mut Cohort,
     mut backend: impl FnMut(&[u8], &mut Vec<u8>),
 ) {
-    let (requests, mut rows) = cohort.exchange(program);
+    let (queries, mut rows) = cohort.exchange(program);
     let (mut text, mut body) = (Vec::new(), Vec::new());
-    for request in 0..requests.len() {
+    for query in 0..queries.len() {
         text.clear();
         body.clear();
         let (form, columns) = (&rows.call().form, rows.call().columns);
-        form.write(requests.arguments(request), &mut text);
+        form.write(queries.arguments(query), &mut text);
         backend(&text, &mut body);
-        rows.answer(request, |answer| deliver_text(&body, columns, answer));
+        rows.answer(query, |answer| deliver_text(&body, columns, answer));
     }
     cohort.settle(program);
 }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_as_text() {
+    fn a_query_as_text() {
         let form = form(&["1&3&", "&x=", ""], &[Type::Int, Type::Text]);
         let arguments = [Argument::Int(-7), Argument::Text("a&\u{e9} %".as_bytes())];
         assert_eq!(written(&form, &arguments), b"1&3&-7&x=a%26%C3%A9%20%25");

@@ -13,7 +13,7 @@ mod exchange;
 mod form;
 mod kept;
 mod output;
-mod requests;
+mod queries;
 mod rows;
 mod text;
 
@@ -22,11 +22,12 @@ pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
-pub use requests::{Argument, Requests};
-pub use rows::{Answer, Answered, Cell, ROWS_MAX, Rows, TextColumns};
+pub use queries::{Argument, Queries};
+pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
+use rows::QueryAnswer;
 
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
@@ -39,21 +40,21 @@ pub struct Cohort {
     pub lanes: Vec<LaneState>,
     /// The texts of all columns. It begins with the program's [`PageProgram::texts`].
     pub arena: Arena,
-    /// Requests of the stage last run, until they are settled ([`Cohort::settle`]).
-    pub requests: Requests,
-    /// What has been answered, by request; shorter where nothing has.
-    answers: Vec<Option<Answered>>,
+    /// Queries of the stage last run, until they are settled ([`Cohort::settle`]).
+    pub queries: Queries,
+    /// What has been answered, by query; shorter where nothing has.
+    answers: Vec<Option<QueryAnswer>>,
     /// What the finished lanes answer.
     pub output: Output,
 }
 
 impl Cohort {
     /// An empty cohort of no page, whose texts take at most so many bytes, and those of its
-    /// requests as many again: see [`Arena`] for what they are the sum of.
+    /// queries as many again: see [`Arena`] for what they are the sum of.
     pub fn new(arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::new(arena_bytes_max),
-            requests: Requests::new(arena_bytes_max),
+            queries: Queries::new(arena_bytes_max),
             ..Cohort::default()
         }
     }
@@ -63,9 +64,9 @@ impl Cohort {
     pub fn reset(&mut self, program: &PageProgram) {
         self.stage = 0;
         self.lanes.clear();
-        self.requests.clear();
+        self.queries.clear();
         self.answers.clear();
-        self.requests.kept.shrink(&mut self.answers);
+        self.queries.kept.shrink(&mut self.answers);
         self.output.clear();
         self.arena.reset(&program.texts);
         let same_shape = self.fields.len() == program.fields.len()
@@ -94,6 +95,11 @@ impl Cohort {
         self.fields.iter_mut().for_each(Column::pop);
     }
 
+    /// Whether its answers may take so many bytes more: they are bounded as its texts are.
+    pub(crate) fn has_room_for_output(&self, bytes: usize) -> bool {
+        self.output.runs_used.saturating_add(bytes) <= self.arena.bytes_max()
+    }
+
     /// How many lanes there are, of any state.
     pub fn len(&self) -> usize {
         self.lanes.len()
@@ -116,7 +122,7 @@ impl Cohort {
         }
     }
 
-    /// Moves lanes of `self`, given in rising order, with their fields, the requests they wait for
+    /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for
     /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
     /// same stage; in `self` they become [`LaneState::Moved`]. A lane whose texts find no room in
     /// `into` fails there. This is how stragglers leave their cohort (paper, section 3.1).
@@ -137,7 +143,7 @@ impl Cohort {
                 field.copy_lane(to, from, lane, &self.arena, &mut into.arena);
             }
         }
-        self.move_requests(program, lanes, first, into);
+        self.move_queries(program, lanes, first, into);
     }
 }
 
@@ -185,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a request of `asked`.
+    /// Two lanes, each with a text of 10 bytes, a list of two texts of 5, and a query of `asked`.
     fn filled(page: &PageProgram, asked: &[u8]) -> Cohort {
         let mut cohort = Cohort::default();
         cohort.reset(page);
@@ -205,7 +211,7 @@ mod tests {
                 list.columns[0].set_text(item, half);
             }
             let argument = [Argument::Text(asked)].into_iter();
-            assert!(cohort.requests.push(lane as u32, argument));
+            assert!(cohort.queries.push(lane as u32, argument));
         }
         cohort
     }
@@ -237,11 +243,11 @@ mod tests {
             from.move_lanes(&page, &[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
-            assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
+            assert_eq!((from.queries.len(), into.queries.len()), (0, 2));
             for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
                 let text = into.arena.get(into.fields[0].texts()[lane]);
                 assert_eq!(text, b"0123456789");
-                let argument = into.requests.argument(lane, 0);
+                let argument = into.queries.argument(lane, 0);
                 let room = bytes_max >= 10 * (lane + 1);
                 assert_eq!(argument, Argument::Text(if room { text } else { b"" }));
             }
@@ -255,8 +261,8 @@ mod tests {
             unreachable!("the page has a list of texts");
         };
         cohort.arena.capacity()
-            + cohort.requests.capacity()
-            + cohort.answers.capacity() * size_of::<Option<Answered>>()
+            + cohort.queries.capacity()
+            + cohort.answers.capacity() * size_of::<Option<QueryAnswer>>()
             + cohort.output.capacity()
             + items.capacity() * size_of::<View>()
     }
@@ -272,7 +278,7 @@ mod tests {
             cohort.arena.push(b"0123456789");
             cohort.fields[1].list_mut().columns[0].push_empty();
             let argument = [Argument::Text(b"0123456789")].into_iter();
-            assert!(cohort.requests.push(lane as u32, argument));
+            assert!(cohort.queries.push(lane as u32, argument));
             cohort.output.reserve(10, 1);
             cohort.output.headers.push((0, 0, View::default()));
             cohort.output.lanes.push(LaneOutput::default());
@@ -289,12 +295,12 @@ mod tests {
         assert!(held(&cohort) <= 16 * 2 * kept::LEAST_BYTES);
     }
 
-    /// The same, each request answered with a text of 10.
+    /// The same, each query answered with a text of 10.
     fn answered(page: &PageProgram) -> Cohort {
         let mut cohort = filled(page, b"what is asked");
         let (_, mut rows) = cohort.exchange(page);
-        for request in 0..2 {
-            rows.answer(request, |answer| {
+        for query in 0..2 {
+            rows.answer(query, |answer| {
                 answer.row([Cell::Text(b"0123456789")]);
                 0
             });
@@ -309,11 +315,11 @@ mod tests {
         for (rows_of_first, status, misfits) in [(1, 0, 0), (0, 0, 1), (2, 0, 1), (0, 5, 0)] {
             let mut cohort = filled(&page, b"");
             let (_, mut rows) = cohort.exchange(&page);
-            for request in 0..2 {
-                rows.answer(request, |answer| {
-                    let count = if request == 0 { rows_of_first } else { 1 };
+            for query in 0..2 {
+                rows.answer(query, |answer| {
+                    let count = if query == 0 { rows_of_first } else { 1 };
                     (0..count).for_each(|_| answer.row([Cell::Text(b"row")]));
-                    if request == 0 { status } else { 0 }
+                    if query == 0 { status } else { 0 }
                 });
             }
             assert_eq!(cohort.settle(&page), misfits);
@@ -334,14 +340,14 @@ mod tests {
         page.calls[0].result = CallResult::Row(vec![0]);
         for refused in [0, 1] {
             let mut cohort = filled(&page, b"");
-            cohort.requests.clear();
+            cohort.queries.clear();
             for lane in [0, 0, 1] {
                 let argument = [Argument::Text(b"")].into_iter();
-                assert!(cohort.requests.push(lane, argument));
+                assert!(cohort.queries.push(lane, argument));
             }
             let (_, mut rows) = cohort.exchange(&page);
-            for request in 0..3 {
-                rows.answer(request, |answer| match request == refused {
+            for query in 0..3 {
+                rows.answer(query, |answer| match query == refused {
                     true => 5,
                     false => {
                         answer.row([Cell::Text(b"row")]);
@@ -379,8 +385,8 @@ mod tests {
             from.move_lanes(&page, &[0, 1], &mut into);
             assert_eq!(from.lanes, [LaneState::Moved; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
-            assert_eq!((from.requests.len(), into.requests.len()), (0, 2));
-            let asked: Vec<_> = into.requests.arguments(1).collect();
+            assert_eq!((from.queries.len(), into.queries.len()), (0, 2));
+            let asked: Vec<_> = into.queries.arguments(1).collect();
             let text: &[u8] = if bytes_max < 26 {
                 b""
             } else {

@@ -124,12 +124,19 @@ impl Output {
         self.runs_used += run_bytes;
         self.segments_used += segments;
         if self.runs.len() < self.runs_used {
+            // No more than is needed: it is large.
+            self.runs.reserve_exact(self.runs_used - self.runs.len());
             self.runs.resize(self.runs_used, 0);
         }
         if self.segments.len() < self.segments_used {
             self.segments.resize(self.segments_used, Segment::default());
         }
         at
+    }
+
+    /// Takes back the regions that were reserved last, from here on.
+    pub(crate) fn take_back(&mut self, run_start: usize, segment_start: usize) {
+        (self.runs_used, self.segments_used) = (run_start, segment_start);
     }
 
     /// The pieces of a lane's body, in order: parts of its run, and fragments.

@@ -1,8 +1,8 @@
 //! Answers of backends: typed cells put into the columns of a call's result.
 //!
-//! A backend delivers the rows of one request at a time, in whatever order requests are answered.
+//! A backend delivers the rows of one query at a time, in whatever order queries are answered.
 //! Their cells go straight to the end of the result's columns ([`Rows::answer`]). One that answers
-//! many requests at once with texts only can deliver them column by column
+//! many queries at once with texts only can deliver them column by column
 //! ([`Rows::answer_columns`]). When all are there, [`Cohort::settle`](super::Cohort::settle) gives
 //! each lane its rows. This is the one place that decides which cell goes into which column:
 //!
@@ -26,7 +26,7 @@
 use super::arena::{Arena, View};
 use super::column::{CELL_BYTES, Column, Span};
 use super::error::{LaneError, LaneState};
-use super::requests::Argument;
+use super::queries::Argument;
 use super::text;
 use crate::program::{Call, CallResult, FieldId};
 use std::ops::Range;
@@ -66,16 +66,16 @@ impl<'a> From<Argument<'a>> for Cell<'a> {
     }
 }
 
-/// The answer of a request.
+/// The answer of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub(crate) struct QueryAnswer {
     /// The backend's status; 0 is good.
     pub(super) status: i64,
     /// Its rows among the items of the result's list; where there is one row, only how many came.
     pub(super) rows: Span,
 }
 
-/// Answers to several requests, one after the other, whose cells are all texts.
+/// Answers to several queries, one after the other, whose cells are all texts.
 #[derive(Clone, Copy, Debug)]
 pub struct TextColumns<'a> {
     /// Of each answer the backend's status, and how many rows it has: none where the status is not
@@ -87,7 +87,7 @@ pub struct TextColumns<'a> {
     pub columns: &'a [Vec<Range<u32>>],
 }
 
-/// Where the answers to a cohort's requests go.
+/// Where the answers to a cohort's queries go.
 #[derive(Debug)]
 pub struct Rows<'a> {
     pub(super) call: &'a Call,
@@ -95,7 +95,7 @@ pub struct Rows<'a> {
     pub(super) fields: &'a mut [Column],
     pub(super) lanes: &'a mut [LaneState],
     pub(super) arena: &'a mut Arena,
-    pub(super) answers: &'a mut [Option<Answered>],
+    pub(super) answers: &'a mut [Option<QueryAnswer>],
 }
 
 impl<'a> Rows<'a> {
@@ -104,14 +104,14 @@ impl<'a> Rows<'a> {
         self.call
     }
 
-    /// Takes the answer to a request: `write` delivers its rows and gives its status. Where that is
-    /// not 0 the rows are dropped. A request is answered once.
-    pub fn answer(&mut self, request: usize, write: impl FnOnce(&mut Answer<'_>) -> i64) {
-        let lane = self.asked[request] as usize;
-        debug_assert_eq!(self.answers[request], None, "a request is answered once");
+    /// Takes the answer to a query: `write` delivers its rows and gives its status. Where that is
+    /// not 0 the rows are dropped. A query is answered once.
+    pub fn answer(&mut self, query: usize, write: impl FnOnce(&mut AnswerWriter<'_>) -> i64) {
+        let lane = self.asked[query] as usize;
+        debug_assert_eq!(self.answers[query], None, "a query is answered once");
         if self.lanes[lane] != LaneState::Active {
-            // Another of its requests has failed it.
-            self.answers[request] = Some(Answered {
+            // Another of its queries has failed it.
+            self.answers[query] = Some(QueryAnswer {
                 status: 0,
                 rows: Span::default(),
             });
@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
                 (Target::Row { fields, ids, lane }, 0)
             }
         };
-        let mut answer = Answer {
+        let mut answer = AnswerWriter {
             columns,
             arena: self.arena,
             width,
@@ -143,7 +143,7 @@ impl<'a> Rows<'a> {
             length = 0;
         }
         let start = start as u32;
-        self.answers[request] = Some(Answered {
+        self.answers[query] = Some(QueryAnswer {
             status,
             rows: Span { start, length },
         });
@@ -152,7 +152,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes the answers to requests from `first` on, whose cells are all texts. As
+    /// Takes the answers to queries from `first` on, whose cells are all texts. As
     /// [`Rows::answer`] for each, but where all is as the page expects, whole columns move at once.
     pub fn answer_columns(&mut self, first: usize, texts: TextColumns<'_>) {
         let TextColumns {
@@ -191,19 +191,19 @@ impl<'a> Rows<'a> {
                 }
                 let places = &mut self.answers[first..first + answers.len()];
                 for (place, &(status, length)) in places.iter_mut().zip(answers) {
-                    debug_assert_eq!(*place, None, "a request is answered once");
+                    debug_assert_eq!(*place, None, "a query is answered once");
                     let rows = Span { start, length };
-                    *place = Some(Answered { status, rows });
+                    *place = Some(QueryAnswer { status, rows });
                     start += length;
                 }
                 return;
             }
         }
         let mut item = 0;
-        for (&(status, rows), request) in answers.iter().zip(first..) {
+        for (&(status, rows), query) in answers.iter().zip(first..) {
             let items = item..item + rows as usize;
             item = items.end;
-            self.answer(request, |answer| {
+            self.answer(query, |answer| {
                 for item in items {
                     answer.row(from.iter().map(|cells| {
                         let Range { start, end } = cells[item];
@@ -215,16 +215,16 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// A request has no answer: its lane fails.
-    pub fn fail(&mut self, request: usize, error: LaneError) {
-        let state = &mut self.lanes[self.asked[request] as usize];
+    /// A query has no answer: its lane fails.
+    pub fn fail(&mut self, query: usize, error: LaneError) {
+        let state = &mut self.lanes[self.asked[query] as usize];
         if *state == LaneState::Active {
             *state = LaneState::Failed(error);
         }
     }
 }
 
-/// The columns that a request's rows go to.
+/// The columns that a query's rows go to.
 enum Target<'a> {
     List(&'a mut [Column]),
     Row {
@@ -235,7 +235,7 @@ enum Target<'a> {
 }
 
 /// An answer under way.
-pub struct Answer<'a> {
+pub struct AnswerWriter<'a> {
     columns: Target<'a>,
     arena: &'a mut Arena,
     width: usize,
@@ -243,16 +243,16 @@ pub struct Answer<'a> {
     error: Option<LaneError>,
 }
 
-impl std::fmt::Debug for Answer<'_> {
+impl std::fmt::Debug for AnswerWriter<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("AnswerWriter")
             .field("rows", &self.rows)
             .field("error", &self.error)
             .finish_non_exhaustive()
     }
 }
 
-impl Answer<'_> {
+impl AnswerWriter<'_> {
     /// Delivers a row, a cell for each column.
     pub fn row<'c>(&mut self, cells: impl IntoIterator<Item = Cell<'c>>) {
         if self.error.is_some() {

@@ -10,7 +10,7 @@ use super::step::{Steps, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
-use crate::kind::Kinds;
+use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
     Call, CallResult, FieldType, Form, ListParam, PageProgram, Param, ParamType, SessionFields,
     SessionUse, StageProgram, Type,
@@ -143,6 +143,7 @@ impl<'a> Assembly<'_, 'a> {
                         let hint = "[session] missing = { page = \"login.html\" }";
                         let message = "service.toml does not say what to answer without a session";
                         compiler.error(header.place, message, hint);
+                        self.missing_lost = true;
                     }
                 }
             }
@@ -202,17 +203,26 @@ impl<'a> Assembly<'_, 'a> {
         } = declaration;
         let name = &result_name.value;
         let known = page.names.get(name);
-        if known.is_some_and(|known| *known != Operand::Poison) {
+        let is_taken = known.is_some_and(|known| *known != Operand::Poison);
+        if is_taken {
             self.report.error(
                 result_name.place,
                 format!("the name `{name}` is taken already"),
-                "",
+                "a parameter or another call has it: choose another",
             );
         }
+        let page_call = form.as_ref().map(|form| PageCall {
+            form,
+            columns,
+            one_row: declaration.one_row,
+        });
         if let Some(kind) = self.kinds.of(&backend.value)
-            && let Some(mistake) = form.as_ref().and_then(kind.check)
+            && let Some(mistake) = page_call.as_ref().and_then(kind.check)
         {
-            let place = declaration.request.place;
+            let place = match mistake.part {
+                CallPart::Asked => declaration.request.place,
+                CallPart::Columns => result_name.place,
+            };
             match mistake.severity {
                 Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),
                 Severity::Error => {
@@ -263,6 +273,11 @@ impl<'a> Assembly<'_, 'a> {
             }));
             (result, status) = (CallResult::Rows(field), status_field);
         }
+        // Which of two of one name is meant is not known.
+        let operand = match is_taken {
+            true => Operand::Poison,
+            false => operand,
+        };
         page.names.insert(name.clone(), operand);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),

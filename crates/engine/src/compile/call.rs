@@ -45,7 +45,9 @@ impl<'a> Compiler<'_, 'a> {
                     ));
                 }
                 None => {
-                    let message = format!("{what} takes {} arguments at most", names.len());
+                    let most = names.len();
+                    let plural = if most == 1 { "" } else { "s" };
+                    let message = format!("{what} takes {most} argument{plural} at most");
                     return Err(self.error(place, message, ""));
                 }
             }

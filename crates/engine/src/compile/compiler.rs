@@ -19,6 +19,8 @@ pub(crate) type Result<T> = std::result::Result<T, Reported>;
 pub(crate) struct MacroDefinition<'a> {
     pub(crate) definition: &'a ast::Macro<'a>,
     pub(crate) origin: TextPlace<'a>,
+    /// Where it stands.
+    pub(crate) place: Place<'a>,
     pub(crate) closure: usize,
 }
 

@@ -72,7 +72,19 @@ impl<'a> Compiler<'_, 'a> {
                 None if self.scope.names_lost => Err(Reported),
                 None => {
                     let visible = self.scope.visible();
-                    let hint = did_you_mean(name.id, visible.keys().map(String::as_str));
+                    let near = did_you_mean(name.id, visible.keys().map(String::as_str));
+                    let hint = match name.id {
+                        _ if near.starts_with("did you mean") => near,
+                        given if self.report.is_of_shown() => {
+                            format!("who shows this page gives it: with = {{ {given} = \"...\" }}")
+                        }
+                        "session" => "session = \"optional\" at the top of the header".to_owned(),
+                        _ if near.is_empty() => {
+                            "a page knows its [params], its session, and the rows of its calls"
+                                .to_owned()
+                        }
+                        _ => near,
+                    };
                     Err(self.error(place, format!("unknown name `{}`", name.id), hint))
                 }
             },

@@ -30,6 +30,8 @@ impl<'a> Compiler<'_, 'a> {
         let around_including = self.including.len();
         let mut result = Ok(());
         let mut next = Some((name, template));
+        // Those of the templates that extend another.
+        let mut extending = Vec::new();
         while let Some((name, template)) = next.take() {
             if self.including.contains(&name) {
                 let chain = self.including.join(" -> ");
@@ -46,11 +48,15 @@ impl<'a> Compiler<'_, 'a> {
             });
             if let Some(parent) = self.extended.take() {
                 self.stage.end_sink();
+                extending.push(template);
                 next = match self.library.get(parent) {
                     Some(Some(template)) => Some((parent, template)),
                     _ => None,
                 };
             }
+        }
+        if result.is_ok() && !self.parent_lost {
+            (extending.into_iter()).for_each(|template| self.warn_of_unseen(template));
         }
         self.including.truncate(around_including);
         self.top_depth = around_top_depth;
@@ -169,9 +175,72 @@ impl<'a> Compiler<'_, 'a> {
                     Operand::Poison
                 }),
             };
+            if let Operand::Macro(index) = operand {
+                let definition = self.macros[index].definition;
+                self.warn_of_macro_before(target.id, definition, self.at(target));
+            }
             self.scope.set(target.id, operand);
         }
         imported.map(|_| ())
+    }
+
+    /// Warns of a macro that is about to take the place of another of its name. That of a file used
+    /// twice takes its own.
+    pub(super) fn warn_of_macro_before(
+        &mut self,
+        name: &str,
+        definition: &ast::Macro<'_>,
+        place: Place<'a>,
+    ) {
+        let Some(Operand::Macro(before)) = self.scope.top().locals.get(name) else {
+            return;
+        };
+        let before = self.macros[*before];
+        if !std::ptr::eq(before.definition, definition) {
+            let Place { file, .. } = before.place;
+            let line = before.place.line();
+            let message = format!("this macro takes the place of `{name}` of {file}:{line}");
+            self.report
+                .warning(place, message, "give one of them another name");
+        }
+    }
+
+    /// Warns of what a template that extends others says and nobody sees.
+    fn warn_of_unseen(&mut self, template: &'a Template<'a>) {
+        let mut extended = false;
+        let mut text_told = false;
+        for statement in template.statements() {
+            let place = |span| template.origin.at(span);
+            match statement {
+                Stmt::Extends(_) => extended = true,
+                Stmt::Block(block) => {
+                    let known = self.blocks.get(block.name);
+                    if known.is_none_or(|block| block.versions.len() > 1) {
+                        continue;
+                    }
+                    let name = block.name;
+                    let others = self.blocks.keys().copied().filter(|other| *other != name);
+                    let message = format!(
+                        "nothing that this template extends has a block `{name}`: it is never shown"
+                    );
+                    let hint = did_you_mean(name, others);
+                    self.report.warning(place(block.span()), message, hint);
+                }
+                Stmt::EmitRaw(text) if extended && !text.raw.trim().is_empty() && !text_told => {
+                    text_told = true;
+                    let blank = text.raw.len() - text.raw.trim_start().len();
+                    let offset = text.span().start_offset as usize + blank;
+                    let message = "a template that extends another shows its blocks alone: \
+                                   this is never shown";
+                    self.report.warning(
+                        template.origin.place(offset),
+                        message,
+                        "put it into a block",
+                    );
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The name of a template, which must be known at load.
@@ -199,7 +268,11 @@ impl<'a> Compiler<'_, 'a> {
         match known().find(|known| *known == name) {
             Some(known) => Ok((known, library.get(known).flatten())),
             None => {
-                let hint = did_you_mean(&name, known());
+                let mut hint = did_you_mean(&name, known());
+                if hint.is_empty() {
+                    hint = "templates lie in templates/, and their paths there are their names"
+                        .to_owned();
+                }
                 Err(self.error(place, format!("there is no templates/{name}"), hint))
             }
         }

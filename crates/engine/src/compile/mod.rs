@@ -71,6 +71,14 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
             offset: 0,
         };
         if let Some(name) = path.strip_prefix("templates/") {
+            if text.starts_with("+++\n") || text.starts_with("+++\r\n") {
+                let hint = "pages, which have one, belong into pages/";
+                report.warning(
+                    start,
+                    "a template has no header: this is shown as text",
+                    hint,
+                );
+            }
             library.add(name, start, &mut report);
         } else if let Some(file_name) = path.strip_prefix("pages/") {
             let Some((toml, offset)) = header::split(path, text, &mut report) else {

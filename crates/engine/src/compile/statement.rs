@@ -67,10 +67,12 @@ impl<'a> Compiler<'_, 'a> {
             }
             Stmt::FromImport(node) => return self.names_import_statement(node),
             Stmt::Macro(node) => {
+                self.warn_of_macro_before(node.name, node, self.at(node));
                 let closure = self.scope.enclose();
                 self.macros.push(MacroDefinition {
                     definition: node,
                     origin: self.origin,
+                    place: self.at(node),
                     closure,
                 });
                 self.scope

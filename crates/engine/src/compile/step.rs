@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Reported, did_you_mean};
 use crate::program::{
-    Comparison, Escape, For, Form, Header, Op, Register, Request, SessionFields, Type,
+    Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
 };
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
@@ -254,7 +254,8 @@ pub(crate) fn request<'a>(
         Some(Operand::Poison) => return Err(Reported),
         Some(other) => {
             let message = format!("`{list_name}` is {}, not a list", other.describe());
-            return Err(compiler.error(each.place, message, ""));
+            let hint = "a list parameter, or the rows of a call before";
+            return Err(compiler.error(each.place, message, hint));
         }
         None if compiler.scope.names_lost => return Err(Reported),
         None => {
@@ -369,7 +370,7 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
         arguments: registers.iter().map(kind).collect(),
     };
     let arguments = registers;
-    compiler.stage.push(Op::Request(Request { arguments }));
+    compiler.stage.push(Op::Query(Query { arguments }));
     Ok(form)
 }
 

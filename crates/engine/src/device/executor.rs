@@ -41,12 +41,12 @@ pub enum Refusal {
 /// a backend.
 ///
 /// Running stage s of a cohort means, for its active lanes: run the stage's program, whose fields
-/// are filled, those of call s - 1 by [`Cohort::settle`], and no requests are left; then, if the
-/// stage ends with a call, leave the new requests in [`Cohort::requests`] (lanes that asked nothing
+/// are filled, those of call s - 1 by [`Cohort::settle`], and no queries are left; then, if the
+/// stage ends with a call, leave the new queries in [`Cohort::queries`] (lanes that asked nothing
 /// stay active), else finish the lanes that are still active; and raise [`Cohort::stage`].
 ///
-/// A device that has the page's backend, too, may answer the requests itself and run the stages
-/// that follow at once: then the stage rises by as many, and no requests are left of the calls
+/// A device that has the page's backend, too, may answer the queries itself and run the stages
+/// that follow at once: then the stage rises by as many, and no queries are left of the calls
 /// answered.
 pub trait Executor {
     /// Its name, as in `--device` and in metrics.

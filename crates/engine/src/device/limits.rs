@@ -8,7 +8,7 @@ pub struct LaneLimits {
     /// Most bytes of a lane's run and of its body.
     pub body_bytes_max: usize,
     /// Most bytes of text a lane may make in one stage (concatenations, conversions, functions).
-    /// Each text made is charged at its length, and so are the requests it asks.
+    /// Each text made is charged at its length, and so are the queries it asks.
     pub text_bytes_max: usize,
     /// Most turns of all loops of a lane in one stage, positions that a filter rejects included.
     pub turns_max: usize,

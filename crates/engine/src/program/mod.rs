@@ -12,7 +12,7 @@
 //! Rules that executors rely on and the compiler keeps:
 //! - every register has one [`Type`]; operations find their operands well typed;
 //! - a register is written before it is read on every path that a lane can take;
-//! - [`Op::Request`] and output never both happen to a lane within one stage (a lane that writes,
+//! - [`Op::Query`] and output never both happen to a lane within one stage (a lane that writes,
 //!   in an else page, finishes), so a stage can be run again for a lane whose output buffer was too
 //!   small;
 //! - operations have no effect but on registers, the arena and the lane's output.
@@ -38,8 +38,8 @@ mod value;
 
 pub use function::{Arithmetic, Comparison, Conversion, Escape, TextFunction, TextTest};
 pub use op::{
-    Binary, Block, Concat, ConstantItem, For, Header, If, Item, Load, LoopFilter, Op, Put, Replace,
-    Request, Unary,
+    Binary, Block, Concat, ConstantItem, For, Header, If, Item, Load, LoopFilter, Op, Put, Query,
+    Replace, Unary,
 };
 pub use page::{PageProgram, SessionFields, SessionUse};
 pub use param::{Carrier, ListParam, Param, ParamType};

@@ -57,7 +57,7 @@ pub enum Op {
     Put(Put),
     /// Asks the stage's backend, once more for this lane (paper, section 3.2, *backend request
     /// strings*).
-    Request(Request),
+    Query(Query),
     /// Sets the answer's status, 100 to 599.
     Status(u16),
     /// Adds a header to the answer.
@@ -198,9 +198,9 @@ pub struct Put {
     pub escape: Escape,
 }
 
-/// [`Op::Request`].
+/// [`Op::Query`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct Query {
     /// The call's arguments, of the types that its [`Form`](super::Form) says.
     pub arguments: Vec<Register>,
 }
@@ -255,7 +255,7 @@ impl Op {
                 op.filter.iter().for_each(|filter| each(filter.keep));
             }
             Op::Put(op) => each(op.from),
-            Op::Request(op) => op.arguments.iter().copied().for_each(each),
+            Op::Query(op) => op.arguments.iter().copied().for_each(each),
             Op::Header(op) => each(op.value),
             Op::File(register) | Op::SessionCreate(register) => each(*register),
             Op::Field(_)

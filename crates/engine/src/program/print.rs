@@ -255,7 +255,7 @@ impl StagePrinter<'_> {
                 Escape::None => write!(f, "put {}", of(*from)),
                 escape => write!(f, "put {} as {escape:?}", of(*from)),
             },
-            Op::Request(op) => {
+            Op::Query(op) => {
                 let call = self
                     .stage
                     .call

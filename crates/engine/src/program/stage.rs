@@ -21,7 +21,7 @@ pub struct StageProgram {
 pub struct Call {
     /// Index into [`Service::backends`](super::Service::backends).
     pub backend: usize,
-    /// What its requests look like.
+    /// What its queries look like.
     pub form: Form,
     /// Number of columns of an answered row.
     pub columns: u16,
@@ -31,11 +31,11 @@ pub struct Call {
     /// The scalar Int field that takes the status: the first that is not 0 among the lane's
     /// answers.
     pub status: FieldId,
-    /// May the request be sent again after a failure that leaves open whether it was carried out?
+    /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
 }
 
-/// What stands around the arguments of a call's requests, and the arguments' types.
+/// What stands around the arguments of a call's queries, and the arguments' types.
 /// `request = "1&3&{{ session.userid }}"` has one argument, an integer, and the pieces `1&3&` and,
 /// empty, what follows it. How arguments are put on a wire is the backend's business.
 #[derive(Clone, Debug, PartialEq, Eq)]

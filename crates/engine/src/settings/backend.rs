@@ -112,6 +112,12 @@ section! {
         /// Requests on one of its connections at a time, beyond one only while answers are prompt
         /// and where the request may be sent again.
         depth: Option<NonZeroU32> = None; count(1, 1024).or_none("what its kind gains from"),
+        /// Most of these connections that wait for calls of one user (or, without a session, of one
+        /// client's connection) at a time; the others of his calls wait.
+        connections_per_user_max: Option<NonZeroU32> = None;
+            count(1, 1024).or_none("half while others wait, all but an eighth while nobody does"),
+        /// Most calls of one user under way or waiting at a time; beyond, they fail with 503.
+        calls_per_user_max: u32 = 4096; count(1, 65_536),
         /// Calls that fail make it count as failing if they are so many, within a window, and most,
         /// of several users and for most of what is asked.
         circuit_failures: u32 = 20; count(1, 1_000_000),

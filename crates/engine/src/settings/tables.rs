@@ -24,16 +24,26 @@ section! {
     pub struct ServerSettings = "server" {
         /// Where clients connect.
         listen: SocketAddr = local(8080); address().flag("listen").restart(),
-        /// Where health, metrics and the settings in effect are told (/healthz, /metrics, /config).
+        /// Where health, metrics and the settings in effect are told (/healthz, /readyz,
+        /// /metrics, /config).
         admin: Option<SocketAddr> = Some(local(8079));
             address().or_none("no admin listener").flag("admin").restart(),
+        /// More names by which the admin listener is asked, separated by spaces. It answers where
+        /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
+        /// its own name lead to this machine would have a browser read it.
+        admin_hosts: String = String::new(); text(host_names).restart(),
         /// Threads, each with its own event loop.
         workers: Option<NonZeroU32> = None;
             count(1, 1024).or_none("one a core").flag("workers").restart(),
         /// Keep each worker on a core of its own.
         pin: bool = false; switch().flag("pin").restart(),
-        /// The longest that a shutdown waits for what is under way.
+        /// The longest that a shutdown takes.
         drain_timeout: Duration = Duration::from_secs(10); time().flag("drain-timeout").restart(),
+        /// For how long a shutdown goes on taking clients, while /readyz says that it is not ready:
+        /// what a balancer needs to notice.
+        drain_delay: Duration = Duration::ZERO; time().flag("drain-delay").restart(),
+        /// For how long after that connections that wait for no answer may ask once more.
+        drain_grace: Duration = Duration::from_secs(3); time().flag("drain-grace").restart(),
         /// Write an access log to this file; "-" is standard output.
         access_log: Option<PathBuf> = None;
             file().or_none("no access log").flag("access-log").restart(),
@@ -53,6 +63,21 @@ section! {
         mount: String = "/static/".to_owned(); text(mount_path),
         /// Paths that redirect to others, such as `/` to a page.
         index: BTreeMap<String, String> = BTreeMap::new(); map(index_path),
+        /// Files and folders in static/, and likewise in pages/ and templates/. With more the
+        /// service is refused.
+        files_max: u32 = 65_536; count(0, 1 << 20),
+        /// Bytes of a file that is kept in memory. A longer one is streamed: read from where it is
+        /// while it is sent.
+        kept_bytes_max: u32 = 1 << 20; bytes(0, 1 << 30),
+        /// Bytes of all files that are kept in memory. With more the service is refused.
+        kept_bytes_sum_max: u32 = 256 << 20; bytes(0, u32::MAX),
+        /// Files that are streamed, each of which is held open. With more the service is refused.
+        streamed_files_max: u32 = 128; count(0, 65_536),
+        /// The longest that a streamed file is waited for, each time some of it is read. Then its
+        /// request answers 503, or is cut off.
+        read_timeout: Duration = Duration::from_secs(5); timeout(),
+        /// Take what symbolic links lead to that is outside of pages/, templates/ or static/.
+        outside_links: bool = false; switch(),
     }
 }
 
@@ -129,6 +154,10 @@ section! {
         /// their lists), what its pages make. A request that finds no room left goes with the next
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
         arena_bytes_max: u32 = 256 << 20; bytes(16 << 20, 1 << 31).restart(),
+        /// Bytes of a cohort's answers, if each is as long as its page's were of late: more
+        /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too;
+        /// where one finds no room beside others, it answers 500.
+        answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }
 
@@ -138,9 +167,14 @@ const HEAD_MAX: u32 = HEAD_CAPACITY as u32;
 section! {
     /// Limits on clients, requests and answers.
     pub struct Limits = "limits" {
-        /// Connections of clients at once, shared out evenly to the workers. More
-        /// wait in the system's queue until one closes.
-        connections_max: u32 = 20_000; count(1, 1 << 24).restart().was("max_connections"),
+        /// Connections of clients at once, shared out evenly to the workers. More wait in the
+        /// system's queue; those that have been silent for longest, and for a second, are closed
+        /// for them. Fewer where the limit of open files (`ulimit -n`) has no room for so many.
+        connections_max: u32 = 16_384; count(1, 1 << 24).restart().was("max_connections"),
+        /// Connections of one address (for IPv6, a network of 64 bits) at once. More are turned
+        /// away. To be 0 behind a proxy, whose address is that of all.
+        connections_per_address_max: Option<NonZeroU32> = None;
+            count(1, 1 << 24).or_none("any number").restart(),
         /// Bytes of request line and headers together. More answer 431.
         head_bytes_max: u32 = 16_384; bytes(512, HEAD_MAX).was("head_bytes"),
         /// Bytes of a request's target, which is its path and query. More answer 414.
@@ -155,8 +189,11 @@ section! {
         body_timeout: Duration = Duration::from_secs(30); timeout().restart(),
         /// Time between two requests of a connection.
         idle_timeout: Duration = Duration::from_secs(60); timeout().restart(),
-        /// Time for a client to take an answer, beside what its bytes take at 4096 a second.
+        /// Time for a client to take an answer, beside what its bytes take at `rate_bytes_min`.
         send_timeout: Duration = Duration::from_secs(30); timeout().restart(),
+        /// Bytes a second: who takes an answer more slowly is dropped when it is `send_timeout`
+        /// behind.
+        rate_bytes_min: u32 = 16_384; bytes(1, 1 << 30).restart(),
         /// Requests of one connection under way at a time. More are not read until one is answered.
         pipelined_max: u32 = 64; count(1, 65_536).restart(),
         /// Requests after which a connection is closed.
@@ -164,8 +201,14 @@ section! {
             count(1, u32::MAX).or_none("any number").restart().was("requests_per_connection"),
         /// Bytes of an answer's body. A page that gives more answers 500.
         response_bytes_max: u32 = 8 << 20; bytes(1024, 1 << 30).restart().was("response_bytes"),
-        /// Bytes of an answer in pieces that wait for the client. With more, no more is made.
+        /// Bytes of answers that a connection may have under way: that the client has not taken, or
+        /// that are expected of requests that were taken. With more, no further request is taken
+        /// from it, and no more of an answer in pieces is made. One answer may be longer.
         unsent_bytes_max: u32 = 65_536; bytes(1024, 1 << 30).restart(),
+        /// Bytes that the connections of a worker may hold together: requests that are incomplete
+        /// or wait, and answers that clients have not taken. With more than half of it, one request
+        /// of a connection is taken at a time; with more, the slowest connections are dropped.
+        worker_bytes_max: u32 = 64 << 20; bytes(1 << 20, 1 << 31).restart(),
         /// Bytes of text that a page may make for a request in one stage: concatenations,
         /// conversions, functions, requests to backends. More answer 500.
         stage_text_bytes_max: u32 = 1 << 20; bytes(1024, 1 << 30).restart(),
@@ -257,6 +300,19 @@ fn origins(origins: String) -> Result<String, Mistake> {
             Err(Mistake::new(message, hint))
         }
         None => Ok(origins.to_ascii_lowercase()),
+    }
+}
+
+/// Names of hosts, without ports.
+fn host_names(names: String) -> Result<String, Mistake> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match (names.split_ascii_whitespace()).find(|name| !name.bytes().all(is_part)) {
+        Some(name) => {
+            let message = format!("`{name}` is no name of a host");
+            let hint = "names without ports, such as \"admin.bank.example metrics\"";
+            Err(Mistake::new(message, hint))
+        }
+        None => Ok(names.to_ascii_lowercase()),
     }
 }
 

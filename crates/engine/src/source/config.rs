@@ -5,7 +5,9 @@ use super::keys::{Keys, Text, TomlText};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::kind::{BackendKind, Kinds};
-use crate::settings::{BackendConfig, Origin, PoolSettings, Section, ServiceConfig, Setting};
+use crate::settings::{
+    BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
+};
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
@@ -48,7 +50,16 @@ pub(crate) fn read<'a>(
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
         .chain(["backend"])
         .collect();
-    let root = Keys::new(toml, &table, 0, &known, report);
+    let elsewhere = |key: &str| {
+        let is = |setting: &&Definition| setting.key == key || setting.rule.was == Some(key);
+        let found = sections.iter().filter_map(|section| {
+            let setting = section.definitions().iter().find(is)?;
+            Some(format!("`{}` of [{}]", setting.key, section.name()))
+        });
+        let found: Vec<String> = found.collect();
+        (!found.is_empty()).then(|| format!("is it {}?", found.join(" or ")))
+    };
+    let root = Keys::named(toml, &table, 0, &known, elsewhere, report);
     let config = &mut service.config;
     for section in sections {
         let Some((table, offset)) = root.table(section.name(), report) else {
@@ -59,7 +70,8 @@ pub(crate) fn read<'a>(
             "session" => &["missing"],
             _ => &[],
         };
-        let keys = Keys::of_settings(toml, table, offset, section.definitions(), others, report);
+        let settings = section.definitions();
+        let keys = Keys::of_settings(toml, table, offset, settings, others, elsewhere, report);
         for definition in section.definitions() {
             if let Some(value) = keys.setting(definition, report) {
                 config.set(section.name(), definition, value, Origin::File);
@@ -113,7 +125,7 @@ fn read_backend<'a>(
         None => others.extend(kinds.iter().flat_map(own)),
     }
     let settings = PoolSettings::DEFINITIONS;
-    let keys = Keys::of_settings(toml, table, offset, settings, &others, report);
+    let keys = Keys::of_settings(toml, table, offset, settings, &others, |_| None, report);
     if !keys.has("kind") {
         let hint = kinds
             .first()

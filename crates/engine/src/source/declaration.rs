@@ -5,6 +5,15 @@ use crate::diagnostic::{Place, Report};
 use crate::program::{self, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
+/// The keys of a page.
+pub(super) const PAGE_KEYS: [&str; 5] = ["route", "session", "content_type", "params", "step"];
+
+/// The keys of steps, but those of calls that say what is asked.
+pub(super) const STEP_KEYS: [&str; 14] = [
+    "call", "rows", "row", "each", "retry", "check", "else", "with", "status", "session", "user",
+    "redirect", "file", "headers",
+];
+
 /// A page's header.
 #[derive(Debug)]
 pub(crate) struct PageHeader<'a> {

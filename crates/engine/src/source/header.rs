@@ -1,15 +1,15 @@
 //! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
 
-use super::declaration::{Lost, PageHeader, ParamKind, is_name};
+use super::declaration::{Lost, PAGE_KEYS, PageHeader, ParamKind, STEP_KEYS, is_name};
 use super::keys::{Keys, Text, TomlText};
 use super::param::read_param;
 use super::step::{note_lost, read_step};
-use crate::diagnostic::{Place, Report};
+use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::kind::Kinds;
 use crate::program::{self, Route, Segment, SessionUse};
 use std::collections::BTreeSet;
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 /// The line that begins and ends a header.
 const FENCE: &str = "+++";
@@ -30,7 +30,14 @@ pub(crate) fn split<'a>(
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or("");
     if first.trim_end() != FENCE {
-        report.error(place, "the page has no header", hint);
+        let begun = text.trim_start_matches('\u{feff}').trim_start();
+        match begun.lines().next().map(str::trim_end) {
+            Some(FENCE) => {
+                let hint = "blank lines stand before it, or a byte order mark, which is not seen";
+                report.error(place, "the first line of a page is +++", hint)
+            }
+            _ => report.error(place, "the page has no header", hint),
+        };
         return None;
     }
     let mut end = first.len();
@@ -54,6 +61,39 @@ pub(crate) fn split<'a>(
     None
 }
 
+/// Refuses keys of steps that stand in no step, as one mistake, and gives them.
+fn refuse_misplaced<'t>(
+    toml: TomlText<'_>,
+    table: &'t DeTable<'_>,
+    kinds: Kinds<'_>,
+    report: &mut Report,
+) -> Vec<&'t str> {
+    let is_of_step = |key: &str| {
+        let asks = kinds.kinds.iter().any(|kind| kind.call_key == key);
+        asks || STEP_KEYS.contains(&key) && !PAGE_KEYS.contains(&key)
+    };
+    let mut found: Vec<(usize, &str)> = (table.iter())
+        .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
+        .filter(|(_, key)| is_of_step(key))
+        .collect();
+    found.sort_unstable();
+    let keys: Vec<&str> = found.iter().map(|(_, key)| *key).collect();
+    if let (Some(&(offset, first)), Some((last, others))) = (found.first(), keys.split_last()) {
+        let message = match others {
+            [] => format!("`{first}` is a key of a step"),
+            _ => format!("`{}` and `{last}` are keys of a step", others.join("`, `")),
+        };
+        let hint = match table.get(first).map(Spanned::get_ref) {
+            Some(DeValue::Table(_)) => {
+                format!("a line [[step]], and below it {first} = {{ \"...\" = \"...\" }}")
+            }
+            _ => "a line [[step]] above begins one".to_owned(),
+        };
+        report.error(toml.place(offset), message, hint);
+    }
+    keys
+}
+
 /// Reads a header. `None` where its TOML cannot be parsed.
 pub(crate) fn read<'a>(
     toml: TomlText<'a>,
@@ -61,12 +101,28 @@ pub(crate) fn read<'a>(
     report: &mut Report,
 ) -> Option<PageHeader<'a>> {
     let table = toml.parse(report)?;
-    let known = ["route", "session", "content_type", "params", "step"];
-    let keys = Keys::new(toml, &table, 0, &known, report);
+    let misplaced = refuse_misplaced(toml, &table, kinds, report);
+    let told = |key: &str| {
+        let near = |known: &[&str]| {
+            let hint = did_you_mean(key, known.iter().copied());
+            hint.strip_suffix('?').map(str::to_owned)
+        };
+        match near(&PAGE_KEYS) {
+            Some(_) => None,
+            None => Some(format!(
+                "{}, a key of a step ([[step]])?",
+                near(&STEP_KEYS)?
+            )),
+        }
+    };
+    let known: Vec<&str> = PAGE_KEYS.into_iter().chain(misplaced).collect();
+    let keys = Keys::named(toml, &table, 0, &known, told, report);
     // An unknown key may have been meant to declare parameters or steps.
     let declares = |value: &DeValue<'_>| matches!(value, DeValue::Table(_) | DeValue::Array(_));
-    let others = (table.iter())
-        .any(|(key, value)| !known.contains(&&**key.get_ref()) && declares(value.get_ref()));
+    let others = (table.iter()).any(|(key, value)| {
+        let key: &str = key.get_ref();
+        !PAGE_KEYS.contains(&key) && (declares(value.get_ref()) || key == "call")
+    });
     let mut header = PageHeader {
         place: keys.place,
         routes: Vec::new(),
@@ -88,7 +144,11 @@ pub(crate) fn read<'a>(
         ("required", SessionUse::Required),
         ("optional", SessionUse::Optional),
     ];
-    header.session = keys.choice("session", &uses, report).unwrap_or_default();
+    // Whatever a word that is none of them was to mean, the page looks at the session.
+    header.session = match keys.choice("session", &uses, report) {
+        None if keys.has("session") => SessionUse::Optional,
+        read => read.unwrap_or_default(),
+    };
     if let Some(content_type) = keys.text("content_type", report) {
         if content_type
             .value
@@ -106,6 +166,13 @@ pub(crate) fn read<'a>(
     if let Some((params, _)) = keys.table("params", report) {
         for (name, value) in Keys::entries(&toml, params) {
             let declared = name.value.clone();
+            if PAGE_KEYS.contains(&declared.as_str())
+                && !matches!(value.get_ref(), DeValue::Table(_))
+            {
+                let message = format!("`{declared}` is a key of the page, not a parameter");
+                report.error(name.place, message, "it stands above [params]");
+                continue;
+            }
             match read_param(&toml, name, value, report) {
                 Some(param) => header.params.push(param),
                 None => {
@@ -171,7 +238,17 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
         let unfit = |b: u8| b <= b' ' || b"{}?#%".contains(&b);
         segments.push(match name {
             Some(name) if is_name(name) => Segment::Param(name.to_owned()),
-            None if !segment.bytes().any(unfit) => Segment::Literal(segment.to_owned()),
+            None if !segment.bytes().any(unfit) => {
+                if let Some(name) = segment.strip_prefix([':', '*', '<']) {
+                    let hint = match is_name(name) {
+                        true => format!("{{{name}}} is a parameter"),
+                        false => "{name} is a parameter, for one segment".to_owned(),
+                    };
+                    let message = format!("`{segment}` stands for itself here");
+                    report.warning(text.place, message, hint);
+                }
+                Segment::Literal(segment.to_owned())
+            }
             _ => {
                 report.error(
                     text.place,

@@ -96,39 +96,42 @@ impl<'t, 'a> Keys<'t, 'a> {
     }
 
     /// A table of settings, and of other keys. Keys that settings had once are reported with those
-    /// that they have now.
+    /// that they have now, and others with what `elsewhere` tells of them.
     pub(crate) fn of_settings(
         toml: TomlText<'a>,
         table: &'t DeTable<'a>,
         offset: usize,
         settings: &'static [Definition],
         others: &[&str],
+        elsewhere: impl Fn(&str) -> Option<String>,
         report: &mut Report,
     ) -> Keys<'t, 'a> {
         let known: Vec<&str> = (settings.iter().map(|setting| setting.key))
             .chain(others.iter().copied())
             .collect();
-        let renamed = |key: &str| {
+        let told = |key: &str| {
             let is = |setting: &&Definition| setting.rule.was == Some(key);
-            Some(settings.iter().find(is)?.key)
+            match settings.iter().find(is) {
+                Some(setting) => Some(format!("it is called `{}` now", setting.key)),
+                None => elsewhere(key),
+            }
         };
-        Keys::named(toml, table, offset, &known, renamed, report)
+        Keys::named(toml, table, offset, &known, told, report)
     }
 
-    fn named(
+    /// As [`Keys::new`], but `told` may know what an unknown key is, for the hint.
+    pub(crate) fn named(
         toml: TomlText<'a>,
         table: &'t DeTable<'a>,
         offset: usize,
         known: &[&str],
-        renamed: impl Fn(&str) -> Option<&'static str>,
+        told: impl Fn(&str) -> Option<String>,
         report: &mut Report,
     ) -> Keys<'t, 'a> {
         for (key, _) in table {
             if !known.contains(&key.get_ref().as_ref()) {
-                let hint = match renamed(key.get_ref()) {
-                    Some(name) => format!("it is called `{name}` now"),
-                    None => did_you_mean(key.get_ref(), known.iter().copied()),
-                };
+                let hint = told(key.get_ref())
+                    .unwrap_or_else(|| did_you_mean(key.get_ref(), known.iter().copied()));
                 report.error(
                     toml.place(key.span().start),
                     format!("unknown key `{}`", key.get_ref()),

@@ -4,7 +4,7 @@
 //! - `config`: `service.toml`;
 //! - `declaration`: what a page's header says; `header`, `param` and `step` read it;
 //! - `page_file`: a page file, split into header and template;
-//! - `template`: MiniJinja's parser.
+//! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
 pub(crate) mod config;
 pub(crate) mod declaration;
@@ -13,10 +13,14 @@ pub(crate) mod keys;
 mod page_file;
 mod param;
 mod step;
+mod syntax;
 pub(crate) mod template;
 
 pub(crate) use page_file::PageFile;
 
+use crate::diagnostic::Report;
+use crate::kind::BackendKind;
+use crate::settings::ServiceConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files of a service, by their paths within its folder.
@@ -26,4 +30,14 @@ pub struct Sources {
     pub files: BTreeMap<String, String>,
     /// Paths of static files, relative to `static/`.
     pub static_files: BTreeSet<String>,
+}
+
+impl Sources {
+    /// The settings, before anything is compiled: what is wrong with them is as if it was not
+    /// there, and is told by [`compile`](crate::compile::compile).
+    pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
+        let text = self.files.get("service.toml").map_or("", String::as_str);
+        let read = config::read(text, kinds, &mut Report::default());
+        read.map_or_else(ServiceConfig::default, |service| service.config)
+    }
 }

@@ -1,6 +1,8 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
-use super::declaration::{AnswerDecl, CallDecl, Lost, Step, StepKind, check_name, is_name};
+use super::declaration::{
+    AnswerDecl, CallDecl, Lost, PAGE_KEYS, STEP_KEYS, Step, StepKind, check_name, is_name,
+};
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
@@ -41,12 +43,20 @@ pub(crate) fn read_step<'a>(
     report: &mut Report,
 ) -> Option<Step<'a>> {
     let has = |key: &str| table.contains_key(key);
-    // What is asked of a backend that is not there is told by none of its keys.
     let called = table.get("call").and_then(|call| call.get_ref().as_str());
-    let kind = called
-        .and_then(|backend| kinds.of(backend))
-        .or(kinds.kinds.first());
-    let asked = kind.map_or("request", |kind| kind.call_key);
+    let asked = match called.and_then(|backend| kinds.of(backend)) {
+        Some(kind) => kind.call_key,
+        // What is asked of a backend that is not there may be told by any key.
+        None => {
+            let others = table.keys().map(|key| key.get_ref().as_ref());
+            let mut others = others.filter(|key| !STEP_KEYS.contains(key));
+            let first = kinds.kinds.first().map_or("request", |kind| kind.call_key);
+            others
+                .next()
+                .filter(|_| others.next().is_none())
+                .unwrap_or(first)
+        }
+    };
     let call = ["call", asked, "rows", "row", "each", "retry"];
     let known: &[&str] = if has("call") {
         &call
@@ -66,7 +76,11 @@ pub(crate) fn read_step<'a>(
         report.error(place, "this step does nothing", hint);
         return None;
     };
-    let keys = Keys::new(toml, table, offset, known, report);
+    let told = |key: &str| {
+        let is_of_page = PAGE_KEYS.contains(&key);
+        is_of_page.then(|| "it is a key of the page: it stands above the first [[step]]".to_owned())
+    };
+    let keys = Keys::named(toml, table, offset, known, told, report);
     let kind = match known[0] {
         "call" => StepKind::Call(read_call(&keys, asked, report)?),
         "check" => StepKind::Check {

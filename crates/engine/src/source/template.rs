@@ -4,6 +4,7 @@
 //! is parsed.
 
 use super::keys::Text;
+use super::syntax;
 use crate::diagnostic::{Place, Report, Reported};
 use minijinja::machinery::{Span, Token, ast, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -92,7 +93,7 @@ pub(crate) fn parse_template<'s>(
 ) -> Result<ast::Stmt<'s>, Reported> {
     check_nesting(source, false, origin, report)?;
     parse(source, "template", SyntaxConfig::default())
-        .map_err(|error| syntax_error(&error, origin, report))
+        .map_err(|error| syntax_error(&error, source, false, origin, report))
 }
 
 /// Parses an expression.
@@ -102,18 +103,19 @@ pub(crate) fn parse_expression<'s>(
     report: &mut Report,
 ) -> Result<ast::Expr<'s>, Reported> {
     check_nesting(source, true, origin, report)?;
-    parse_expr(source).map_err(|error| syntax_error(&error, origin, report))
+    parse_expr(source).map_err(|error| syntax_error(&error, source, true, origin, report))
 }
 
-fn syntax_error(error: &minijinja::Error, origin: TextPlace<'_>, report: &mut Report) -> Reported {
-    let offset = error.range().map_or(0, |range| range.start);
-    let message = error.detail().unwrap_or("this cannot be parsed").to_owned();
-    let hint = if message.contains("unknown statement") {
-        "the statements are: if, for, set, block, extends, include, import, from, macro, with, raw"
-    } else {
-        ""
-    };
-    report.error(origin.place(offset), message, hint)
+fn syntax_error(
+    error: &minijinja::Error,
+    source: &str,
+    is_expression: bool,
+    origin: TextPlace<'_>,
+    report: &mut Report,
+) -> Reported {
+    let line = |offset| origin.place(offset).line();
+    let mistake = syntax::explain(error, source, is_expression, line);
+    report.error(origin.place(mistake.offset), mistake.message, mistake.hint)
 }
 
 /// Deepest nesting of statements and of brackets.

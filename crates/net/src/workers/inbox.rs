@@ -1,6 +1,6 @@
 //! What other threads send a worker.
 
-use crate::waker::Waker;
+use crate::driver::waker::Waker;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,15 +1,15 @@
 //! What a worker's thread does from its first moment to its last.
 
 use super::inbox::Inbox;
-use super::worker::{Place, StartError, Worker, WorkerError, WorkerOptions};
-use crate::affinity::pin_current_thread;
+use super::worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 use crate::clock::monotonic;
-use crate::datagram::DatagramSocket;
-use crate::epoll::Driver;
-use crate::listener::Listener;
+use crate::driver::datagram::DatagramSocket;
+use crate::driver::epoll::Driver;
+use crate::driver::listener::Listener;
 use crate::port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token,
 };
+use crate::workers::affinity::pin_current_thread;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +55,7 @@ pub(super) fn run<W, E, F>(
 where
     W: Worker,
     E: fmt::Display,
-    F: Fn(Place<'_, W::Command>) -> Result<W, E>,
+    F: Fn(WorkerThread<'_, W::Command>) -> Result<W, E>,
 {
     let (mut driver, worker) = match seat.prepare(make) {
         Ok(prepared) => prepared,
@@ -76,7 +76,7 @@ where
 impl<C: Send + 'static> Seat<C> {
     fn prepare<W, E>(
         &mut self,
-        make: &impl Fn(Place<'_, C>) -> Result<W, E>,
+        make: &impl Fn(WorkerThread<'_, C>) -> Result<W, E>,
     ) -> Result<(Driver, W), StartError<E>> {
         if let Some(core) = self.core
             && let Err(error) = pin_current_thread(core)
@@ -93,12 +93,12 @@ impl<C: Send + 'static> Seat<C> {
         }
         driver.keep();
         driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
-        let worker = make(self.place(&mut driver, 0)).map_err(StartError::Handler)?;
+        let worker = make(self.thread(&mut driver, 0)).map_err(StartError::Handler)?;
         Ok((driver, worker))
     }
 
-    fn place<'a>(&'a self, driver: &'a mut Driver, restarts: u32) -> Place<'a, C> {
-        Place {
+    fn thread<'a>(&'a self, driver: &'a mut Driver, restarts: u32) -> WorkerThread<'a, C> {
+        WorkerThread {
             index: self.index,
             restarts,
             driver,
@@ -111,7 +111,7 @@ impl<C: Send + 'static> Seat<C> {
         &self,
         driver: &mut Driver,
         worker: W,
-        make: &impl Fn(Place<'_, C>) -> Result<W, E>,
+        make: &impl Fn(WorkerThread<'_, C>) -> Result<W, E>,
     ) -> Result<(), WorkerError>
     where
         W: Worker<Command = C>,
@@ -128,7 +128,7 @@ impl<C: Send + 'static> Seat<C> {
                 let worker = match &mut worker {
                     Some(worker) => worker,
                     none => none.insert(
-                        make(self.place(driver, restarts))
+                        make(self.thread(driver, restarts))
                             .map_err(|error| WorkerError::Handler(error.to_string()))?,
                     ),
                 };
@@ -192,6 +192,10 @@ impl<W: Worker> Handler for Obeying<'_, W> {
     #[inline]
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         self.worker.opened(port, accepted, now);
+    }
+
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.worker.crowded(port, now);
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! What a worker is, what it is made for and with, and how it can fail.
 
 use super::inbox::Inbox;
-use crate::epoll::{Driver, DriverOptions};
+use crate::driver::epoll::{Driver, DriverOptions};
 use crate::port::{Handler, Port, Time};
 use std::io;
 
@@ -45,8 +45,8 @@ impl Default for WorkerOptions {
     }
 }
 
-/// What a handler is made for.
-pub struct Place<'a, C> {
+/// The thread that a handler is made for.
+pub struct WorkerThread<'a, C> {
     /// Which thread, from 0.
     pub index: usize,
     /// Handlers that panicked on this thread before.

@@ -94,10 +94,18 @@ impl<'a> HeaderName<'a> {
 
 /// Appends a value without its control characters, for which it has spaces; tabs may stay.
 pub(crate) fn write_value(value: &[u8], out: &mut Vec<u8>) {
-    out.extend(value.iter().map(|byte| match byte {
-        0..=8 | 10..=0x1f | 0x7f => b' ',
-        _ => *byte,
-    }));
+    let is_control = |byte: u8| (byte < 0x20 && byte != b'\t') || byte == 0x7f;
+    let start = out.len();
+    out.extend_from_slice(value);
+    // Nearly always there is none. All are looked at, which several at once can be.
+    let any_control = (value.iter()).fold(false, |any, byte| any | is_control(*byte));
+    if any_control {
+        for byte in &mut out[start..] {
+            if is_control(*byte) {
+                *byte = b' ';
+            }
+        }
+    }
 }
 
 /// A cookie to set (RFC 6265 section 4.1).
@@ -277,10 +285,22 @@ impl<'a> ResponseWriter<'a> {
         self.line(": ", value)
     }
 
+    /// Lines that were written elsewhere.
+    pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(lines);
+        self
+    }
+
     /// The empty line that ends the head.
     #[inline]
     pub fn end(&mut self) {
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Whole fields, written before by another writer.
+    pub fn fields(&mut self, fields: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(fields);
+        self
     }
 
     fn line(&mut self, start: &str, value: &[u8]) -> &mut Self {

@@ -1,5 +1,6 @@
 //! Answers: heads, bodies and errors.
 
+pub(crate) mod hosted;
 pub(crate) mod responder;
 pub(crate) mod response;
 pub(crate) mod sessions;

@@ -3,11 +3,13 @@
 //! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
 //! the connections' order, through [`Clients`].
 
+use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
-use crate::host::reply;
-use crate::intake::dispatch::Reply;
+use crate::host::files::FileStream;
+use crate::host::site_answer;
+use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
@@ -19,7 +21,6 @@ use rhythm_http::{
 };
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,18 +37,11 @@ pub(crate) struct Responder {
     log: Option<LogSink>,
     /// Lanes answered in this turn: their page, when they were launched, how many.
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
-    /// Requests that hosts have yet to answer, where they are to be logged.
-    hosted: HashMap<AnswerSlot, Hosted>,
+    /// What hosts have yet to answer.
+    hosted: HostedAnswers,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
-}
-
-/// A request that a host has yet to answer, for the log.
-struct Hosted {
-    peer: IpAddr,
-    arrived: Time,
-    line: Box<[u8]>,
 }
 
 impl Responder {
@@ -64,7 +58,7 @@ impl Responder {
             metrics,
             log,
             served: Vec::new(),
-            hosted: HashMap::new(),
+            hosted: HostedAnswers::default(),
             line: Vec::new(),
             users: Vec::new(),
         }
@@ -127,9 +121,15 @@ impl Responder {
             launched: flight.launched,
             now,
             answered: 0,
+            longest: None,
             log: self.log.as_mut(),
+            hosted: &mut self.hosted,
         };
         let left = answers.answer(port, cohort);
+        if let Some(longest) = answers.longest {
+            let room = cohort.output.runs_used.div_ceil(cohort.len());
+            (epoch.sizes(page)).answered(longest, room as u64);
+        }
         if answers.answered > 0 {
             let served = (metrics.clone(), flight.launched, answers.answered);
             self.served.push(served);
@@ -138,19 +138,24 @@ impl Responder {
     }
 
     /// Answers a request on the host path.
-    pub(crate) fn reply(
+    pub(crate) fn answer_from_site(
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
         site: &Site,
         reading: &Reading<'_>,
-        reply: Reply,
+        answer: SiteAnswer,
         now: Time,
     ) {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
         let (date, mut given) = (&self.date, None);
+        if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
+            self.keep_line(request);
+            let hosted = self.hosted_now(peer.ip(), now);
+            return self.hosted.stream(slot, stream, hosted);
+        }
         clients.answer(port, slot, shape, now, |shape, out| {
-            let (answered, body) = reply::write(&reply, site, request, shape, date, out);
+            let (answered, body) = site_answer::write(&answer, site, request, shape, date, out);
             given = Some(answered);
             body
         });
@@ -172,12 +177,12 @@ impl Responder {
         let Some(Owed { slot, shape, peer }) = clients.accept_last(port, id) else {
             return;
         };
-        let date = &self.date;
+        let (date, mut answered) = (&self.date, Answered::bare(status));
         clients.answer(port, slot, shape, now, |shape, out| {
-            write_error(out, status, shape, date, "", |_| {});
+            answered = write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
-        self.host_answered(peer.ip(), None, Answered::bare(status));
+        self.host_answered(peer.ip(), None, answered);
     }
 
     /// Keeps what the log says of a request that is handed to a host next.
@@ -199,33 +204,42 @@ impl Responder {
         let mut waits = request;
         for (slot, answered) in given {
             let at_once = waits.take_if(|owed| owed.slot == slot);
-            if let Some(answered) = answered {
-                self.metrics.host_answered(answered.status);
-            }
-            let Some(log) = &mut self.log else {
+            let hosted = match at_once {
+                Some(owed) => Some(self.hosted_now(owed.peer.ip(), now)),
+                None => self.hosted.take(slot),
+            };
+            let Some(answered) = answered else {
                 continue;
             };
-            let kept = self.hosted.remove(&slot);
-            let (peer, line, arrived) = match (&at_once, &kept) {
-                (Some(owed), _) => (owed.peer.ip(), &self.line[..], now),
-                (None, Some(kept)) => (kept.peer, &kept.line[..], kept.arrived),
-                (None, None) => continue,
-            };
-            if let Some(answered) = answered {
-                let request = line;
-                let took = now.since(arrived);
-                let entry = LogEntry { peer, request };
-                log.entry(entry, answered, took, self.date.seconds());
+            if hosted.as_ref().is_none_or(|hosted| !hosted.is_counted) {
+                self.metrics.host_answered(answered.status);
+            }
+            if let Some(log) = &mut self.log
+                && let Some(line) = hosted.and_then(|hosted| hosted.line)
+            {
+                let took = now.since(line.arrived);
+                log.entry(line.entry(), answered, took, self.date.seconds());
             }
         }
-        if let Some(Owed { slot, peer, .. }) = waits.filter(|_| self.log.is_some()) {
-            let hosted = Hosted {
-                peer: peer.ip(),
-                arrived: now,
-                line: self.line.as_slice().into(),
-            };
-            self.hosted.insert(slot, hosted);
+        if let Some(Owed { slot, peer, .. }) = waits {
+            let hosted = self.hosted_now(peer.ip(), now);
+            self.hosted.expect(slot, hosted);
         }
+    }
+
+    /// The request whose line was kept, to be answered by a host.
+    fn hosted_now(&self, peer: IpAddr, now: Time) -> Hosted {
+        let request = &self.line[..];
+        let entry = || LogEntry { peer, request };
+        Hosted {
+            line: self.logs().then(|| HostedLine::new(entry(), now)),
+            is_counted: false,
+        }
+    }
+
+    /// A file's answer that is to be opened.
+    pub(crate) fn next_stream(&mut self) -> Option<(AnswerSlot, FileStream)> {
+        self.hosted.next_stream()
     }
 
     /// The date of answers.

@@ -3,9 +3,11 @@
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
+use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
-use crate::host::reply::TOO_MANY;
+use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
+use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
@@ -25,6 +27,13 @@ use rhythm_protocol::http::response::{
 /// When the next line of the log may tell of a lane that failed, by the reason.
 pub(crate) type Failures = [Sparse; LaneError::ALL.len()];
 
+/// What a finished lane is answered with.
+enum Given {
+    Whole(Answered),
+    /// A file that is yet to be read.
+    Stream(FileStream),
+}
+
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
@@ -42,7 +51,10 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) now: Time,
     /// How many lanes it has answered.
     pub(crate) answered: u64,
+    /// Bytes of the longest body among those that are finished, if any is.
+    pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
+    pub(crate) hosted: &'a mut HostedAnswers,
 }
 
 impl LaneAnswers<'_> {
@@ -75,13 +87,22 @@ impl LaneAnswers<'_> {
             }
             let answered = match state {
                 LaneState::Failed(error) => self.failed(port, &request, error),
-                LaneState::Finished => self.finished(port, cohort, lane, headers, &request),
+                LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
+                    Given::Whole(answered) => answered,
+                    Given::Stream(stream) => {
+                        self.longest = self.longest.max(Some(STREAM_BYTES_EXPECTED as u64));
+                        self.count(&request, stream.status);
+                        self.open(&request, stream);
+                        continue;
+                    }
+                },
                 LaneState::Active | LaneState::Moved => unreachable!("it was left out"),
             };
-            let wait = self.launched.since(request.arrived).as_nanos() as u64;
-            self.metrics.queue_wait.record(wait, 1);
-            self.answered += 1;
-            self.metrics.answered(answered.status);
+            // Errors tell nothing of the page's own answers.
+            if state == LaneState::Finished {
+                self.longest = self.longest.max(Some(answered.body_length));
+            }
+            self.count(&request, answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request)
             {
@@ -96,6 +117,26 @@ impl LaneAnswers<'_> {
         left
     }
 
+    fn count(&mut self, request: &LaneRequest, status: u16) {
+        let wait = self.launched.since(request.arrived).as_nanos() as u64;
+        self.metrics.queue_wait.record(wait, 1);
+        self.answered += 1;
+        self.metrics.answered(status);
+    }
+
+    /// A lane is answered by what is yet to be read.
+    fn open(&mut self, request: &LaneRequest, stream: FileStream) {
+        let line = match &self.log {
+            Some(_) => self.requests.line(request),
+            None => None,
+        };
+        let hosted = Hosted {
+            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            is_counted: true,
+        };
+        self.hosted.stream(request.slot, stream, hosted);
+    }
+
     fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         if let Some(left_out) = self.failures[error.index()].line(self.now) {
@@ -105,11 +146,12 @@ impl LaneAnswers<'_> {
         }
         let (date, status) = (self.date, error.status());
         let LaneRequest { slot, shape, .. } = *request;
+        let mut answered = Answered::bare(status);
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
-            write_error(out, status, shape, date, "", |_| {});
+            answered = write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
-        Answered::bare(status)
+        answered
     }
 
     fn finished(
@@ -119,7 +161,7 @@ impl LaneAnswers<'_> {
         lane: usize,
         headers: usize,
         request: &LaneRequest,
-    ) -> Answered {
+    ) -> Given {
         let output = &cohort.output.lanes[lane];
         let page = &self.site.pages[self.page];
         let program = &self.site.service.pages[self.page];
@@ -148,29 +190,39 @@ impl LaneAnswers<'_> {
         };
         let cookie = match self.sessions.change(asked, now) {
             Ok(cookie) => cookie,
-            Err(Refused::Full) => return self.failed(port, request, LaneError::SessionsFull),
-            Err(Refused::TooMany(too_many)) => return self.too_many(port, request, too_many),
+            Err(Refused::Full) => {
+                return Given::Whole(self.failed(port, request, LaneError::SessionsFull));
+            }
+            Err(Refused::TooMany(too_many)) => {
+                return Given::Whole(self.too_many(port, request, too_many));
+            }
         };
-        let conditions = || self.requests.conditions(request);
+        let page = PageAnswer {
+            site,
+            page: self.page,
+            status: output.status,
+            date,
+            headers: lane_headers,
+            cookie,
+        };
+        let path = output.file.map(|path| cohort.arena.get(path));
+        let file = path.map(|path| page.file(path, shape, self.requests.conditions(request)));
+        if let Some(Some(answer)) = &file
+            && let Some(stream) = page.stream(answer, shape)
+        {
+            return Given::Stream(stream);
+        }
         let mut answered = Answered::bare(output.status);
         (self.clients).answer(port, slot, shape, now, |shape, out| {
-            let page = PageAnswer {
-                site,
-                page: self.page,
-                status: output.status,
-                shape,
-                date,
-                headers: lane_headers,
-                cookie,
-            };
-            let (given, body) = match output.file.map(|path| cohort.arena.get(path)) {
-                Some(path) => page.with_file(path, conditions(), out),
-                None => page.with_body(&body, out),
+            let (given, body) = match file {
+                Some(Some(answer)) => page.with_file(answer, shape, out),
+                Some(None) => (write_error(out, 404, shape, date, "", |_| {}), Body::Empty),
+                None => page.with_body(&body, shape, out),
             };
             answered = given;
             body
         });
-        answered
+        Given::Whole(answered)
     }
 
     /// Refuses a sign-in.
@@ -181,13 +233,14 @@ impl LaneAnswers<'_> {
         TooMany(seconds): TooMany,
     ) -> Answered {
         let (date, LaneRequest { slot, shape, .. }) = (self.date, *request);
+        let mut answered = Answered::bare(429);
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
-            write_error(out, 429, shape, date, TOO_MANY, |head| {
+            answered = write_error(out, 429, shape, date, TOO_MANY, |head| {
                 head.retry_after(seconds);
             });
             Body::Empty
         });
-        Answered::bare(429)
+        answered
     }
 }
 
@@ -213,7 +266,6 @@ struct PageAnswer<'a, H> {
     site: &'a Site,
     page: usize,
     status: u16,
-    shape: AnswerShape,
     date: &'a DateCache,
     /// The headers that its lane sets.
     headers: H,
@@ -256,35 +308,60 @@ where
         }
     }
 
-    /// With a static file for a body.
-    fn with_file(
+    /// The answer with a static file for a body, if there is such a file.
+    fn file(
         &self,
         path: &[u8],
+        shape: AnswerShape,
         conditions: Conditions<'_>,
-        out: &mut Vec<u8>,
-    ) -> (Answered, Body<'a>) {
-        let (shape, date, statics) = (self.shape, self.date, &self.site.statics);
-        let Some(file) = statics.find(path) else {
-            write_error(out, 404, shape, date, "", |_| {});
-            return (Answered::bare(404), Body::Empty);
-        };
+    ) -> Option<FileAnswer<'a>> {
+        let statics = &self.site.statics;
+        let file = statics.find(path)?;
         let method = match shape.head_only {
             true => Method::Head,
             false => Method::Get,
         };
-        let answer = FileAnswer::new(statics.entry(file), method, &conditions, date);
-        answer.write(shape, date, out, |head| {
+        let entry = statics.entry(file);
+        Some(FileAnswer::new(entry, method, &conditions, self.date))
+    }
+
+    /// With a static file that is yet to be read, if it is.
+    fn stream(&self, answer: &FileAnswer<'a>, shape: AnswerShape) -> Option<FileStream> {
+        answer.stream(shape, self.site, |head| self.write_beside_file(head))
+    }
+
+    /// With a static file for a body.
+    fn with_file(
+        &self,
+        answer: FileAnswer<'a>,
+        shape: AnswerShape,
+        out: &mut Vec<u8>,
+    ) -> (Answered, Body<'a>) {
+        answer.write(shape, self.date, out, |head| self.write_beside_file(head))
+    }
+
+    /// Writes what does not come from the file.
+    fn write_beside_file(&self, head: &mut ResponseWriter<'_>) {
+        let info = &self.site.pages[self.page];
+        if info.replaces_fields {
             if self.is_private() {
                 head.no_store();
             }
             self.write_settings(head);
-            self.write_added(head);
-        })
+        } else {
+            head.fields(info.file_fields());
+        }
+        self.write_added(head);
     }
 
     /// With what its lane rendered.
-    fn with_body<'b>(&self, body: &'b PageBody<'b>, out: &mut Vec<u8>) -> (Answered, Body<'b>) {
-        let (shape, status, length) = (self.shape, self.status, body.length() as u64);
+    fn with_body<'b>(
+        &self,
+        body: &'b PageBody<'b>,
+        shape: AnswerShape,
+        out: &mut Vec<u8>,
+    ) -> (Answered, Body<'b>) {
+        let (status, length) = (self.status, body.length() as u64);
         let info = &self.site.pages[self.page];
         let answered = Answered {
             status,

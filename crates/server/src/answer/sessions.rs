@@ -180,7 +180,6 @@ mod tests {
     use crate::observe::metrics::{Metrics, SessionGauge};
     use rhythm_engine::session::SignInRules;
     use std::net::Ipv4Addr;
-    use std::sync::atomic::AtomicU64;
 
     #[derive(Debug)]
     struct NoGauge;
@@ -195,7 +194,7 @@ mod tests {
     fn a_client_that_is_gone_gets_no_session() {
         let array = Arc::new(SessionArray::new(4, 1_000));
         let sign_ins = Arc::new(SignIns::new(SignInRules::NONE, 0));
-        let metrics = Metrics::new(1, Arc::<AtomicU64>::default(), Box::new(NoGauge)).worker(0);
+        let metrics = Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0);
         let mut sessions = Sessions::new(array.clone(), sign_ins, Box::new(|| 7), metrics);
         for (address, live) in [(None, 0), (Some(Ipv4Addr::LOCALHOST.into()), 1)] {
             let asked = Asked {

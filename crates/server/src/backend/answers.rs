@@ -1,6 +1,6 @@
 //! What a backend has to tell until it is asked: cells in rows, without an allocation an answer.
 
-use rhythm_engine::cohort::{Answer, Cell, LaneError};
+use rhythm_engine::cohort::{AnswerWriter, Cell, LaneError};
 use std::ops::Range;
 
 /// What a backend tells answers to: the key, and the answer or why there is none.
@@ -15,9 +15,9 @@ enum Kept {
     Bytes(Range<usize>),
 }
 
-/// Answers by key, in the order they came; their cells lie one after the other.
+/// QueryAnswers by key, in the order they came; their cells lie one after the other.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct QueryAnswers {
     texts: Vec<u8>,
     cells: Vec<Kept>,
     /// Where each row ends among the cells.
@@ -35,7 +35,7 @@ struct Reach {
     rows: Range<usize>,
 }
 
-impl Answers {
+impl QueryAnswers {
     /// Memory kept between polls, in bytes, for texts. What a burst needed beyond it is given back.
     const TEXTS_KEPT: usize = 4 << 20;
     /// Likewise, in cells.
@@ -80,6 +80,11 @@ impl Answers {
         self.open = [self.texts.len(), self.cells.len(), self.rows.len()];
     }
 
+    /// Whether there is nothing to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
     /// Forgets the answer under way.
     pub(super) fn discard(&mut self) {
         let [texts, cells, rows] = self.open;
@@ -111,7 +116,7 @@ impl Answers {
 /// An answer that a backend tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
-    of: &'a Answers,
+    of: &'a QueryAnswers,
     answer: &'a Reach,
 }
 
@@ -137,7 +142,7 @@ impl<'a> Told<'a> {
     }
 
     /// Delivers its rows, and gives its status.
-    pub fn deliver(&self, answer: &mut Answer<'_>) -> i64 {
+    pub fn deliver(&self, answer: &mut AnswerWriter<'_>) -> i64 {
         self.rows().for_each(|row| answer.row(row));
         self.status()
     }
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_is_told_once_in_order() {
-        let mut answers = Answers::default();
+        let mut answers = QueryAnswers::default();
         for text in [&b"se"[..], b"ven"] {
             answers.cell(Cell::Text(text));
             answers.cell(Cell::Int(7));

@@ -25,8 +25,6 @@ pub(super) struct Taken {
     pub(super) asker: u64,
     /// Its arguments, as `arguments.rs` keeps them.
     pub(super) arguments: Vec<u8>,
-    /// When it came.
-    pub(super) since: Time,
     /// When it is given up.
     pub(super) deadline: Time,
     /// How often it was sent again.
@@ -71,7 +69,6 @@ impl Awaited {
             call: Rc::new(call.clone()),
             asker: 0,
             arguments: Vec::new(),
-            since: Time::ZERO,
             deadline: Time::NEVER,
             retries: 0,
             is_alone: false,

@@ -1,6 +1,7 @@
 //! What a kind of backend is made of.
 
 use super::Backend;
+use super::http_client::UrlPlace;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Peer;
@@ -23,9 +24,15 @@ pub struct Kind {
     pub open: fn(&BackendConfig, &[Peer]) -> Opened,
 }
 
-/// A host's addresses as peers of its name.
-pub(super) fn peers(host: &str, port: u16) -> Result<Vec<Peer>, String> {
-    let found = (host, port).to_socket_addrs();
-    let found = found.map_err(|error| format!("cannot find the address of {host}: {error}"))?;
-    Ok(found.map(|address| Peer::tcp(host, address)).collect())
+/// The peers that are at a place: a host's addresses, of its name, or a socket.
+pub(super) fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
+    match place {
+        UrlPlace::Port { host, port } => {
+            let found = (&**host, *port).to_socket_addrs();
+            let found =
+                found.map_err(|error| format!("cannot find the address of {host}: {error}"))?;
+            Ok(found.map(|address| Peer::tcp(&**host, address)).collect())
+        }
+        UrlPlace::Socket(path) => Ok(vec![Peer::unix(path)]),
+    }
 }

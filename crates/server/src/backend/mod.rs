@@ -29,15 +29,15 @@ mod pool;
 mod registry;
 mod wire;
 
-pub use answers::{Answers, Tell, Told};
+pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use kind::{Kind, Opened};
-pub use pool::{CircuitOptions, Pool, PoolOptions};
+pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
-use rhythm_engine::cohort::{Requests, Rows};
+use rhythm_engine::cohort::{Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
@@ -47,7 +47,7 @@ pub struct Batch<'a> {
     /// The call that asks.
     pub call: &'a Call,
     /// What is asked, in order of lanes.
-    pub requests: &'a Requests,
+    pub queries: &'a Queries,
     /// What each request's answer is told by.
     pub keys: &'a [u64],
     /// Who asks each, as a number: failures of one are not the backend's.
@@ -58,11 +58,11 @@ pub struct Batch<'a> {
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.
 pub trait Embedded {
-    /// Answers the requests. One left without an answer fails its lane.
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>);
+    /// Answers the queries. One left without an answer fails its lane.
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>);
 }
 
-/// What became of the requests of a backend, for metrics. All are totals since the start.
+/// What became of the requests of a backend, for metrics: totals since the start, and what is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendCounts {
     /// Requests handed over.
@@ -71,6 +71,12 @@ pub struct BackendCounts {
     pub failures: u64,
     /// Those sent again after a failure.
     pub retries: u64,
+    /// Requests not answered yet, now.
+    pub under_way: u64,
+    /// Those of them that wait for a place on a connection.
+    pub waiting: u64,
+    /// Connections that stand now.
+    pub connections: u64,
     /// Is the circuit open: are requests refused without being sent?
     pub circuit_open: bool,
 }
@@ -86,6 +92,13 @@ pub trait Backend: ConnectionOwner {
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
+
+    /// The turn ends: sends what was handed over in it, and what could not leave before. Whether
+    /// there is something to tell.
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let _ = (port, now);
+        false
+    }
 
     /// Tells what was answered since the last poll.
     fn poll(&mut self, tell: &mut Tell<'_>);

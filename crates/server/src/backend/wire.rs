@@ -1,8 +1,8 @@
 //! What a kind of backend says over a connection: bytes from requests, cells from bytes.
 //!
-//! A wire does no I/O and knows no time: a [`Pool`](super::Pool) opens the connections, sends what
-//! the wire encodes, gives it what comes back, and decides about deadlines, repetition and failing
-//! backends, for all kinds the same.
+//! A wire does no I/O and knows no time: a [`ConnectionPool`](super::ConnectionPool) opens the
+//! connections, sends what the wire encodes, gives it what comes back, and decides about deadlines,
+//! repetition and failing backends, for all kinds the same.
 //!
 //! What a protocol remembers of a connection (how far a greeting is, statements prepared on it, the
 //! beginning of an answer) is the wire's [`Wire::Connection`]. A request is encoded for the
@@ -12,7 +12,7 @@
 //! Answers come in the order of the requests, unless the wire says otherwise ([`Wire::IN_ORDER`]).
 //! Then each request's number goes with it as a tag, and each answer's tag says which it is for.
 
-use super::answers::Answers;
+use super::answers::QueryAnswers;
 use super::awaited::{Awaited, Which};
 use rhythm_engine::cohort::{Argument, LaneError};
 use rhythm_engine::program::Call;
@@ -35,7 +35,7 @@ pub enum Greeting {
     More,
 }
 
-/// What became of a request whose answer was read; its cells have been put into [`Answers`].
+/// What became of a request whose answer was read; its cells have been put into [`QueryAnswers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Which request.
@@ -97,7 +97,7 @@ pub trait Wire {
         connection: &mut Self::Connection,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable>;
 
     /// The connection ended in order: what this completes, if anything.
@@ -105,7 +105,7 @@ pub trait Wire {
         &mut self,
         connection: &mut Self::Connection,
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         let _ = (connection, awaited, answers);
         None

@@ -7,15 +7,15 @@
 //!                    answered at once
 //! ```
 //!
-//! Between two stages a cohort hands all its backend requests over in one batch. It goes on when
+//! Between two stages a cohort hands all its queries over in one batch. It goes on when
 //! all are answered; or when some are, the straggler delay is over and the device is free: then the
 //! lanes without their answers move to another context of the same page and stage. Past its
-//! deadline a request has failed, and its lane with it. So every lane is answered within bounded
+//! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
 use crate::backend::{Backend, Batch};
-use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::{Cohorts, Flight, Phase, Wait};
+use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
@@ -51,7 +51,7 @@ struct NamedBackend {
     rows_said: Option<Time>,
 }
 
-/// What became of the requests that a stage left.
+/// What became of the queries that a stage left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// All are answered.
@@ -66,7 +66,7 @@ pub(crate) enum Asked {
 pub(crate) struct Backends {
     slots: Slab<NamedBackend>,
     make: BackendFactory,
-    pending: Slab<BackendRequest>,
+    pending: Slab<PendingQuery>,
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
@@ -146,7 +146,7 @@ impl Backends {
         Some(&mut *slot.backend)
     }
 
-    /// Hands the requests that a cohort's stage left over to their backend.
+    /// Hands the queries that a cohort's stage left over to their backend.
     pub(crate) fn ask(
         &mut self,
         port: &mut dyn Port,
@@ -164,13 +164,13 @@ impl Backends {
         let Some(slot) = self.slots.get_mut(backend) else {
             unreachable!("the backends of a cohort's epoch are kept");
         };
-        slot.metrics.requests.add(cohort.requests.len() as u64);
+        slot.metrics.requests.add(cohort.queries.len() as u64);
         let embedded = slot.backend.embedded();
         let program = epoch.program(key.page);
-        if cohort.requests.is_empty() || embedded.is_some() {
+        if cohort.queries.is_empty() || embedded.is_some() {
             if let Some(backend) = embedded {
-                let (requests, mut rows) = cohort.exchange(program);
-                backend.answer(requests, &mut rows);
+                let (queries, mut rows) = cohort.exchange(program);
+                backend.answer(queries, &mut rows);
             }
             let misfits = cohort.settle(program);
             slot.say_rows(misfits, program, now);
@@ -179,7 +179,7 @@ impl Backends {
         let settings = &epoch.site.settings.backends[call.backend];
         let deadline = now + settings.timeout;
         flight.phase = Phase::Backend(Wait {
-            unanswered: cohort.requests.len(),
+            unanswered: cohort.queries.len(),
             since: now,
             deadline,
             asked: now,
@@ -188,22 +188,22 @@ impl Backends {
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
         self.askers.clear();
-        for request in 0..cohort.requests.len() {
-            let key = self.pending.insert(BackendRequest {
+        for query in 0..cohort.queries.len() {
+            let key = self.pending.insert(PendingQuery {
                 context: id,
-                request: request as u32,
+                query: query as u32,
                 backend,
                 asked: now,
                 deadline,
             });
             flight.asked.push(key);
             self.keys.push(key.as_u64());
-            let lane = cohort.requests.lanes()[request] as usize;
+            let lane = cohort.queries.lanes()[query] as usize;
             self.askers.push(asker(cohort, flight, program, lane));
         }
         let batch = Batch {
             call,
-            requests: &cohort.requests,
+            queries: &cohort.queries,
             keys: &self.keys,
             askers: &self.askers,
             deadline,
@@ -227,13 +227,13 @@ impl Backends {
                 metrics.latency.record(took, 1);
                 let page = cohorts.pool.key(pending.context).page;
                 let (cohort, flight) = cohorts.pair_mut(pending.context);
-                let request = pending.request as usize;
+                let query = pending.query as usize;
                 let (_, mut rows) = cohort.exchange(flight.epoch().program(page));
                 match answer {
-                    Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
+                    Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
                     Err(error) => {
                         metrics.failures.add(1);
-                        rows.fail(request, error);
+                        rows.fail(query, error);
                     }
                 }
                 let wait = flight.wait_mut();
@@ -275,12 +275,12 @@ impl Backends {
         idle && stragglers::move_away(cohorts, &mut self.pending, id, now)
     }
 
-    /// Fails the lanes whose requests are past their deadline.
+    /// Fails the lanes whose queries are past their deadline.
     fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
         let (cohort, flight) = cohorts.pair_mut(id);
         let mut next = Time::NEVER;
         let mut given_up = 0;
-        for (request, key) in flight.asked.iter().enumerate() {
+        for (query, key) in flight.asked.iter().enumerate() {
             let Some(pending) = self.pending.get_mut(*key) else {
                 continue;
             };
@@ -292,16 +292,18 @@ impl Backends {
                 slot.metrics.failures.add(1);
             }
             self.pending.remove(*key);
-            let lane = cohort.requests.lanes()[request] as usize;
+            let lane = cohort.queries.lanes()[query] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
             given_up += 1;
         }
         let wait = flight.wait_mut();
         wait.unanswered -= given_up;
         wait.deadline = next;
+        // Those that are over have waited long enough for the others.
+        wait.asked = wait.since;
     }
 
-    /// A cohort's requests are answered, given up or moved: it waits for them no more, and its
+    /// A cohort's queries are answered, given up or moved: it waits for them no more, and its
     /// lanes get their rows.
     pub(crate) fn wait_over(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
         let key = cohorts.pool.key(id);
@@ -317,9 +319,18 @@ impl Backends {
         }
     }
 
-    /// How many requests are not answered.
+    /// How many queries are not answered.
     pub(crate) fn unanswered(&self) -> usize {
         self.pending.len()
+    }
+
+    /// The turn ends: backends send what they were handed over. Whether any has something to tell.
+    pub(crate) fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
+        for (_, slot) in self.slots.iter_mut() {
+            any |= slot.backend.turn_ends(port, now);
+        }
+        any
     }
 
     /// Lets time pass for those that wanted it.
@@ -337,14 +348,17 @@ impl Backends {
         all.filter_map(|(_, slot)| slot.backend.wake_at()).min()
     }
 
-    /// Brings the figures up to date. Where backends of one name follow each other, the circuit is
-    /// that of the epoch that is served now.
+    /// Brings the figures up to date. Where backends of one name follow each other, what is
+    /// now is that of the epoch that is served.
     pub(crate) fn set_gauges(&mut self, epoch: &Epoch) {
         for (key, slot) in self.slots.iter_mut() {
             slot.count_retries();
             if epoch.backends.contains(&key) {
-                let open = u64::from(slot.backend.counts().circuit_open);
-                slot.metrics.circuit_open.set(open);
+                let (counts, metrics) = (slot.backend.counts(), &slot.metrics);
+                metrics.under_way.set(counts.under_way);
+                metrics.waiting.set(counts.waiting);
+                metrics.connections.set(counts.connections);
+                metrics.circuit_open.set(u64::from(counts.circuit_open));
             }
         }
     }

@@ -40,12 +40,16 @@ pub(crate) enum Phase {
 /// Lanes wait for each other again for what they have waited, divided by this.
 const WAITED_SHARE: u32 = 8;
 
+/// And for so long for each that would be moved: a small part of it is what that costs.
+const MOVING: Duration = Duration::from_micros(2);
+
 /// How a cohort waits for its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// How many of its requests are not answered.
     pub(crate) unanswered: usize,
-    /// When its requests were handed over.
+    /// When its requests were handed over; the last of them, where there are stragglers of several
+    /// cohorts.
     pub(crate) asked: Time,
     /// When it began to wait, or was last looked at for stragglers.
     pub(crate) since: Time,
@@ -62,11 +66,12 @@ impl Wait {
     }
 
     /// When those that have their answers go on without the others: after the delay, and where they
-    /// have waited long already, after a share of that, so that lanes that are answered one by one
-    /// are not moved for each.
+    /// have waited long already, or would have many moved, after a share of that, so that those are
+    /// not moved for each of the others that is answered.
     pub(crate) fn patience_over(&self) -> Time {
-        let waited = self.since.since(self.asked);
-        self.since + self.straggler_delay.max(waited / WAITED_SHARE)
+        let waited = self.since.since(self.asked) / WAITED_SHARE;
+        let moving = MOVING * u32::try_from(self.unanswered).unwrap_or(u32::MAX);
+        self.since + self.straggler_delay.max(waited).max(moving)
     }
 }
 
@@ -145,7 +150,8 @@ impl Cohorts {
         }
     }
 
-    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes.
+    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes,
+    /// and for one more answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -168,7 +174,9 @@ impl Cohorts {
         let cohort = self.pool.cohort(id);
         // As much is kept at most for the log and for conditions, both.
         let kept = &self.flights[id as usize].requests;
-        let has_room = cohort.arena.has_room(bytes) && (cohort.is_empty() || kept.has_room(bytes));
+        let has_room = cohort.arena.has_room(bytes)
+            && (cohort.is_empty()
+                || kept.has_room(bytes) && cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
             (false, true) => {}

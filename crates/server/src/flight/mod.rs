@@ -11,11 +11,11 @@
 //! What they work on is in cohorts.rs: the contexts, and what is known of each cohort besides its
 //! columns. No part calls another: the pipeline takes what one gives and hands it on.
 
-mod backend_request;
 pub(crate) mod backends;
 pub(crate) mod cohorts;
 pub(crate) mod device;
 pub(crate) mod former;
 pub(crate) mod lane_requests;
 pub(crate) mod link;
+mod pending_query;
 mod stragglers;

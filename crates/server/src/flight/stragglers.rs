@@ -1,18 +1,25 @@
 //! Stragglers: lanes whose backend keeps their cohort waiting move to another context of the same
 //! page and stage, so that the others go on (paper, section 3.1). Where their texts find no
 //! room, they stay, and their cohort waits for them.
+//!
+//! Where few contexts are free, cohorts that wait as a whole come together, too: else calls that
+//! hang, one at a time, would soon have them all, and no page was served.
 
-use crate::flight::backend_request::BackendRequest;
 use crate::flight::cohorts::Cohorts;
+use crate::flight::pending_query::PendingQuery;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
 use rhythm_net::{Slab, Time};
 
-/// Moves the lanes that miss answers to another context, if one can take them and lanes are left to
-/// go on. Whether it did: then the cohort waits for nothing more.
+/// Contexts are few where no more are free than all divided by this.
+const FEW_SHARE: usize = 4;
+
+/// Moves the lanes that miss answers to another context, if one can take them and something is
+/// gained: lanes are left to go on, or a context that is needed. Whether it did: then the cohort
+/// waits for nothing more.
 pub(crate) fn move_away(
     cohorts: &mut Cohorts,
-    pending: &mut Slab<BackendRequest>,
+    pending: &mut Slab<PendingQuery>,
     id: ContextId,
     now: Time,
 ) -> bool {
@@ -42,7 +49,7 @@ pub(crate) fn move_away(
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
     let mut moved = 0;
-    for (&lane, &key) in cohort.requests.lanes().iter().zip(&flight.asked) {
+    for (&lane, &key) in cohort.queries.lanes().iter().zip(&flight.asked) {
         if stragglers.binary_search(&(lane as usize)).is_err() {
             // What a lane that has failed still waits for.
             pending.remove(key);
@@ -52,8 +59,9 @@ pub(crate) fn move_away(
         other.asked.push(key);
         if let Some(pending) = pending.get_mut(key) {
             pending.context = into;
-            pending.request = index;
+            pending.query = index;
             let wait = other.wait_mut();
+            wait.asked = wait.asked.max(pending.asked);
             wait.deadline = wait.deadline.min(pending.deadline);
             wait.unanswered += 1;
             moved += 1;
@@ -71,16 +79,28 @@ pub(crate) fn move_away(
     true
 }
 
-/// The lanes that miss answers, in rising order; `None` where there is none, or no other lane to go
-/// on.
+/// The lanes that miss answers, in rising order; `None` where there is none, or nothing gained by
+/// moving them.
 fn stragglers_of(cohorts: &Cohorts, id: ContextId) -> Option<Vec<usize>> {
     let cohort = cohorts.pool.cohort(id);
     let active = |lane: usize| cohort.lanes[lane] == LaneState::Active;
-    let mut stragglers: Vec<usize> = (cohort.requests.lanes().iter().enumerate())
-        .filter(|(request, lane)| !cohort.is_answered(*request) && active(**lane as usize))
+    let mut stragglers: Vec<usize> = (cohort.queries.lanes().iter().enumerate())
+        .filter(|(query, lane)| !cohort.is_answered(*query) && active(**lane as usize))
         .map(|(_, lane)| *lane as usize)
         .collect();
     stragglers.dedup();
-    let active_lanes = (0..cohort.len()).filter(|&lane| active(lane)).count();
-    (!stragglers.is_empty() && stragglers.len() < active_lanes).then_some(stragglers)
+    // Lanes that have failed have an answer to give, too.
+    let others = cohorts.flight(id).requests.left() - stragglers.len();
+    let is_worth = others > 0 || is_to_join(cohorts, id, stragglers.len());
+    (!stragglers.is_empty() && is_worth).then_some(stragglers)
+}
+
+/// Whether a cohort all of whose lanes, so many, miss answers is to give its context back.
+fn is_to_join(cohorts: &Cohorts, id: ContextId, lanes: usize) -> bool {
+    let pool = &cohorts.pool;
+    let [free, ..] = pool.counts();
+    // One that takes stragglers already, or has many, is where others join.
+    free * FEW_SHARE <= pool.len()
+        && pool.state(id) == ContextState::Busy
+        && lanes <= pool.lanes_max() / 2
 }

@@ -4,16 +4,14 @@
 //! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
 //! `memory`.
 
-use crate::options::session_rules;
+use crate::memory::Memory;
+use crate::options::ServerOptions;
 use crate::site::Site;
-use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
-use rhythm_net::DriverOptions;
 use serde_json::{Map, json};
 
-/// Writes it, for people and machines: of a server with so many workers, each with so many
-/// contexts.
-pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts: usize) -> String {
+/// Writes it, for people and machines: of a server that was started with these options.
+pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions) -> String {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
         let (mut values, mut origins) = (Map::new(), Map::new());
@@ -51,7 +49,7 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, workers: usize, contexts
         "settings": settings,
         "from": from,
         "pages": pages.collect::<Vec<_>>(),
-        "memory": memory(config, site, workers, contexts),
+        "memory": memory(&Memory::of(config, options, &site.statics)),
     });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
     text.push('\n');
@@ -70,63 +68,16 @@ fn value(value: Value) -> serde_json::Value {
 
 /// The most bytes that the settings allow, by what they are for, and how they come about. What this
 /// leaves out is in docs/settings.md, *Memory*.
-fn memory(
-    config: &ServiceConfig,
-    site: &Site,
-    workers: usize,
-    contexts: usize,
-) -> serde_json::Value {
-    let (limits, cohort) = (&config.limits, &config.cohort);
-    let contexts = product([workers, contexts]);
-    let lanes = product([contexts, cohort.size as usize]);
-    let connections = limits.connections_max as usize;
-    let (head, body) = (
-        limits.head_bytes_max as usize,
-        limits.body_bytes_max as usize,
-    );
-    let response = limits.response_bytes_max as usize;
-    let parts = [
-        (
-            "sessions",
-            session_rules(&config.session).bytes() + SignIns::BYTES,
-        ),
-        ("static_files", site.statics.bytes()),
-        // A body in chunks is kept as it came and decoded.
-        (
-            "requests_incomplete",
-            product([connections, head.saturating_add(2 * body)]),
-        ),
-        (
-            "requests_stalled",
-            product([connections, DriverOptions::default().receive_bytes]),
-        ),
-        (
-            "cohort_texts",
-            product([2, contexts, cohort.arena_bytes_max as usize]),
-        ),
-        ("cohort_answers", product([lanes, response])),
-        (
-            "answers_waiting",
-            product([
-                connections,
-                limits.pipelined_max as usize,
-                response.max(limits.unsent_bytes_max as usize),
-            ]),
-        ),
-    ];
-    let sum = (parts.iter()).fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
-    let bytes: Map<_, _> = (parts.into_iter().chain([("sum", sum)]))
+fn memory(memory: &Memory) -> serde_json::Value {
+    let parts = memory.parts.into_iter().chain([("sum", memory.sum())]);
+    let bytes: Map<_, _> = parts
         .map(|(name, bytes)| (name.to_owned(), bytes.into()))
         .collect();
     json!({
-        "workers": workers,
-        "contexts": contexts,
-        "lanes": lanes,
-        "connections": connections,
+        "workers": memory.workers,
+        "contexts": memory.contexts,
+        "lanes": memory.lanes,
+        "connections": memory.connections,
         "bytes_max": bytes,
     })
-}
-
-fn product<const N: usize>(factors: [usize; N]) -> usize {
-    factors.into_iter().fold(1, usize::saturating_mul)
 }

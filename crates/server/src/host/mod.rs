@@ -2,5 +2,7 @@
 
 pub(crate) mod admin;
 mod config;
-pub(crate) mod reply;
+pub(crate) mod disk;
+pub(crate) mod files;
+pub(crate) mod site_answer;
 pub(crate) mod statics;

@@ -1,6 +1,8 @@
 //! Answers with static files: whole, in part, or that nothing has changed.
 
-use crate::site::statics::Entry;
+use crate::host::files::FileStream;
+use crate::site::Site;
+use crate::site::statics::{Content, Entry};
 use rhythm_http::{AnswerShape, Answered, Body, write_error};
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::DateCache;
@@ -13,7 +15,7 @@ use std::ops::Range;
 pub(crate) struct FileAnswer<'a> {
     entry: &'a Entry,
     status: u16,
-    range: Range<usize>,
+    range: Range<u64>,
 }
 
 impl<'a> FileAnswer<'a> {
@@ -28,21 +30,15 @@ impl<'a> FileAnswer<'a> {
             etag: Some(entry.etag.as_bytes()),
             last_modified: entry.modified,
         };
-        let length = entry.bytes.len();
-        let outcome = evaluate(
-            method,
-            conditions,
-            &validators,
-            length as u64,
-            date.seconds(),
-        );
+        let length = entry.length();
+        let outcome = evaluate(method, conditions, &validators, length, date.seconds());
         let (status, range) = match outcome {
             Outcome::NotModified => (304, 0..0),
             Outcome::PreconditionFailed => (412, 0..0),
             Outcome::Unsatisfiable => (416, 0..0),
             Outcome::Parts(ranges) if ranges.as_slice().len() == 1 => {
                 let (first, last) = ranges.as_slice()[0];
-                (206, first as usize..last as usize + 1)
+                (206, first..last + 1)
             }
             // Several ranges: the whole is a right answer, too (RFC 9110, section 14.2).
             _ => (200, 0..length),
@@ -54,6 +50,33 @@ impl<'a> FileAnswer<'a> {
         }
     }
 
+    /// The answer as one whose bytes are yet to be read, if it is. `fields` writes more headers.
+    pub(crate) fn stream(
+        &self,
+        shape: AnswerShape,
+        site: &Site,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) -> Option<FileStream> {
+        let Content::Streamed(file) = &self.entry.content else {
+            return None;
+        };
+        if !self.has_content(shape) {
+            return None;
+        }
+        let mut lines = Vec::new();
+        let mut head = ResponseWriter::resume(&mut lines);
+        self.write_fields(&mut head);
+        fields(&mut head);
+        Some(FileStream {
+            status: self.status,
+            shape,
+            fields: lines,
+            file: file.clone(),
+            rest: self.range.clone(),
+            patience: site.settings.read_timeout,
+        })
+    }
+
     /// Appends its head, and gives what the log says of it, and its body. `fields` writes more
     /// headers.
     pub(crate) fn write(
@@ -63,25 +86,51 @@ impl<'a> FileAnswer<'a> {
         out: &mut Vec<u8>,
         fields: impl FnOnce(&mut ResponseWriter<'_>),
     ) -> (Answered, Body<'a>) {
+        let status = self.status;
+        if status == 412 {
+            return (write_error(out, 412, shape, date, "", |_| {}), Body::Empty);
+        }
+        let mut head = ResponseWriter::new(out, status);
+        let length = self.range.end - self.range.start;
+        if status != 304 {
+            head.content_length(length);
+        }
+        self.write_fields(&mut head);
+        fields(&mut head);
+        head.connection(!shape.close, shape.http10).date(date).end();
+        let body = match &self.entry.content {
+            Content::Kept(bytes) if self.has_content(shape) => {
+                // As long as what lies in memory.
+                let Range { start, end } = self.range;
+                Body::File(bytes, start as usize..end as usize)
+            }
+            _ => Body::Empty,
+        };
+        let body_length = body.length() as u64;
+        let answered = Answered {
+            status,
+            body_length,
+        };
+        (answered, body)
+    }
+
+    fn has_content(&self, shape: AnswerShape) -> bool {
+        !shape.head_only && !self.range.is_empty()
+    }
+
+    /// Writes what its head says of the file.
+    fn write_fields(&self, head: &mut ResponseWriter<'_>) {
         let FileAnswer {
             entry,
             status,
             range,
         } = self;
-        if status == 412 {
-            write_error(out, 412, shape, date, "", |_| {});
-            return (Answered::bare(412), Body::Empty);
-        }
-        let mut head = ResponseWriter::new(out, status);
-        if status != 304 {
-            head.content_length(range.len() as u64);
-        }
-        if status != 304 && status != 416 {
+        if *status != 304 && *status != 416 {
             head.content_type(&entry.content_type);
         }
-        let length = entry.bytes.len() as u64;
+        let length = entry.length();
         match status {
-            206 => drop(head.content_range(range.start as u64, range.end as u64 - 1, length)),
+            206 => drop(head.content_range(range.start, range.end - 1, length)),
             416 => drop(head.content_range_unsatisfied(length)),
             _ => {}
         }
@@ -90,18 +139,8 @@ impl<'a> FileAnswer<'a> {
         if let Some(text) = &entry.modified_text {
             head.header(name("Last-Modified"), text);
         }
-        if status == 200 {
+        if *status == 200 {
             head.header(name("Accept-Ranges"), b"bytes");
         }
-        fields(&mut head);
-        head.connection(!shape.close, shape.http10).date(date).end();
-        if shape.head_only || range.is_empty() {
-            return (Answered::bare(status), Body::Empty);
-        }
-        let answered = Answered {
-            status,
-            body_length: range.len() as u64,
-        };
-        (answered, Body::File(&entry.bytes, range))
     }
 }

@@ -13,7 +13,7 @@ use rhythm_protocol::http::uri;
 
 /// An answer of the host path that needs nothing but the site.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum SiteAnswer {
     /// A static file, by its index.
     File(u32),
     /// A redirect, by its index.
@@ -38,24 +38,24 @@ pub(crate) enum Way {
     /// To a host, by its route's index.
     Host(u32),
     /// The host path, with this for an answer.
-    Reply(Reply),
+    Site(SiteAnswer),
 }
 
 /// Decides about a request for which `found` was found.
 #[inline]
 pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
-    Way::Reply(match found {
+    Way::Site(match found {
         Found::Target(Target::Page(page), pattern) => match refusal(site, page, head, bytes) {
             None => return Way::Lane(page, pattern),
-            Some(status) => Reply::Error(status),
+            Some(status) => SiteAnswer::Error(status),
         },
         Found::Target(Target::Host(host), _) => return Way::Host(host),
-        Found::Target(Target::File(file), _) => Reply::File(file),
-        Found::Target(Target::Redirect(redirect), _) => Reply::Redirect(redirect),
+        Found::Target(Target::File(file), _) => SiteAnswer::File(file),
+        Found::Target(Target::Redirect(redirect), _) => SiteAnswer::Redirect(redirect),
         Found::OtherMethod(allow) if head.method() == Method::Options => {
-            Reply::Options(allow.into())
+            SiteAnswer::Options(allow.into())
         }
-        Found::OtherMethod(allow) => Reply::OtherMethod(allow.into()),
+        Found::OtherMethod(allow) => SiteAnswer::OtherMethod(allow.into()),
         Found::Nothing => find_mounted(site, head, bytes),
     })
 }
@@ -88,23 +88,23 @@ pub(crate) fn early_refusal(
 
 /// What answers a path that is no route: a static file by another spelling, or nothing.
 #[cold]
-fn find_mounted(site: &Site, head: &RequestHead, bytes: &[u8]) -> Reply {
+fn find_mounted(site: &Site, head: &RequestHead, bytes: &[u8]) -> SiteAnswer {
     let path = head.path(bytes);
     if path == b"*" && head.method() == Method::Options {
-        return Reply::Options("GET, HEAD, OPTIONS, POST".to_owned());
+        return SiteAnswer::Options("GET, HEAD, OPTIONS, POST".to_owned());
     }
     let statics = &site.statics;
     let Some(below) = path.strip_prefix(statics.mount().as_bytes()) else {
-        return Reply::Error(404);
+        return SiteAnswer::Error(404);
     };
     let mut relative = Vec::new();
     let found = uri::file_path(below, &mut relative)
         .ok()
         .and_then(|()| statics.find(&relative));
     match (found, head.method()) {
-        (Some(file), Method::Get | Method::Head) => Reply::File(file),
-        (Some(_), Method::Options) => Reply::Options("GET, HEAD, OPTIONS".to_owned()),
-        (Some(_), _) => Reply::OtherMethod("GET, HEAD, OPTIONS".to_owned()),
-        (None, _) => Reply::Error(404),
+        (Some(file), Method::Get | Method::Head) => SiteAnswer::File(file),
+        (Some(_), Method::Options) => SiteAnswer::Options("GET, HEAD, OPTIONS".to_owned()),
+        (Some(_), _) => SiteAnswer::OtherMethod("GET, HEAD, OPTIONS".to_owned()),
+        (None, _) => SiteAnswer::Error(404),
     }
 }

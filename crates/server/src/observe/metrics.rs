@@ -6,6 +6,7 @@
 
 mod scrape;
 
+use crate::observe::access_log::LogState;
 use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -131,6 +132,12 @@ pub struct BackendMetrics {
     pub failures: Count,
     /// Requests sent again.
     pub retries: Count,
+    /// Requests not answered yet, now.
+    pub under_way: Count,
+    /// Those of them that wait for a place on a connection.
+    pub waiting: Count,
+    /// Connections that stand now.
+    pub connections: Count,
     /// 1 while the circuit is open.
     pub circuit_open: Count,
     /// From a batch's handing over to each answer.
@@ -144,8 +151,14 @@ pub struct WorkerMetrics {
     pub connections: Count,
     /// Connections accepted.
     pub accepted: Count,
+    /// Silent connections closed because others needed their places.
+    pub yielded: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
+    /// Bytes that connections hold now.
+    pub held_bytes: Count,
+    /// Connections dropped because all of a worker's held too much.
+    pub gave_way: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
     /// Sessions begun.
@@ -206,8 +219,8 @@ fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) {
 #[derive(Debug)]
 pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
-    /// Access log lines dropped.
-    pub log_lines_dropped: Arc<AtomicU64>,
+    /// How the access log fares.
+    pub log: Arc<LogState>,
     /// Sessions that exist, and how many can.
     pub sessions: Box<dyn SessionGauge>,
 }
@@ -231,14 +244,10 @@ impl SessionGauge for () {
 
 impl Metrics {
     /// Figures for this many workers.
-    pub fn new(
-        workers: usize,
-        log_lines_dropped: Arc<AtomicU64>,
-        sessions: Box<dyn SessionGauge>,
-    ) -> Metrics {
+    pub fn new(workers: usize, log: Arc<LogState>, sessions: Box<dyn SessionGauge>) -> Metrics {
         Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
-            log_lines_dropped,
+            log,
             sessions,
         }
     }

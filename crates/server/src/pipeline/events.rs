@@ -1,6 +1,6 @@
 //! Events: what each that the driver tells of sets going in the pipeline.
 
-use super::Pipeline;
+use super::{Pipeline, RESUMES_MAX};
 use crate::owner::ConnectionOwner;
 use rhythm_http::Hosts;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
@@ -11,6 +11,13 @@ impl Handler for Pipeline {
         self.gauges.touch();
         self.metrics.accepted.add(1);
         self.clients.opened(accepted.connection, accepted.peer, now);
+    }
+
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+        let yielded = self.clients.make_room(port, now);
+        self.metrics.yielded.add(yielded as u64);
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
@@ -91,17 +98,22 @@ impl Handler for Pipeline {
         self.host_event(port, now, Hosts::tick);
         self.work(port, now);
         self.check_waiting(port, now);
-        if self.drain_until.is_some_and(|until| until <= now) {
+        if !self.clients.is_draining() {
+            self.go_on_draining(port, now);
+        }
+        if self.drain.is_some_and(|drain| drain.until <= now) {
             self.clients.abort_all(port);
         }
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
+        self.resumes = RESUMES_MAX;
         loop {
             self.launch_due(port, now);
+            let told = self.backends.turn_ends(port, now);
             self.clients.flush(port, now);
-            if !self.clients.has_news() {
+            if !told && (self.resumes == 0 || !self.clients.has_news()) {
                 break;
             }
         }
@@ -119,14 +131,17 @@ impl Handler for Pipeline {
             0 => None,
             _ => self.cohorts.waiting().map(|wait| wait.until()).min(),
         };
+        // What this turn had no room for is done in the next.
+        let behind = self.clients.has_news().then_some(self.now);
         [
+            behind,
             self.clients.wake_at(),
             forming,
             waiting,
             self.backends.wake_at(),
             self.device.wake_at(),
             self.hosts.wake_at(),
-            self.drain_until,
+            self.drain_at(),
             self.gauges.wake_at(),
         ]
         .into_iter()
@@ -135,10 +150,10 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.drain_until.is_some_and(|until| {
+        self.drain.is_some_and(|drain| {
             // Past the limit nothing is waited for: a backend may take longer than that.
-            let over = self.cohorts.requests() == 0 || until <= self.now;
-            over && self.clients.open() == 0
+            let over = self.cohorts.requests() == 0 || drain.until <= self.now;
+            over && self.clients.open() == 0 && self.clients.is_draining()
         })
     }
 }

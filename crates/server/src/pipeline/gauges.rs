@@ -2,6 +2,7 @@
 
 use crate::flight::cohorts::Cohorts;
 use crate::observe::metrics::WorkerMetrics;
+use crate::observe::sparse::Sparse;
 use crate::site::epoch::Epoch;
 use rhythm_http::Clients;
 use rhythm_net::Time;
@@ -15,6 +16,10 @@ const EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Gauges {
     at: Time,
     stale: bool,
+    /// Connections that had given way by then, and by the last line of the log that told of them.
+    gave_way: u64,
+    told: u64,
+    lines: Sparse,
 }
 
 impl Gauges {
@@ -23,6 +28,9 @@ impl Gauges {
         Gauges {
             at: Time::ZERO,
             stale: true,
+            gave_way: 0,
+            told: 0,
+            lines: Sparse::default(),
         }
     }
 
@@ -47,15 +55,28 @@ impl Gauges {
         self.stale.then_some(self.at + EVERY)
     }
 
-    /// Sets those of connections and cohorts.
+    /// Sets those of connections and cohorts, and tells of connections that have given way.
     pub(super) fn set(
-        &self,
+        &mut self,
         metrics: &WorkerMetrics,
         clients: &Clients,
         cohorts: &Cohorts,
         epoch: &Epoch,
     ) {
         metrics.connections.set(clients.open() as u64);
+        metrics.held_bytes.set(clients.held() as u64);
+        let gave_way = clients.gave_way();
+        metrics.gave_way.add(gave_way - self.gave_way);
+        self.gave_way = gave_way;
+        if gave_way > self.told && self.lines.line(self.at).is_some() {
+            let connections = gave_way - self.told;
+            tracing::warn!(
+                connections,
+                "connections that make no progress are dropped: all of a worker's hold more than \
+                 limits.worker_bytes_max"
+            );
+            self.told = gave_way;
+        }
         let pool = &cohorts.pool;
         for (gauge, count) in metrics.contexts.iter().zip(pool.counts()) {
             gauge.set(count as u64);

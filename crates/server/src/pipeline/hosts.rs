@@ -8,6 +8,15 @@ use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Port, Time};
 
 impl Pipeline {
+    /// Begins the answers that were given as files that are yet to be read.
+    pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
+        let (files, id) = &self.files;
+        while let Some((slot, stream)) = self.responder.next_stream() {
+            files.open(slot, stream, now);
+            self.clients.await_host(port, slot, *id);
+        }
+    }
+
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
     pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
         let Incoming { head, bytes, .. } = reading.request();

@@ -3,6 +3,7 @@
 use crate::answer::sessions::Random;
 use crate::flight::backends::BackendFactory;
 use crate::flight::link::DeviceLink;
+use crate::host::disk::Disk;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
@@ -21,6 +22,8 @@ pub struct PipelineParts {
     pub backends: BackendFactory,
     /// What answers without cohorts, by the names that the site's routes have for it.
     pub hosts: Vec<(String, Box<dyn Host>)>,
+    /// What reads files that are not kept in memory.
+    pub disk: Box<dyn Disk>,
     /// Who is logged in; shared with the other pipelines.
     pub sessions: Arc<SessionArray>,
     /// How often users have signed in, and failed to; shared likewise.

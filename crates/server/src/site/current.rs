@@ -1,8 +1,9 @@
 //! What all threads of a server are to know of it now.
 
+use crate::drain::{Drain, DrainOptions};
 use crate::site::Site;
 use rhythm_engine::settings::ServiceConfig;
-use std::sync::atomic::{AtomicBool, Ordering};
+use rhythm_net::Time;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What holds for every worker, and for one that starts anew.
@@ -11,7 +12,8 @@ pub(crate) struct Current {
     site: Mutex<Arc<Site>>,
     /// The settings in effect: the site's, but those that a reload does not change.
     config: Mutex<ServiceConfig>,
-    is_draining: AtomicBool,
+    /// How the server ends, once it is to.
+    drain: Mutex<Option<Drain>>,
 }
 
 impl Current {
@@ -20,7 +22,7 @@ impl Current {
         Current {
             config: Mutex::new(site.service().config.clone()),
             site: Mutex::new(site),
-            is_draining: AtomicBool::new(false),
+            drain: Mutex::new(None),
         }
     }
 
@@ -46,13 +48,17 @@ impl Current {
         kept
     }
 
-    /// Whether a shutdown has begun.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Acquire)
+    /// How the server ends, once it is to.
+    pub(crate) fn drain(&self) -> Option<Drain> {
+        *self.drain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A shutdown begins.
-    pub(crate) fn drain(&self) {
-        self.is_draining.store(true, Ordering::Release);
+    /// The server is to end, or to do so sooner.
+    pub(crate) fn shut_down(&self, options: DrainOptions, now: Time) -> Drain {
+        let mut drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(drain) = &mut *drain {
+            drain.hasten(now);
+        }
+        *drain.get_or_insert_with(|| Drain::begin(options, now))
     }
 }

@@ -3,6 +3,7 @@
 //! Cohorts under way keep the epoch they began in, so that a reload changes nothing for them.
 
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::site::sizes::Sizes;
 use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
 use rhythm_http::HostId;
@@ -16,6 +17,8 @@ pub(crate) struct Epoch {
     pub(crate) number: u32,
     /// What is served.
     pub(crate) site: Arc<Site>,
+    /// How large the answers of its pages are.
+    sizes: Vec<Sizes>,
     /// Figures of its pages.
     pub(crate) pages: Vec<Arc<PageMetrics>>,
     /// For each backend of the service, which it is of the pipeline's.
@@ -37,6 +40,9 @@ impl Epoch {
         let pages = site.service.pages.iter();
         Epoch {
             number,
+            sizes: (site.service.pages.iter())
+                .map(|page| Sizes::unknown(&site.service, !page.calls.is_empty()))
+                .collect(),
             pages: pages.map(|page| metrics.page(&page.name)).collect(),
             backends,
             hosts,
@@ -60,6 +66,12 @@ impl Epoch {
     #[inline]
     pub(crate) fn metrics(&self, page: u32) -> &Arc<PageMetrics> {
         &self.pages[page as usize]
+    }
+
+    /// How large a page's answers are.
+    #[inline]
+    pub(crate) fn sizes(&self, page: u32) -> &Sizes {
+        &self.sizes[page as usize]
     }
 
     /// The call that the stage before `stage` of a page ended with, if it did.

@@ -5,8 +5,10 @@
 
 pub(crate) mod current;
 pub(crate) mod epoch;
+pub(crate) mod loader;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod sizes;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
@@ -27,6 +29,8 @@ pub(crate) struct PageInfo {
     pub(crate) head: PreparedHead,
     /// The fields of its answers that are always the same.
     pub(crate) fields: Box<[u8]>,
+    /// Where, behind the content type, those of them begin that an answer with a file has, too.
+    of_files: usize,
     /// The page reads its form.
     pub(crate) has_form: bool,
     /// The page reads anything but its form and query.
@@ -54,6 +58,8 @@ impl PageInfo {
         let mut fields = Vec::new();
         let mut head = ResponseWriter::resume(&mut fields);
         head.content_type(&page.content_type);
+        let of_files = fields.len();
+        let mut head = ResponseWriter::resume(&mut fields);
         if is_private {
             head.no_store();
         }
@@ -69,6 +75,7 @@ impl PageInfo {
         PageInfo {
             head: PreparedHead::new(&fields),
             fields: fields.into(),
+            of_files,
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
             has_others: carriers().any(|carrier| is_other(&carrier)),
             copies_max: 2.max(1 + carriers().filter(|carrier| is_other(carrier)).count()),
@@ -83,6 +90,11 @@ impl PageInfo {
             begins_session: page.begins_session(),
             is_private,
         }
+    }
+
+    /// The fields of its answers with a file that are always the same.
+    pub(crate) fn file_fields(&self) -> &[u8] {
+        &self.fields[self.of_files..]
     }
 }
 

@@ -21,6 +21,8 @@ pub struct SiteSettings {
     pub headers: Vec<(&'static str, String)>,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
+    /// How long a piece of a streamed file is waited for.
+    pub read_timeout: Duration,
     /// What hosts answer.
     pub hosts: Vec<HostRoute>,
     /// The backends, by their index in the service's calls.
@@ -67,6 +69,7 @@ impl SiteSettings {
                 .map(|(name, value)| (name, value.to_owned()))
                 .collect(),
             redirects: statics.index.clone().into_iter().collect(),
+            read_timeout: statics.read_timeout,
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),
             head_max: limits.head_bytes_max as usize,

@@ -1,13 +1,19 @@
-//! Static files: held in memory, with all that is known of them ahead.
+//! Static files, with all that is known of them ahead: kept in memory, or, where they are long,
+//! open to be read while they are sent (`host/files.rs`).
 //!
 //! A request never names a file of the disk: it names an entry of this table, so there is nothing
 //! outside it to be reached by dots and slashes.
 
 use rhythm_protocol::http::date;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of streamed files of one volume that are on their way to one worker, at most.
+pub(crate) const READ_BYTES_MAX: usize = 2 << 20;
 
 /// A file as its owner gives it.
 #[derive(Clone, Debug)]
@@ -15,21 +21,72 @@ pub struct StaticFile {
     /// Its path below the folder of static files, with `/` between its parts and none in front.
     pub path: String,
     /// What it holds.
-    pub bytes: Vec<u8>,
+    pub content: FileContent,
     /// When it last changed, if that is known.
     pub modified: Option<SystemTime>,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub enum FileContent {
+    /// All of it, kept in memory.
+    Kept(Vec<u8>),
+    /// It is read while it is sent.
+    Streamed {
+        /// Its bytes.
+        length: u64,
+        /// What is different once it has changed.
+        version: u64,
+        /// What it is stored on: what reading has to wait for. Others are read beside it.
+        volume: u64,
+        /// Reads it.
+        source: Arc<dyn FileSource>,
+    },
+}
+
+impl From<Vec<u8>> for FileContent {
+    fn from(bytes: Vec<u8>) -> FileContent {
+        FileContent::Kept(bytes)
+    }
+}
+
+/// What reads a file. It may take its time: it is called on no event loop.
+pub trait FileSource: fmt::Debug + Send + Sync {
+    /// Reads all of `into`, from the byte `at` on.
+    ///
+    /// # Errors
+    /// Why that cannot be had. A file that has changed since its content was told of is an error,
+    /// too, lest what is sent is made of two files.
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
 /// A file, and what is known of it ahead.
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: String,
-    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) content: Content,
     pub(crate) content_type: String,
     pub(crate) etag: String,
     /// Seconds since 1970.
     pub(crate) modified: Option<u64>,
     pub(crate) modified_text: Option<[u8; 29]>,
+}
+
+/// Where a file's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Kept(Arc<[u8]>),
+    Streamed(Arc<StreamedFile>),
+}
+
+/// A file that is read while it is sent.
+#[derive(Debug)]
+pub(crate) struct StreamedFile {
+    /// As in [`StaticFile`], for the log.
+    pub(crate) path: String,
+    pub(crate) length: u64,
+    pub(crate) volume: u64,
+    pub(crate) source: Arc<dyn FileSource>,
 }
 
 /// The static files of a site.
@@ -63,9 +120,30 @@ impl Statics {
         self.entries.len()
     }
 
-    /// The bytes of all of them.
+    /// The bytes of all that are kept in memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.bytes.len()).sum()
+        let kept = |entry: &Entry| match &entry.content {
+            Content::Kept(bytes) => bytes.len(),
+            Content::Streamed(_) => 0,
+        };
+        self.entries.iter().map(kept).sum()
+    }
+
+    /// How many are not, but held open.
+    pub(crate) fn streamed(&self) -> usize {
+        (self.entries.iter())
+            .filter(|entry| entry.is_streamed())
+            .count()
+    }
+
+    /// How many volumes those are on.
+    pub(crate) fn volumes(&self) -> usize {
+        let volume = |entry: &Entry| match &entry.content {
+            Content::Kept(_) => None,
+            Content::Streamed(file) => Some(file.volume),
+        };
+        let volumes: HashSet<u64> = self.entries.iter().filter_map(volume).collect();
+        volumes.len()
     }
 
     /// Whether there is none.
@@ -102,7 +180,10 @@ impl Statics {
 impl Entry {
     fn new(file: StaticFile) -> Entry {
         let mut hasher = DefaultHasher::new();
-        file.bytes.hash(&mut hasher);
+        match &file.content {
+            FileContent::Kept(bytes) => bytes.hash(&mut hasher),
+            FileContent::Streamed { version, .. } => version.hash(&mut hasher),
+        }
         let modified = file
             .modified
             .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
@@ -119,8 +200,35 @@ impl Entry {
             etag: format!("\"{:016x}\"", hasher.finish()),
             modified,
             modified_text: modified.map(date::format),
-            bytes: file.bytes.into(),
+            content: match file.content {
+                FileContent::Kept(bytes) => Content::Kept(bytes.into()),
+                FileContent::Streamed {
+                    length,
+                    volume,
+                    source,
+                    ..
+                } => Content::Streamed(Arc::new(StreamedFile {
+                    path: file.path.clone(),
+                    length,
+                    volume,
+                    source,
+                })),
+            },
             path: file.path,
+        }
+    }
+
+    /// Whether it is read while it is sent.
+    #[inline]
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.content, Content::Streamed(_))
+    }
+
+    /// Its bytes, wherever they are.
+    pub(crate) fn length(&self) -> u64 {
+        match &self.content {
+            Content::Kept(bytes) => bytes.len() as u64,
+            Content::Streamed(file) => file.length,
         }
     }
 }
@@ -133,7 +241,7 @@ mod tests {
     fn knows_types_and_paths() {
         let file = |path: &str| StaticFile {
             path: path.into(),
-            bytes: b"x".to_vec(),
+            content: b"x".to_vec().into(),
             modified: None,
         };
         let statics = Statics::new("/s", [file("a/b.css"), file("c.png"), file("d")]);

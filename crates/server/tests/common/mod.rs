@@ -1,19 +1,19 @@
 //! A server on a small service, and a client that sees every byte.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
-use rhythm_engine::cohort::{Cell, Requests, Rows};
+use rhythm_engine::cohort::{Cell, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::conformance::BESIM;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time};
-use rhythm_server::backend::kinds;
-use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
-    ConnectionOwner, Handle, Loader, Server, ServerOptions, ServerParts, Site, SiteSettings,
-    StaticFile, Statics,
+    ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
+    ServerParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -101,7 +101,7 @@ pub fn service_of(pages: &[(&str, &str)], toml: &str) -> Service {
     for file in statics() {
         sources.static_files.insert(file.path);
     }
-    match compile(&sources, &kinds()) {
+    match compile(&sources, BESIM) {
         Ok(service) => service,
         Err(diagnostics) => panic!("{diagnostics:#?}"),
     }
@@ -111,7 +111,7 @@ pub fn statics() -> Vec<StaticFile> {
     let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
     let file = |path: &str, bytes: Vec<u8>| StaticFile {
         path: path.into(),
-        bytes,
+        content: bytes.into(),
         modified,
     };
     vec![
@@ -134,7 +134,7 @@ pub fn site_of(service: Service) -> Arc<Site> {
 /// after a while.
 #[derive(Default)]
 pub struct Echo {
-    answers: Answers,
+    answers: QueryAnswers,
     late: Vec<(Time, u64, Vec<u8>)>,
     told: Vec<(u64, Vec<u8>)>,
     now: Time,
@@ -142,10 +142,10 @@ pub struct Echo {
 
 pub const LATE: Duration = Duration::from_millis(120);
 
-/// What stands behind the last `&` of a request as text.
-fn last(call: &Call, requests: &Requests, request: usize) -> Vec<u8> {
+/// What stands behind the last `&` of a query as text.
+fn last(call: &Call, queries: &Queries, query: usize) -> Vec<u8> {
     let mut text = Vec::new();
-    call.form.write(requests.arguments(request), &mut text);
+    call.form.write(queries.arguments(query), &mut text);
     let last = text.rsplit(|byte| *byte == b'&').next();
     last.unwrap_or_default().to_vec()
 }
@@ -167,8 +167,8 @@ impl ConnectionOwner for Echo {
 
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
-        for (request, key) in batch.keys.iter().enumerate() {
-            let text = last(batch.call, batch.requests, request);
+        for (query, key) in batch.keys.iter().enumerate() {
+            let text = last(batch.call, batch.queries, query);
             if text == b"late" {
                 self.late.push((now + LATE, *key, text));
             } else if text != b"never" {
@@ -191,10 +191,10 @@ impl Backend for Echo {
 pub struct AtOnce;
 
 impl Embedded for AtOnce {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
-        for request in 0..requests.len() {
-            let text = last(rows.call(), requests, request);
-            rows.answer(request, |answer| {
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
+        for query in 0..queries.len() {
+            let text = last(rows.call(), queries, query);
+            rows.answer(query, |answer| {
                 answer.row([Cell::Text(&text)]);
                 0
             });
@@ -206,20 +206,36 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     ServerParts {
         site,
         loader,
-        devices: Arc::new(|_, _| Ok(Box::new(Scalar::new(LaneLimits::default())))),
+        devices: Arc::new(|_, _| Ok(Box::new(ScalarExecutor::new(LaneLimits::default())))),
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         hosts: None,
         log: None,
+        inherited: Inherited::default(),
     }
 }
 
-/// What a service's settings say, but with one worker, at any port, and without an admin listener.
+/// A log that is written to this.
+pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
+    let mut writer = Some(writer);
+    Box::new(move || match writer.take() {
+        Some(writer) => Ok(Box::new(writer)),
+        None => Err(ErrorKind::NotFound.into()),
+    })
+}
+
+/// What a service's settings say, but with one worker, at any port, and without an admin listener;
+/// a shutdown does not wait long for clients that have nothing to ask.
 pub fn options_of(service: &Service) -> ServerOptions {
+    let options = ServerOptions::of(service);
     ServerOptions {
+        drain: DrainOptions {
+            grace: Duration::from_millis(100),
+            ..options.drain
+        },
         listen: ([127, 0, 0, 1], 0).into(),
         admin: None,
         workers: 1,
-        ..ServerOptions::of(service)
+        ..options
     }
 }
 
@@ -345,7 +361,7 @@ impl Client {
     }
 
     pub fn get(&mut self, path: &str) -> Response {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         self.response(false)
     }
 

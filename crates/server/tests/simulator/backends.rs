@@ -2,12 +2,12 @@
 
 use crate::reference::{BANK, REFUSED, USERS};
 use rhythm_engine::cohort::deliver_text;
-use rhythm_engine::cohort::{Cell, LaneError, ROWS_MAX, Requests, Rows};
+use rhythm_engine::cohort::{Cell, LaneError, Queries, ROWS_MAX, Rows};
 use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim;
 use rhythm_server::ConnectionOwner;
-use rhythm_server::backend::{Answers, Backend, Batch, Embedded, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -83,7 +83,7 @@ pub(crate) enum BackendSabotage {
 type Due = (Time, u64, u16, Result<Vec<u8>, LaneError>);
 
 /// Delivers the rows of an answer's body, and gives its status.
-fn read(body: &[u8], columns: u16, answers: &mut Answers) -> Result<i64, LaneError> {
+fn read(body: &[u8], columns: u16, answers: &mut QueryAnswers) -> Result<i64, LaneError> {
     let mut cells = Vec::new();
     let cell = |start: usize, length: usize| &body[start..start + length];
     let read = besim::decode(body, columns.into(), ROWS_MAX, &mut cells, cell);
@@ -104,7 +104,7 @@ pub(crate) struct FaultyBackend {
     blame: Blame,
     /// When, of what, and what.
     answers: Vec<Due>,
-    told: Answers,
+    told: QueryAnswers,
 }
 
 impl FaultyBackend {
@@ -121,7 +121,7 @@ impl FaultyBackend {
             now: Time::ZERO,
             blame,
             answers: Vec::new(),
-            told: Answers::default(),
+            told: QueryAnswers::default(),
         }
     }
 
@@ -157,12 +157,12 @@ impl FaultyBackend {
 }
 
 impl Embedded for FaultyBackend {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
         let columns = rows.call().columns;
         let mut bodies = Vec::new();
-        for request in 0..requests.len() {
+        for request in 0..queries.len() {
             let mut query = Vec::new();
-            (rows.call().form).write(requests.arguments(request), &mut query);
+            (rows.call().form).write(queries.arguments(request), &mut query);
             let mut body = self.body(&query);
             if self.chance(self.faults.no) {
                 body = REFUSED.to_vec();
@@ -217,7 +217,7 @@ impl Backend for FaultyBackend {
         let first = self.answers.len();
         for (request, key) in batch.keys.iter().enumerate() {
             let mut query = Vec::new();
-            (batch.call.form).write(batch.requests.arguments(request), &mut query);
+            (batch.call.form).write(batch.queries.arguments(request), &mut query);
             let mut body = self.body(&query);
             let mut after = 1 + self.dice.below(faults.delay_max as usize + 1) as u64;
             if self.chance(faults.late) {

@@ -36,6 +36,8 @@ pub(crate) struct ServerFaults {
     /// The user all of whose requests but those to sign in get a status of 500; 0: none. Nobody
     /// else may notice.
     pub(crate) fails_for: u64,
+    /// Those of this user are not answered at all instead.
+    pub(crate) hangs: bool,
 }
 
 impl ServerFaults {
@@ -141,7 +143,9 @@ impl BesimServer {
         if self.chance(faults.late) {
             after *= 100;
         }
-        if self.chance(faults.silent) {
+        let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
+        let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
+        if is_hated && faults.hangs || self.chance(faults.silent) {
             return (u64::MAX, Vec::new(), After::More);
         }
         if self.chance(faults.reset) {
@@ -150,8 +154,6 @@ impl BesimServer {
         let mut body = Vec::new();
         BANK.answer(query, &mut body);
         let mut status = "200 OK";
-        let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
-        let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
         if is_hated || self.chance(faults.fail) {
             (status, body) = ("500 Internal Server Error", b"<pre>\n0\n</pre>\n".to_vec());
         } else if self.chance(faults.no) {

@@ -109,8 +109,10 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 let excused = self.stopped_reading
+                    || shared.explains.crowded
                     || world.now >= shared.drain.1
                         && (shared.explains.drain_short || self.manners.pace.is_some())
+                    || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
                     let state = self.state();
@@ -269,6 +271,10 @@ impl Client {
             // The session stays, but nobody knows of it; later logins may end it.
             if shared.explains.sessions_limited {
                 self.fade(shared);
+                // Also for what is under way.
+                for other in &mut self.pending {
+                    other.fading = true;
+                }
             }
             self.session = Session::default();
         }
@@ -448,9 +454,16 @@ impl Client {
             ));
         }
         // It closed without a word, which it may do after long enough.
-        if !self.end_announced && !self.finished && !shared.draining && !self.stopped_reading {
-            let (neglected, idle) = world.at_close(link);
-            let (least, most) = shared.explains.idle;
+        let (neglected, idle, at) = world.at_close(link);
+        let drained = shared.draining && at >= shared.drain.0;
+        if !self.end_announced && !self.finished && !drained && !self.stopped_reading {
+            let (mut least, most) = shared.explains.idle;
+            if let Some(yield_after) = shared.explains.yield_after {
+                // Others may have its place, also while a head trickles in.
+                let has_begun = (self.pending.iter())
+                    .any(|pending| pending.ends_at > handed || !pending.complete);
+                least = if has_begun { 0 } else { yield_after };
+            }
             if neglected > SECOND {
                 let state = self.state();
                 world.fail(format!("the server closed without reading on: {state}"));
@@ -519,7 +532,8 @@ impl Client {
         if pending.close && !self.end_announced && pending.complete {
             return Err(format!("a last answer that does not say so: {pending:?}"));
         }
-        if pending.begun > shared.drain.0 && !self.end_announced {
+        let is_last = self.pending.is_empty();
+        if pending.begun > world.stopped_accepting && is_last && !self.end_announced {
             return Err(format!("a draining server wants more: {pending:?}"));
         }
         self.last_sent |= self.end_announced;

@@ -4,13 +4,14 @@ use crate::backends::BackendFaults;
 use crate::besim_server::ServerFaults;
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
+use crate::disks::DiskFaults;
 use crate::manners::{Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, UNSENT_MAX};
+use rhythm_server::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) backend_timeout: u64,
     pub(crate) straggler_delay: u64,
     pub(crate) device: DeviceFaults,
+    pub(crate) disk: DiskFaults,
     /// The device is on another machine; the one of this machine is what the link falls back to.
     pub(crate) remote_device: Option<(DeviceServerFaults, LinkOptions)>,
     pub(crate) sessions: u32,
@@ -44,9 +46,17 @@ pub(crate) struct Config {
     /// Drain at this time; 0: when all clients are done.
     pub(crate) drain_at: u64,
     pub(crate) drain_limit: u64,
+    /// Clients are still taken for so long then, and may still ask for so long after that.
+    pub(crate) drain_delay: u64,
+    pub(crate) drain_grace: u64,
+    /// Told to drain again after so long, and once more; 0: not.
+    pub(crate) hasten_after: [u64; 2],
     /// Requests of all clients.
     pub(crate) requests: usize,
 }
+
+/// Others may have a silent connection's place after this.
+const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -80,6 +90,7 @@ impl Config {
             accept_fails: some(dice, 4, &[3]),
             connect_fails: rough(dice, 3, &[3, 10]),
             outgoing_max: *dice.pick(&[1, 8, 64]),
+            connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
         };
         let backend = BackendFaults {
             embedded: dice.once_in(3),
@@ -95,6 +106,16 @@ impl Config {
             delay_max: *dice.pick(&[0, 0, 50 * MICROSECOND, 10 * MILLISECOND]),
             slots: *dice.pick(&[0, 0, 1, 3]),
             lost_after: rough(dice, 15, &[1, 20, 100]),
+        };
+        let disk = DiskFaults {
+            kept_max: *dice.pick(&[usize::MAX, 100_000, 1000, 0]),
+            delay_max: *dice.pick(&[0, 50 * MICROSECOND, 5 * MILLISECOND]),
+            fail: rough(dice, 3, &[2, 10]),
+            silent: rough(dice, 4, &[3, 20]),
+            timeout: match calm {
+                true => 100 * SECOND,
+                false => *dice.pick(&[20 * MILLISECOND, 100 * SECOND]),
+            },
         };
         let slow_pace = (1 + dice.below(3), MILLISECOND);
         let count = 1 + dice.below(20);
@@ -126,13 +147,19 @@ impl Config {
             header_timeout: seconds(dice, &[2, 10]),
             body_timeout: seconds(dice, &[3, 30]),
             idle_timeout: seconds(dice, &[5, 60]),
+            yield_after: YIELD_AFTER,
             send_timeout: seconds(dice, &[4, 30]),
             requests_max: NonZeroU32::new(some(dice, 6, &[1, 7]) as u32),
             pipelined_max: *dice.pick(&[1, 2, 8, 64]),
             unsent_max: *dice.pick(&[1, 3000, UNSENT_MAX]),
+            held_max: match rough(dice, 3, &[1, 10_000, 100_000]) {
+                0 => HELD_MAX,
+                most => most,
+            },
+            rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
-        let server = ServerFaults {
+        let mut server = ServerFaults {
             delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
             late: rough(dice, 3, &[10, 50]),
             fail: rough(dice, 4, &[10, 50]),
@@ -145,12 +172,16 @@ impl Config {
             chunked: some(dice, 3, &[1, 3]),
             // Also where nothing else fails.
             fails_for: some(dice, 2, &[1]) as u64,
+            hangs: false,
         };
         let options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
             depth_max: *dice.pick(&[1, 4, 128]),
             ..PoolOptions::default()
         };
+        // Where there is a connection that he cannot hold.
+        let is_spare = options.connections_max.min(net.outgoing_max) > 1;
+        server.hangs = is_spare && dice.once_in(2);
         let remote = dice.once_in(3).then_some((server, options));
         if calm && remote.is_some() {
             // Long enough for any queue.
@@ -186,6 +217,7 @@ impl Config {
             backend_timeout: timeout,
             straggler_delay,
             device,
+            disk,
             remote_device,
             sessions: match dice.once_in(4) {
                 true => 1 + dice.below(10) as u32,
@@ -207,13 +239,22 @@ impl Config {
             reload_every: some(dice, 3, &[MILLISECOND as usize, 200 * MILLISECOND as usize]) as u64,
             drain_at: some(dice, 4, &[MILLISECOND as usize, 300 * MILLISECOND as usize]) as u64,
             drain_limit: *dice.pick(&[SECOND, 100 * SECOND]),
+            drain_delay: *dice.pick(&[0, 0, 20 * MILLISECOND]),
+            drain_grace: *dice.pick(&[0, 20 * MILLISECOND, SECOND, 100 * SECOND]),
+            hasten_after: [0; 2].map(|_| {
+                some(
+                    dice,
+                    4,
+                    &[1, MILLISECOND as usize, 300 * MILLISECOND as usize],
+                ) as u64
+            }),
             requests,
         }
     }
 
     /// Which errors are honest with this configuration.
     pub(crate) fn explains(&self) -> Explains {
-        let limits = &self.limits;
+        let (limits, net) = (&self.limits, &self.net);
         let patience = limits.header_timeout.min(limits.body_timeout).as_nanos() as u64;
         Explains {
             backend: match &self.remote {
@@ -225,6 +266,7 @@ impl Config {
                     server.can_fail() || net_fails || self.backend_timeout < 100 * SECOND
                 }
             },
+            disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             refused: match &self.remote {
                 None => self.backend.no != 0,
@@ -251,7 +293,12 @@ impl Config {
                     nanos(header.max(idle)) + SECOND / 10,
                 )
             },
-            drain_short: self.drain_limit < 100 * SECOND,
+            drain_short: self.drain_limit < 100 * SECOND || !self.hasten_after.contains(&0),
+            yield_after: match net.connections_max {
+                usize::MAX => None,
+                _ => Some(YIELD_AFTER.as_nanos() as u64),
+            },
+            crowded: limits.held_max < HELD_MAX,
         }
     }
 }

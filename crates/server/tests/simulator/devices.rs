@@ -137,7 +137,7 @@ impl Executor for FaultyDevice {
                         _ => rhythm_engine::cohort::LaneState::Failed(LaneError::DeviceFailed),
                     };
                 }
-                work.cohort.requests.clear();
+                work.cohort.queries.clear();
             }
             done.push(work);
         }

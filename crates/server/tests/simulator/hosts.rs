@@ -96,8 +96,12 @@ impl SlowHost {
                     return;
                 }
                 Flow::More => {}
-                // It is told of what follows from either.
-                Flow::Wait | Flow::Gone => return,
+                // It is told when there is room, or nobody any more.
+                Flow::Wait => return,
+                Flow::Gone => {
+                    self.forget(index);
+                    return;
+                }
             }
         }
         self.forget(index);

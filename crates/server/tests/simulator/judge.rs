@@ -54,6 +54,10 @@ impl Client {
                 shared.books.others += 1;
                 Ok(())
             }
+            Wanted::File { .. } if status == 503 && shared.explains.disk => {
+                shared.books.seen.insert("files that fail".to_owned());
+                self.honest_error(pending, shared)
+            }
             Wanted::File { path, part } => {
                 let bytes = &shared.reference.statics[path];
                 let (expected, body) = match part {
@@ -144,7 +148,9 @@ impl Client {
         let is_hated = explains.fails_for == u64::from(self.user);
         let backend = (explains.backend || is_hated) && has_calls;
         let status = response.status;
+        let file = explains.disk && name == "check_detail_image";
         if status == 500 && explains.device
+            || status == 503 && file
             || status == 503 && name == "login" && explains.sessions_scarce
             || status == 429 && name == "login" && explains.sign_ins_limited
         {

@@ -12,8 +12,8 @@
 //! [`world`] has time and sockets, [`clients`] those who ask, [`requests`] what they ask,
 //! [`reference`] what the answers must be, [`judge`] whether they are, [`backends`],
 //! [`besim_server`], [`devices`] and [`device_server`] the faults, [`remote_device`] the link to
-//! the last, [`hosts`] a host among the routes, [`config`] how much of each, and [`run`] puts them
-//! together.
+//! the last, [`hosts`] a host among the routes, [`disks`] the disk of long files, [`config`] how
+//! much of each, and [`run`] puts them together.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -23,6 +23,7 @@ mod clients;
 mod config;
 mod device_server;
 mod devices;
+mod disks;
 mod hosts;
 mod judge;
 mod manners;
@@ -34,6 +35,7 @@ mod world;
 
 use backends::BackendSabotage;
 use devices::DeviceSabotage;
+use disks::DiskSabotage;
 use reference::Reference;
 use run::{Outcome, Sabotages, run};
 use std::collections::BTreeSet;
@@ -41,7 +43,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
 /// What is met in any fifty seeds, beside all pages.
-const SEEN: [&str; 17] = [
+const SEEN: [&str; 20] = [
     "200",
     "206",
     "303",
@@ -55,10 +57,13 @@ const SEEN: [&str; 17] = [
     "503",
     "504",
     "host",
+    "files read meanwhile",
+    "files that fail",
     "stragglers",
     "far stages",
     "stages begun anew",
     "stages lost",
+    "gave way",
 ];
 
 fn number(name: &str) -> Option<u64> {
@@ -187,6 +192,14 @@ fn answers_that_are_swapped_are_found() {
 fn a_forgotten_backend_request_is_found() {
     is_found(Sabotages {
         backend: BackendSabotage::ForgetRequest,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn bytes_of_another_place_of_a_file_are_found() {
+    is_found(Sabotages {
+        disk: DiskSabotage::OtherPlace,
         ..Sabotages::default()
     });
 }

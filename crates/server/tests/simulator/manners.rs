@@ -49,7 +49,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) epoch: usize,
     /// The server is draining.
     pub(crate) draining: bool,
-    /// When it began to, and when it gives up on what is left.
+    /// Until when connections that are owed nothing may ask, and when it gives up on what is left.
     pub(crate) drain: (u64, u64),
     pub(crate) explains: Explains,
     /// What the backend did to each user, where that is known: each fault explains one error.
@@ -64,6 +64,8 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
+    /// 503 in place of files, and connections that end in the middle of one.
+    pub(crate) disk: bool,
     /// Pages as if the backend had said no.
     pub(crate) refused: bool,
     /// 500 of pages.
@@ -80,8 +82,12 @@ pub(crate) struct Explains {
     pub(crate) patience: u64,
     /// How long an idle connection is kept, at least and at most.
     pub(crate) idle: (u64, u64),
+    /// Silent connections may be closed for others after so long, if at all.
+    pub(crate) yield_after: Option<u64>,
     /// Draining may end before everybody has their answers.
     pub(crate) drain_short: bool,
+    /// Connections may hold so little together that some have to give way.
+    pub(crate) crowded: bool,
 }
 
 /// What clients know of all sessions, and how many answers they checked.
@@ -132,4 +138,15 @@ pub(crate) struct Pending {
     pub(crate) fading: bool,
     /// What is sent after `100 Continue`.
     pub(crate) rest: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// Whether it is to be answered with a file.
+    pub(crate) fn is_file(&self) -> bool {
+        match &self.wanted {
+            Wanted::File { .. } => true,
+            Wanted::Page { name, .. } => *name == "check_detail_image",
+            _ => false,
+        }
+    }
 }

@@ -10,7 +10,7 @@ use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::cohort::answer_texts;
 use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
 use rhythm_engine::compile::compile;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
@@ -63,6 +63,9 @@ impl Reference {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/banking");
         let mut statics = BTreeMap::new();
         read_files(&folder.join("static"), "", &mut statics);
+        // Longer than what is read at a time.
+        let long = (0..150_000u32).map(|at| (at % 241) as u8);
+        statics.insert("long.bin".to_owned(), long.collect());
         let mut sources = Sources {
             static_files: statics.keys().cloned().collect(),
             ..Sources::default()
@@ -186,7 +189,7 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         cohort.fields[usize::from(fields.present)].set_int(lane, i64::from(key.user.is_some()));
         cohort.fields[usize::from(fields.user)].set_int(lane, key.user.unwrap_or(0));
     }
-    let mut executor = Scalar::new(LaneLimits::default());
+    let mut executor = ScalarExecutor::new(LaneLimits::default());
     let mut done = Vec::new();
     for stage in 0..program.stages.len() {
         let work = Work {

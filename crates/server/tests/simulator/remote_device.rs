@@ -147,7 +147,7 @@ impl RemoteDevice {
         for lane in 0..work.cohort.len() {
             work.cohort.fail(lane, LaneError::DeviceFailed);
         }
-        work.cohort.requests.clear();
+        work.cohort.queries.clear();
         self.done.push(work);
     }
 

@@ -7,6 +7,7 @@ use crate::clients::Client;
 use crate::config::Config;
 use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
+use crate::disks::{DiskFile, DiskSabotage, FaultyDisk};
 use crate::hosts::{self, SlowHost};
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
@@ -15,19 +16,19 @@ use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
 use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_engine::device::host::Host;
-use rhythm_engine::device::scalar::Scalar;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::session::{SessionArray, SessionRules, SignInRules, SignIns};
 use rhythm_net::{Handler, Peer, Token};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
-use rhythm_server::backend::{Backend, Pool};
+use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
 use rhythm_server::{
-    BackendSettings, DeviceLink, HostRoute, Pipeline, PipelineOptions, PipelineParts, Site,
-    SiteSettings, StaticFile, Statics,
+    BackendSettings, DeviceLink, Drain, DrainOptions, FileContent, HostRoute, Pipeline,
+    PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile, Statics,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ pub(crate) struct Sabotages {
     pub(crate) world: Sabotage,
     pub(crate) device: DeviceSabotage,
     pub(crate) backend: BackendSabotage,
+    pub(crate) disk: DiskSabotage,
 }
 
 /// What a run came to.
@@ -59,11 +61,22 @@ pub(crate) struct Outcome {
 }
 
 /// The sites of both versions.
-fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
+fn sites(reference: &Reference, config: &Config, sabotage: DiskSabotage) -> [Arc<Site>; 2] {
     let files = || {
         reference.statics.iter().map(|(path, bytes)| StaticFile {
             path: path.clone(),
-            bytes: bytes.clone(),
+            content: match bytes.len() > config.disk.kept_max {
+                false => bytes.clone().into(),
+                true => FileContent::Streamed {
+                    length: bytes.len() as u64,
+                    version: 1,
+                    volume: bytes.len() as u64 % 2,
+                    source: Arc::new(DiskFile {
+                        bytes: bytes.clone(),
+                        sabotage,
+                    }),
+                },
+            },
             modified: None,
         })
     };
@@ -72,6 +85,7 @@ fn sites(reference: &Reference, config: &Config) -> [Arc<Site>; 2] {
             BackendSettings::new("besim", Duration::from_nanos(config.backend_timeout));
         backend.straggler_delay = Duration::from_nanos(config.straggler_delay);
         let settings = SiteSettings {
+            read_timeout: Duration::from_nanos(config.disk.timeout),
             redirects: vec![("/".to_owned(), "/bank/login.php".to_owned())],
             backends: vec![backend],
             hosts: vec![HostRoute {
@@ -95,8 +109,8 @@ const DEVICE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192,
 /// A plain executor.
 fn executor(host: bool) -> Box<dyn Executor> {
     match host {
-        true => Box::new(Host::new(LaneLimits::default(), Level::active())),
-        false => Box::new(Scalar::new(LaneLimits::default())),
+        true => Box::new(HostExecutor::new(LaneLimits::default(), Level::active())),
+        false => Box::new(ScalarExecutor::new(LaneLimits::default())),
     }
 }
 
@@ -158,6 +172,13 @@ pub(crate) fn run(
         options.connections_max = options.connections_max.min(config.net.outgoing_max);
         remote = Some(options);
     }
+    let disk_due = Rc::new(Cell::new(None));
+    let disk = FaultyDisk::new(
+        config.disk,
+        fork(&mut dice),
+        clock.clone(),
+        disk_due.clone(),
+    );
     let host_owes = Rc::new(Cell::new(0));
     let host = SlowHost::new(fork(&mut dice), host_owes.clone());
     let mut random = fork(&mut dice);
@@ -172,7 +193,7 @@ pub(crate) fn run(
         failed_per_address_max,
         window: 1000,
     };
-    let sites = sites(reference, &config);
+    let sites = sites(reference, &config, sabotages.disk);
     let metrics = Arc::new(WorkerMetrics::default());
     let parts = PipelineParts {
         site: sites[0].clone(),
@@ -181,8 +202,8 @@ pub(crate) fn run(
             if let Some(options) = remote {
                 let url: BackendUrl = "http://besim:8081/besim".parse().expect("a good URL");
                 let wire = BesimWire::new(&url, ResponseLimits::default());
-                let peers = vec![Peer::tcp(&*url.host, BESIM_ADDRESS)];
-                return Box::new(Pool::new(wire, "besim", peers, options));
+                let peers = vec![Peer::tcp(&*url.authority, BESIM_ADDRESS)];
+                return Box::new(ConnectionPool::new(wire, "besim", peers, options));
             }
             let dice = Dice::new(backend_seed);
             Box::new(FaultyBackend::new(
@@ -193,6 +214,7 @@ pub(crate) fn run(
             ))
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
+        disk: Box::new(disk),
         sessions: sessions.clone(),
         sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
@@ -234,11 +256,13 @@ pub(crate) fn run(
         },
         clock,
         device_due,
+        disk_due,
         host_owes,
         sessions,
         metrics,
         sites,
         config,
+        drain: None,
         turns: 0,
         idle_turns: 0,
         exited: false,
@@ -255,6 +279,7 @@ pub(crate) fn run(
         (answered.get(), "far stages"),
         (again.get(), "stages begun anew"),
         (failed.get(), "stages lost"),
+        (run.metrics.gave_way.get(), "gave way"),
     ] {
         if count > 0 {
             books.seen.insert(what.to_owned());
@@ -280,11 +305,13 @@ struct Run<'a> {
     shared: Shared<'a>,
     clock: Rc<Cell<u64>>,
     device_due: Rc<Cell<Option<u64>>>,
+    disk_due: Rc<Cell<Option<u64>>>,
     host_owes: Rc<Cell<usize>>,
     sessions: Arc<SessionArray>,
     metrics: Arc<WorkerMetrics>,
     sites: [Arc<Site>; 2],
     config: Config,
+    drain: Option<Drain>,
     turns: usize,
     idle_turns: usize,
     exited: bool,
@@ -310,6 +337,7 @@ impl Run<'_> {
             0 => u64::MAX,
             every => start + every,
         };
+        let mut hasten = self.config.hasten_after.into_iter();
         // The slowest that clients can be, and more.
         let limit = start + 20_000 * SECOND;
         while self.ok() && !self.clients.iter().all(|client| client.done) {
@@ -332,6 +360,10 @@ impl Run<'_> {
             if self.world.now >= drain_at {
                 self.drain();
                 (drain_at, reload_at) = (u64::MAX, u64::MAX);
+                // Again, where it is to be hastened.
+                if let Some(after) = hasten.next().filter(|after| *after != 0) {
+                    drain_at = self.world.now + after;
+                }
             }
         }
         if self.ok() && !self.shared.draining {
@@ -362,11 +394,23 @@ impl Run<'_> {
 
     fn drain(&mut self) {
         self.shared.draining = true;
-        self.shared.drain = (self.world.now, self.world.now + self.config.drain_limit);
         self.world.note("drain", 0, 0);
-        let limit = Duration::from_nanos(self.config.drain_limit);
+        let options = DrainOptions {
+            delay: Duration::from_nanos(self.config.drain_delay),
+            grace: Duration::from_nanos(self.config.drain_grace),
+            timeout: Duration::from_nanos(self.config.drain_limit),
+        };
         let now = self.world.time();
-        self.pipeline.drain(&mut self.world, now, limit);
+        let drain = match self.drain {
+            None => Drain::begin(options, now),
+            Some(mut drain) => {
+                drain.hasten(now);
+                drain
+            }
+        };
+        self.drain = Some(drain);
+        self.shared.drain = (drain.idle_until.as_nanos(), drain.until.as_nanos());
+        self.pipeline.drain(&mut self.world, now, drain);
     }
 
     /// One turn of the event loop, at the next time at which something happens, and not beyond
@@ -378,7 +422,8 @@ impl Run<'_> {
         let next = [
             self.world.next_time(),
             wake_at,
-            self.device_due.get(),
+            self.device_due.get().filter(|_| !ended),
+            self.disk_due.get().filter(|_| !ended),
             Some(other),
         ];
         let Some(mut next) = next
@@ -413,11 +458,8 @@ impl Run<'_> {
             self.tell_clients();
             return true;
         }
-        if self
-            .device_due
-            .get()
-            .is_some_and(|due| due <= self.world.now)
-        {
+        let is_due = |due: &Cell<Option<u64>>| due.get().is_some_and(|due| due <= self.world.now);
+        if is_due(&self.device_due) || is_due(&self.disk_due) {
             let now = self.world.time();
             self.pipeline.notified(&mut self.world, Token(0), now);
         }
@@ -427,6 +469,10 @@ impl Run<'_> {
             self.pipeline.tick(&mut self.world, now);
         }
         self.pipeline.idle(&mut self.world, now);
+        if self.pipeline.files_under_way() > 0 {
+            let what = "files read meanwhile".to_owned();
+            self.shared.books.seen.insert(what);
+        }
         if let Err(why) = self.pipeline.check() {
             self.world.fail(why);
         }
@@ -489,6 +535,10 @@ impl Run<'_> {
         }
         if left != 0 {
             self.world.fail(format!("{left} requests left"));
+        }
+        let files = pipeline.files_under_way();
+        if files != 0 {
+            self.world.fail(format!("{files} files left"));
         }
         if self.host_owes.get() != 0 {
             let owed = self.host_owes.get();

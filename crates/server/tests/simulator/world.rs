@@ -90,6 +90,8 @@ pub(crate) struct Net {
     pub(crate) connect_fails: usize,
     /// Most outgoing connections.
     pub(crate) outgoing_max: usize,
+    /// Most connections of clients; more wait.
+    pub(crate) connections_max: usize,
 }
 
 /// Where the near end stands.
@@ -131,8 +133,9 @@ struct Link {
     unread_since: Option<u64>,
     /// When the server last was told of bytes, or sent some.
     active: u64,
-    /// When the server closed: how long bytes had been waiting, and how long nothing had happened.
-    at_close: (u64, u64),
+    /// When the server closed: how long bytes had been waiting, how long nothing had happened, and
+    /// the time.
+    at_close: (u64, u64, u64),
     /// Bytes the server sent that are on their way.
     out: VecDeque<u8>,
     /// Bytes that came to the far end and were not taken.
@@ -146,6 +149,8 @@ struct Link {
     arriving: bool,
     leaving: bool,
     is_ready: bool,
+    /// In the backlog: for a place.
+    waits: bool,
 }
 
 /// Faults planted into the world itself, to see them found.
@@ -176,6 +181,8 @@ pub(crate) struct World {
     ready: Vec<LinkId>,
     outgoing: usize,
     accepting: bool,
+    /// When the server took no more clients; before, later than any time.
+    pub(crate) stopped_accepting: u64,
     /// Who answers on an address.
     pub(crate) servers: Vec<(SocketAddr, ActorId)>,
     /// To be told to actors.
@@ -205,6 +212,7 @@ impl World {
             ready: Vec::new(),
             outgoing: 0,
             accepting: true,
+            stopped_accepting: u64::MAX,
             servers: Vec::new(),
             far_events: VecDeque::new(),
             failure: None,
@@ -310,7 +318,7 @@ impl World {
             handed: 0,
             unread_since: None,
             active: self.now,
-            at_close: (0, 0),
+            at_close: (0, 0, 0),
             out: VecDeque::new(),
             received: Vec::new(),
             wants_writable: false,
@@ -319,6 +327,7 @@ impl World {
             arriving: false,
             leaving: false,
             is_ready: false,
+            waits: false,
         });
         self.links.len() - 1
     }
@@ -364,9 +373,9 @@ impl World {
         self.links[link].handed
     }
 
-    /// When the server closed the connection: how long bytes had been waiting to be read, and how
-    /// long nothing had happened.
-    pub(crate) fn at_close(&self, link: LinkId) -> (u64, u64) {
+    /// When the server closed the connection: how long bytes had been waiting to be read, how long
+    /// nothing had happened, and the time.
+    pub(crate) fn at_close(&self, link: LinkId) -> (u64, u64, u64) {
         self.links[link].at_close
     }
 
@@ -426,7 +435,10 @@ impl World {
             }
             Event::Arrive(link) => self.arrive(link),
             Event::Leave(link) => self.leave(link),
-            Event::Room(link) => self.make_ready(link),
+            Event::Room(link) => {
+                self.links[link].waits = false;
+                self.make_ready(link);
+            }
             Event::Reset(link) => match self.links[link].near {
                 Near::Connected | Near::Open => {
                     self.links[link].near = Near::Failed(io::ErrorKind::ConnectionReset);
@@ -541,7 +553,8 @@ impl World {
     fn has_news(&self, link: LinkId) -> bool {
         let state = &self.links[link];
         match state.near {
-            Near::Backlog | Near::Connected | Near::Failed(_) => true,
+            Near::Backlog => !state.waits,
+            Near::Connected | Near::Failed(_) => true,
             Near::Open => self.can_write(link) || self.can_read(link),
             Near::Connecting | Near::Closed | Near::Gone => false,
         }

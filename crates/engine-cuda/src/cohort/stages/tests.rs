@@ -5,7 +5,7 @@ use super::super::room::Shares;
 use super::*;
 use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
 use crate::gpu::emulated::{Emulated, LaneOrder};
-use crate::gpu::{PinnedBuffer, Place, SharedGpu};
+use crate::gpu::{Extent, PinnedBuffer, SharedGpu};
 use crate::plain::{Plain, bytes_of};
 use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View, deliver_text};
 use rhythm_engine::program::{
@@ -34,7 +34,7 @@ impl<T: Plain + Copy> Items<T> {
     }
 
     fn slice(&self) -> Slice<'_, T> {
-        self.buffer.slice(Place::new(0, self.count))
+        self.buffer.slice(Extent::new(0, self.count))
     }
 
     fn get(&self, index: usize) -> T {
@@ -104,7 +104,7 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     for (lane, answers) in lanes.iter().enumerate() {
         cohort.push_lane();
         for _ in answers {
-            assert!(cohort.requests.push(lane as u32, std::iter::empty()));
+            assert!(cohort.queries.push(lane as u32, std::iter::empty()));
         }
     }
     cohort.stage = 1;
@@ -206,11 +206,11 @@ fn decoded(
             },
             results: results.slice(),
             runs: none.slice(),
-            segments: none.buffer.slice(Place::new(0, 0)),
-            requests: none.buffer.slice(Place::new(0, 0)),
-            headers: none.buffer.slice(Place::new(0, 0)),
+            segments: none.buffer.slice(Extent::new(0, 0)),
+            requests: none.buffer.slice(Extent::new(0, 0)),
+            headers: none.buffer.slice(Extent::new(0, 0)),
             answers: views.slice(),
-            registers: none.buffer.slice(Place::new(0, 0)),
+            registers: none.buffer.slice(Extent::new(0, 0)),
         },
         lane_list: None,
         lane_count: None,

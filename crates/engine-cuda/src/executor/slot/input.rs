@@ -7,7 +7,7 @@ use crate::abi::layout::UNIT;
 use crate::cohort::regions::Columns;
 use crate::executor::job::Job;
 use crate::gpu::{
-    Address, DeviceBuffer, GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice,
+    Address, DeviceBuffer, Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice,
 };
 use crate::program::Page;
 use crate::upload::Bundle;
@@ -17,17 +17,17 @@ use rhythm_engine::cohort::Column;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ColumnPlace {
     /// Among what was copied in.
-    Input(Place<u64>),
+    Input(Extent<u64>),
     /// A pool of items that the device decodes.
-    Items(Place<u64>),
+    Items(Extent<u64>),
 }
 
 /// Where what was packed is.
 #[derive(Clone, Copy, Debug, Default)]
-struct InputPlaces {
-    table: Place<Address>,
-    lane_list: Place<u32>,
-    rows_needed: Place<[u32; 2]>,
+struct InputExtents {
+    table: Extent<Address>,
+    lane_list: Extent<u32>,
+    rows_needed: Extent<[u32; 2]>,
     arena_bytes: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Input {
     arena_pinned: PinnedBuffer,
     arena: DeviceBuffer,
     items: DeviceBuffer,
-    places: InputPlaces,
+    places: InputExtents,
     /// By slot.
     columns: Vec<ColumnPlace>,
 }
@@ -55,7 +55,7 @@ impl Input {
             arena_pinned: PinnedBuffer::new(gpu, lanes * 1024)?,
             arena: DeviceBuffer::new(gpu, lanes * (2048 + answers))?,
             items: DeviceBuffer::new(gpu, lanes * 1024)?,
-            places: InputPlaces::default(),
+            places: InputExtents::default(),
             columns: Vec::new(),
         })
     }
@@ -69,7 +69,7 @@ impl Input {
         let lane_list = self.bundle.push(lanes);
         let rows_needed = self.bundle.reserve(1);
         let table = self.pack_table(items)?;
-        self.places = InputPlaces {
+        self.places = InputExtents {
             table,
             lane_list,
             rows_needed,
@@ -95,7 +95,7 @@ impl Input {
             let calls = job.first + 1..=job.last;
             (calls.into_iter()).any(|stage| page.decodings[stage - 1].spans == Some(slot))
         };
-        let mut pools = Places::default();
+        let mut pools = Extents::default();
         let (places, bundle) = (&mut self.columns, &mut self.bundle);
         places.clear();
         for (field, &slot) in cohort.fields.iter().zip(&page.slots) {
@@ -116,8 +116,8 @@ impl Input {
     }
 
     /// Packs the table of the columns' addresses, last: what is grown for it must not move again.
-    fn pack_table(&mut self, items: usize) -> Result<Place<Address>, GpuError> {
-        let table = Place::<Address>::new(self.bundle.bytes().len(), self.columns.len());
+    fn pack_table(&mut self, items: usize) -> Result<Extent<Address>, GpuError> {
+        let table = Extent::<Address>::new(self.bundle.bytes().len(), self.columns.len());
         self.device.grow(table.range().end.next_multiple_of(UNIT))?;
         self.items.grow(items)?;
         let addresses: Vec<Address> = (self.columns.iter())
@@ -162,7 +162,7 @@ impl Input {
 }
 
 /// Packs a scalar field's values, or a list's spans.
-fn pack_column(bundle: &mut Bundle, column: &Column) -> Place<u64> {
+fn pack_column(bundle: &mut Bundle, column: &Column) -> Extent<u64> {
     match column {
         Column::Text(views) => bundle.push(views).cast(),
         Column::Int(values) => bundle.push(values).cast(),

@@ -10,24 +10,24 @@ use crate::cohort::bodies::{Bodies, Destination, Starts, Tiles};
 use crate::cohort::delivery::Delivery;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{GpuError, PinnedBuffer, Place, Places, Queue, SharedGpu, Slice};
+use crate::gpu::{Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice};
 use crate::layout::Layout;
 use rhythm_engine::cohort::{Segment, View};
 
 /// Where things are after a launch.
 #[derive(Clone, Debug, Default)]
-struct OutputPlaces {
+struct OutputExtents {
     // In `out`.
-    results: Place<LaneResult>,
-    requests: Place<DeliveredText>,
-    headers: Place<DeliveredText>,
-    segments: Place<Segment>,
-    texts: Place<u8>,
-    bodies: Place<u8>,
+    results: Extent<LaneResult>,
+    requests: Extent<DeliveredText>,
+    headers: Extent<DeliveredText>,
+    segments: Extent<Segment>,
+    texts: Extent<u8>,
+    bodies: Extent<u8>,
     // In `back`.
-    offsets: Place<LaneOffsets>,
-    rows_needed: Place<[u32; 2]>,
-    tile_rows: Place<u32>,
+    offsets: Extent<LaneOffsets>,
+    rows_needed: Extent<[u32; 2]>,
+    tile_rows: Extent<u32>,
     /// Rows that a tile has room for.
     tile_capacity: u32,
 }
@@ -37,7 +37,7 @@ struct OutputPlaces {
 pub(super) struct Output {
     out: PinnedBuffer,
     back: PinnedBuffer,
-    places: OutputPlaces,
+    places: OutputExtents,
 }
 
 impl Output {
@@ -46,15 +46,15 @@ impl Output {
         Ok(Output {
             out: PinnedBuffer::new(gpu, lanes * (1024 + body))?,
             back: PinnedBuffer::new(gpu, lanes * 1024)?,
-            places: OutputPlaces::default(),
+            places: OutputExtents::default(),
         })
     }
 
     /// Finds room for what a launch delivers. Nothing of the slot's is under way.
     pub(super) fn make_room(&mut self, room: &Room, plan: &Plan) -> Result<(), GpuError> {
         let (shares, lanes) = (&room.shares, plan.lanes);
-        let (mut out, mut back) = (Places::default(), Places::default());
-        self.places = OutputPlaces {
+        let (mut out, mut back) = (Extents::default(), Extents::default());
+        self.places = OutputExtents {
             results: out.take(lanes),
             requests: out.take(lanes * shares.requests as usize),
             headers: out.take(lanes * shares.headers as usize),
@@ -141,7 +141,7 @@ impl Output {
 /// What a launch delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivered<'a> {
-    places: &'a OutputPlaces,
+    places: &'a OutputExtents,
     out: &'a [u8],
     back: &'a [u8],
 }

@@ -4,9 +4,9 @@ use crate::abi::layout::{LaneOffsets, UNIT};
 use crate::abi::stage::HeaderValue;
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::bodies::Tiles;
-use crate::cohort::regions::RegionPlaces;
+use crate::cohort::regions::RegionExtents;
 use crate::executor::job::Job;
-use crate::gpu::{GpuError, Place, Places};
+use crate::gpu::{Extent, Extents, GpuError};
 use crate::layout::Layout;
 use rhythm_engine::cohort::{Segment, View};
 
@@ -20,9 +20,9 @@ pub(super) struct Plan {
     pub(super) answer_base: usize,
     pub(super) arena_bytes: usize,
     /// In the buffer of regions.
-    pub(super) regions: RegionPlaces,
-    pub(super) offsets: Place<LaneOffsets>,
-    pub(super) tile_rows: Place<u32>,
+    pub(super) regions: RegionExtents,
+    pub(super) offsets: Extent<LaneOffsets>,
+    pub(super) tile_rows: Extent<u32>,
     pub(super) region_bytes: usize,
     /// Of tiles; 0 where bodies are not made in columns.
     pub(super) tile_bytes: usize,
@@ -59,8 +59,8 @@ impl Plan {
             // Its texts leave no room in 32 bits.
             return Err(GpuError::OutOfMemory(lane_bytes));
         }
-        let mut places = Places::default();
-        let regions = RegionPlaces::new(&mut places, lanes, &shares, registers);
+        let mut places = Extents::default();
+        let regions = RegionExtents::new(&mut places, lanes, &shares, registers);
         let offsets = places.take(lanes + 1);
         let tile_rows = places.take(Tiles::count(lanes));
         let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);

@@ -49,7 +49,7 @@ fn asked(page: &PageProgram, lanes: u32, bytes_max: usize) -> Cohort {
     cohort.stage = 1;
     for lane in 0..lanes {
         cohort.push_lane();
-        assert!(cohort.requests.push(lane, std::iter::empty()));
+        assert!(cohort.queries.push(lane, std::iter::empty()));
     }
     cohort
 }
@@ -63,8 +63,8 @@ fn cells_that_hold_no_text_are_bounded_too() {
     for lanes in [1, 2, 3, 4] {
         let mut cohort = asked(&page, lanes, room * 24);
         let (_, mut rows) = cohort.exchange(&page);
-        for request in 0..lanes as usize {
-            rows.answer(request, |answer| {
+        for query in 0..lanes as usize {
+            rows.answer(query, |answer| {
                 (0..rows_of_one).for_each(|_| answer.row(row()));
                 0
             });
@@ -88,13 +88,13 @@ fn what_an_answer_that_is_dropped_took_is_free_again() {
     let mut cohort = asked(&page, 4, 10 * 8);
     let (_, mut rows) = cohort.exchange(&page);
     // Ten rows fit: of a bad status, too many, of a bad cell, and then ten good ones.
-    for (request, count, status, last) in [
+    for (query, count, status, last) in [
         (0, 10, 3, Cell::Null),
         (1, 11, 0, Cell::Null),
         (2, 9, 0, Cell::Float(0.5)),
         (3, 9, 0, Cell::Int(9)),
     ] {
-        rows.answer(request, |answer| {
+        rows.answer(query, |answer| {
             (0..count).for_each(|_| answer.row([Cell::Int(1)]));
             if status == 0 {
                 answer.row([last]);
@@ -178,10 +178,10 @@ proptest! {
                 let texts = TextColumns { answers: &answers, text: &texts, columns: &columns };
                 rows.answer_columns(0, texts);
             } else {
-                for (request, &(status, length)) in answers.iter().enumerate() {
+                for (query, &(status, length)) in answers.iter().enumerate() {
                     let items = first..first + length as usize;
                     first = items.end;
-                    rows.answer(request, |answer| {
+                    rows.answer(query, |answer| {
                         for item in items {
                             answer.row(columns.iter().map(|cells| {
                                 let Range { start, end } = cells[item].clone();

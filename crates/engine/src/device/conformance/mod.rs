@@ -1,8 +1,8 @@
 //! The conformance suite: what every executor must do as the reference does.
 //!
-//! [`check`] runs a page's stages on an executor and on [`Scalar`] side by side, over the same
-//! cohort of made-up lanes, and compares after every stage what can be seen of it: the lanes'
-//! states, the requests they ask, and for finished lanes status, headers, session change, file and
+//! [`check`] runs a page's stages on an executor and on [`ScalarExecutor`] side by side, over the
+//! same cohort of made-up lanes, and compares after every stage what can be seen of it: the lanes'
+//! states, the queries they ask, and for finished lanes status, headers, session change, file and
 //! every byte of the body. Backends are played by the suite: they answer rows of random texts,
 //! other statuses, and now and then something unreadable or nothing.
 
@@ -12,8 +12,10 @@ pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
-use super::scalar::Scalar;
-use crate::cohort::{Answer, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts};
+use super::scalar::ScalarExecutor;
+use crate::cohort::{
+    AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts,
+};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
@@ -146,7 +148,7 @@ pub fn check(
     limits: LaneLimits,
 ) -> Result<(), String> {
     let program = &service.pages[page];
-    let mut reference = Scalar::new(limits);
+    let mut reference = ScalarExecutor::new(limits);
     let mut theirs = make_cohort(program, lanes, &mut Dice::new(seed));
     let mut ours = make_cohort(program, lanes, &mut Dice::new(seed));
     for stage in 0..program.stages.len() {
@@ -169,7 +171,7 @@ pub fn check(
 }
 
 /// Runs a page on `executor` and on the reference from the first stage to the last, with a backend
-/// that is a function of the request: for executors that have the backend on their device, too, and
+/// that is a function of the query: for executors that have the backend on their device, too, and
 /// go through several stages at once.
 ///
 /// # Errors
@@ -195,7 +197,7 @@ pub fn check_with_backend(
         }
     };
     let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
-    let ours = to_the_end(&mut Scalar::new(limits)).map_err(what)?;
+    let ours = to_the_end(&mut ScalarExecutor::new(limits)).map_err(what)?;
     let theirs = to_the_end(executor).map_err(what)?;
     compare(service, program, &theirs, &ours).map_err(what)
 }
@@ -333,7 +335,7 @@ fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
 
 /// Plays the backend of the call that ended the stage last run.
 pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
-    let (requests, mut rows) = cohort.exchange(program);
+    let (queries, mut rows) = cohort.exchange(program);
     let call = rows.call().clone();
     let kinds: Vec<Type> = match &call.result {
         CallResult::Rows(list) => match &program.fields[usize::from(*list)].kind {
@@ -348,19 +350,19 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
             })
             .collect(),
     };
-    for request in 0..requests.len() {
+    for query in 0..queries.len() {
         let count = match call.result {
             CallResult::Row(_) if !dice.once_in(20) => 1,
             _ => dice.below(7),
         };
         match dice.below(24) {
-            0 => rows.answer(request, |_| 1),
-            1 => rows.answer(request, |answer| {
+            0 => rows.answer(query, |_| 1),
+            1 => rows.answer(query, |answer| {
                 answer.row([Cell::Text(b"broken"); 9]);
                 0
             }),
             2 => {}
-            _ => rows.answer(request, |answer| {
+            _ => rows.answer(query, |answer| {
                 for _ in 0..count {
                     deliver_row(&kinds, dice, answer);
                 }
@@ -372,7 +374,7 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
 }
 
 /// A row of made-up cells, now and then one that has a type of its own or none.
-fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut Answer<'_>) {
+fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut AnswerWriter<'_>) {
     let texts: Vec<String> = kinds.iter().map(|_| dice.text()).collect();
     let odd = [
         Cell::Null,
@@ -418,7 +420,7 @@ fn compare(
     }
     let asked = |cohort: &Cohort| asked(program, cohort);
     if asked(theirs) != asked(ours) {
-        return Err("asks other requests".to_owned());
+        return Err("asks other queries".to_owned());
     }
     let headers = |cohort: &Cohort| -> Vec<(u32, String, Vec<u8>)> {
         let own = |(lane, name, value): &(u32, u16, View)| {
@@ -436,7 +438,7 @@ fn compare(
     Ok(())
 }
 
-/// Who asks what in a cohort: the requests' text forms.
+/// Who asks what in a cohort: the queries' text forms.
 pub fn asked(program: &PageProgram, cohort: &Cohort) -> Vec<(u32, Vec<u8>)> {
     let stage = cohort
         .stage
@@ -445,15 +447,13 @@ pub fn asked(program: &PageProgram, cohort: &Cohort) -> Vec<(u32, Vec<u8>)> {
     let Some(call) = stage.and_then(|stage| stage.call) else {
         return Vec::new();
     };
-    let text = |request| {
+    let text = |query| {
         let mut text = Vec::new();
-        (program.calls[call].form).write(cohort.requests.arguments(request), &mut text);
+        (program.calls[call].form).write(cohort.queries.arguments(query), &mut text);
         text
     };
-    let lanes = cohort.requests.lanes().iter().enumerate();
-    lanes
-        .map(|(request, lane)| (*lane, text(request)))
-        .collect()
+    let lanes = cohort.queries.lanes().iter().enumerate();
+    lanes.map(|(query, lane)| (*lane, text(query))).collect()
 }
 
 fn compare_bodies(

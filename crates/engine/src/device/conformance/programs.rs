@@ -420,7 +420,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
     for piece in &form.pieces {
         maker.texts.intern(&String::from_utf8_lossy(piece));
     }
-    let mut ask = vec![Op::Request(Request { arguments })];
+    let mut ask = vec![Op::Query(Query { arguments })];
     if maker.dice.once_in(2) {
         let [count, position, index, length] = [0; 4].map(|_| maker.own_register(Type::Int));
         body.push(Op::Length(Load {

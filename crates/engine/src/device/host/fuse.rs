@@ -1,7 +1,7 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Choice, Needed, Place, Row, Step, Steps, Values};
+use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values};
 use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
@@ -71,10 +71,10 @@ impl<'a> Fuse<'a> {
         at as u16
     }
 
-    fn values(&mut self, place: Place, kind: Type) -> Values {
+    fn values(&mut self, column: ColumnRef, kind: Type) -> Values {
         match kind {
-            Type::Text => Values::Text(Fuse::index(&mut self.needed.texts, place)),
-            _ => Values::Int(Fuse::index(&mut self.needed.ints, place)),
+            Type::Text => Values::Text(Fuse::index(&mut self.needed.texts, column)),
+            _ => Values::Int(Fuse::index(&mut self.needed.ints, column)),
         }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Fuse<'a> {
                     unreachable!("lists are read item by item");
                 };
                 let (field, column) = (op.field, None);
-                let values = self.values(Place { field, column }, kind);
+                let values = self.values(ColumnRef { field, column }, kind);
                 Step::Field { to: op.to, values }
             }
             Op::Length(op) => Step::Length {
@@ -183,7 +183,7 @@ impl<'a> Fuse<'a> {
                     to: op.to,
                     position: op.position,
                     spans: self.spans(op.list),
-                    values: self.values(Place { field, column }, kind),
+                    values: self.values(ColumnRef { field, column }, kind),
                 }
             }
             Op::Compare(comparison, operands) => {

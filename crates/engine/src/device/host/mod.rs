@@ -53,7 +53,7 @@ use write::Regions;
 const STRIP_BYTES_MAX: usize = 64 << 20;
 
 /// The host executor. A submitted stage is complete at the next poll.
-pub struct Host {
+pub struct HostExecutor {
     done: Vec<Work>,
     stages: Stages,
     strips: Strips,
@@ -74,10 +74,10 @@ struct Strips {
     kept: Vec<Kept>,
 }
 
-impl Host {
+impl HostExecutor {
     /// An executor with these limits that uses the instructions of `level`.
     pub fn new(limits: LaneLimits, level: Level) -> Self {
-        Host {
+        HostExecutor {
             done: Vec::new(),
             stages: Stages::default(),
             strips: Strips {
@@ -111,6 +111,13 @@ impl Strips {
         while !active.is_empty() {
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
             for indexes in active.chunks(strip_lanes) {
+                let more = indexes.len() * room.stride();
+                if cohort.output.runs_used > 0 && !cohort.has_room_for_output(more) {
+                    for lane in indexes {
+                        cohort.fail(*lane as usize, LaneError::TooLarge);
+                    }
+                    continue;
+                }
                 let used = self.run_strip(program, &stage.plan, cohort, indexes, room);
                 let expected = &mut stage.expected;
                 expected.run_bytes = expected.run_bytes.max(used.run_bytes);
@@ -158,7 +165,7 @@ impl Strips {
             self.limits.text_bytes_max,
             self.limits.turns_max,
         );
-        let requests_before = cohort.requests.len();
+        let queries_before = cohort.queries.len();
         let headers_before = output.headers.len();
         let mut columns = std::mem::take(&mut self.columns).reuse();
         columns.find(&plan.needed, &cohort.fields);
@@ -169,7 +176,7 @@ impl Strips {
             plan,
             columns: &columns,
             arena: &mut cohort.arena,
-            requests: &mut cohort.requests,
+            queries: &mut cohort.queries,
             headers: &mut output.headers,
             registers: &mut self.registers,
             lanes,
@@ -221,8 +228,12 @@ impl Strips {
             lanes.fate[lane] = fate;
             some_ended_early = true;
         }
-        // A loop asks turn by turn, but requests stand lane by lane.
-        cohort.requests.sort_from(requests_before);
+        if self.overflowed.ends_with(indexes) {
+            // Nothing of it is meant.
+            cohort.output.take_back(run_start, segment_start);
+        }
+        // A loop asks turn by turn, but queries stand lane by lane.
+        cohort.queries.sort_from(queries_before);
         sort_from(&mut cohort.output.headers, headers_before, |h| h.0);
         if some_ended_early {
             let ended_early = |index: u32| {
@@ -231,7 +242,7 @@ impl Strips {
                     matches!(lanes.fate[lane], Fate::Failed(_) | Fate::Overflowed)
                 })
             };
-            (cohort.requests).retain_from(requests_before, |lane| !ended_early(lane));
+            (cohort.queries).retain_from(queries_before, |lane| !ended_early(lane));
             retain_from(&mut cohort.output.headers, headers_before, |h| {
                 !ended_early(h.0)
             });
@@ -257,15 +268,15 @@ fn retain_from<T>(elements: &mut Vec<T>, start: usize, keep: impl Fn(&T) -> bool
     });
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for HostExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host")
+        f.debug_struct("HostExecutor")
             .field("level", &self.strips.level)
             .finish_non_exhaustive()
     }
 }
 
-impl Executor for Host {
+impl Executor for HostExecutor {
     fn name(&self) -> &'static str {
         "host"
     }

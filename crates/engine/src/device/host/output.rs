@@ -3,10 +3,10 @@
 use super::run::Run;
 use super::strip::Selection;
 use crate::cohort::{Argument, LaneError};
-use crate::program::{Header, Request, Type};
+use crate::program::{Header, Query, Type};
 
 impl Run<'_> {
-    pub(super) fn request(&mut self, op: &Request, selection: &Selection) {
+    pub(super) fn query(&mut self, op: &Query, selection: &Selection) {
         let call = self.stage.call.expect("a stage that asks ends with a call");
         let charged = self.program.calls[call].form.charge();
         for &lane in selection {
@@ -20,7 +20,7 @@ impl Run<'_> {
             });
             let index = self.lanes.index[usize::from(lane)];
             let charge = charged.of(arguments.clone());
-            if self.lanes.charge(lane, charge) && !self.requests.push(index, arguments) {
+            if self.lanes.charge(lane, charge) && !self.queries.push(index, arguments) {
                 self.lanes.fail(lane, LaneError::TooLarge);
             }
         }

@@ -9,7 +9,7 @@ use super::step::{Columns, Steps};
 use super::strip::{Cell, Lanes, Registers, Selection};
 use super::walk::Walk;
 use super::write::Regions;
-use crate::cohort::{Arena, Requests, View};
+use crate::cohort::{Arena, Queries, View};
 use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
@@ -21,7 +21,7 @@ pub(super) struct Run<'a> {
     /// The columns that the plan needs.
     pub(super) columns: &'a Columns<'a>,
     pub(super) arena: &'a mut Arena,
-    pub(super) requests: &'a mut Requests,
+    pub(super) queries: &'a mut Queries,
     pub(super) headers: &'a mut Vec<(u32, u16, View)>,
     pub(super) registers: &'a mut Registers,
     pub(super) lanes: &'a mut Lanes,
@@ -87,7 +87,7 @@ impl Run<'_> {
             Op::Concat(op) => self.concat(op, selection),
             Op::Text(function, op) => self.text_function(*function, op, selection),
             Op::Replace(op) => self.replace(op, selection),
-            Op::Request(op) => self.request(op, selection),
+            Op::Query(op) => self.query(op, selection),
             Op::Header(op) => self.header(op, selection),
             _ => unreachable!("all others run as one, or have parts"),
         }

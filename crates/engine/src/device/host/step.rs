@@ -11,7 +11,7 @@ use crate::program::{Comparison, FieldId, FragmentId, Op, Put, Register, Type};
 
 /// A column of a cohort: a field's, or one of the list that the field is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct ColumnRef {
     pub(super) field: FieldId,
     pub(super) column: Option<u16>,
 }
@@ -19,8 +19,8 @@ pub(super) struct Place {
 /// The columns that a stage's steps read, each kind by itself. Steps say which by their indexes.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    pub(super) texts: Vec<Place>,
-    pub(super) ints: Vec<Place>,
+    pub(super) texts: Vec<ColumnRef>,
+    pub(super) ints: Vec<ColumnRef>,
     /// Lists: where each lane's items are.
     pub(super) spans: Vec<FieldId>,
 }
@@ -36,18 +36,18 @@ pub(super) struct Columns<'a> {
 impl<'a> Columns<'a> {
     /// Looks them up.
     pub(super) fn find(&mut self, needed: &Needed, fields: &'a [Column]) {
-        let column = |place: &Place| {
-            let field = &fields[usize::from(place.field)];
-            match place.column {
+        let column = |wanted: &ColumnRef| {
+            let field = &fields[usize::from(wanted.field)];
+            match wanted.column {
                 Some(column) => &field.list().columns[usize::from(column)],
                 None => field,
             }
         };
         let spans = |list: &FieldId| &*fields[usize::from(*list)].list().spans;
         self.texts
-            .extend(needed.texts.iter().map(|place| column(place).texts()));
+            .extend(needed.texts.iter().map(|wanted| column(wanted).texts()));
         self.ints
-            .extend(needed.ints.iter().map(|place| column(place).ints()));
+            .extend(needed.ints.iter().map(|wanted| column(wanted).ints()));
         self.spans.extend(needed.spans.iter().map(spans));
     }
 

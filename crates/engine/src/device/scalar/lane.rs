@@ -1,7 +1,7 @@
 //! One lane under way: the operations in plain code.
 
 use super::value::Value;
-use crate::cohort::{Arena, Argument, Column, LaneError, Requests, View};
+use crate::cohort::{Arena, Argument, Column, LaneError, Queries, View};
 use crate::cohort::{LaneOutput, Output, Segment, SessionChange};
 use crate::device::functions::{self, Made};
 use crate::device::limits::{FOLD_BYTES_MAX, LaneLimits};
@@ -34,7 +34,7 @@ pub(super) struct Lane<'a> {
     pub(super) fields: &'a [Column],
     pub(super) index: usize,
     pub(super) arena: &'a mut Arena,
-    pub(super) requests: &'a mut Requests,
+    pub(super) queries: &'a mut Queries,
     pub(super) registers: Vec<Value>,
     pub(super) answer: LaneOutput,
     pub(super) output: &'a mut Output,
@@ -103,7 +103,7 @@ impl Lane<'_> {
             Op::For(op) => self.repeat(op)?,
             Op::Fragment(fragment) => self.fragment(*fragment)?,
             Op::Put(op) => self.put(op)?,
-            Op::Request(op) => self.request(&op.arguments)?,
+            Op::Query(op) => self.query(&op.arguments)?,
             Op::Status(status) => self.answer.status = *status,
             Op::Header(op) => {
                 let header = (self.index as u32, op.name, self.view(op.value));
@@ -252,7 +252,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    fn request(&mut self, arguments: &[Register]) -> Outcome {
+    fn query(&mut self, arguments: &[Register]) -> Outcome {
         let call = self.call.expect("a stage that asks ends with a call");
         let (registers, arena) = (&self.registers, &*self.arena);
         let value = |register: &Register| match registers[usize::from(*register)] {
@@ -264,7 +264,7 @@ impl Lane<'_> {
         let arguments = arguments.iter().map(value);
         let charge = call.form.charge().of(arguments.clone());
         self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooLarge)?;
-        match self.requests.push(self.index as u32, arguments) {
+        match self.queries.push(self.index as u32, arguments) {
             true => Ok(()),
             false => Err(LaneError::TooLarge.into()),
         }

@@ -20,22 +20,22 @@ use value::Value;
 
 /// The scalar executor. A submitted stage is complete at the next poll.
 #[derive(Debug, Default)]
-pub struct Scalar {
+pub struct ScalarExecutor {
     limits: LaneLimits,
     done: Vec<Work>,
 }
 
-impl Scalar {
+impl ScalarExecutor {
     /// An executor with these limits.
     pub fn new(limits: LaneLimits) -> Self {
-        Scalar {
+        ScalarExecutor {
             limits,
             done: Vec::new(),
         }
     }
 }
 
-impl Executor for Scalar {
+impl Executor for ScalarExecutor {
     fn name(&self) -> &'static str {
         "scalar"
     }
@@ -87,7 +87,7 @@ fn run_stage(
         for (register, constant) in &stage.constants {
             registers[usize::from(*register)] = Value::from(constant);
         }
-        let requests_before = cohort.requests.len();
+        let queries_before = cohort.queries.len();
         let output = &mut cohort.output;
         let mut lane = Lane {
             program,
@@ -97,7 +97,7 @@ fn run_stage(
             fields: &cohort.fields,
             index,
             arena: &mut cohort.arena,
-            requests: &mut cohort.requests,
+            queries: &mut cohort.queries,
             registers,
             answer: LaneOutput {
                 run_start: output.runs.len(),
@@ -123,7 +123,7 @@ fn run_stage(
                 drop_last_while(&mut cohort.output.headers, |(lane, ..)| {
                     *lane as usize == index
                 });
-                cohort.requests.truncate(requests_before);
+                cohort.queries.truncate(queries_before);
                 continue;
             }
         };

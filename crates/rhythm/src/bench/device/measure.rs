@@ -7,7 +7,7 @@ use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor, Users, Witness
 use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::host::Host;
+use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine_cuda::bandwidth::{self, Bandwidth};
 use rhythm_engine_cuda::gpu::power::PowerMeter;
 use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
@@ -103,7 +103,10 @@ impl Bench {
                 .map(|_| {
                     scope.spawn(|| {
                         let make: MakeExecutor = Box::new(|| {
-                            Ok(Box::new(Host::new(LaneLimits::default(), Level::active())))
+                            Ok(Box::new(HostExecutor::new(
+                                LaneLimits::default(),
+                                Level::active(),
+                            )))
                         });
                         let options = EmulationOptions {
                             executors: vec![("host".to_owned(), make)],

@@ -1,11 +1,11 @@
-//! BeSim in the same process: a batch of requests is a table of answers.
+//! BeSim in the same process: a batch of queries is a table of answers.
 
 use super::plan::Plan;
 use crate::backend::Embedded;
 use rhythm_besim::{Bank, Table};
-use rhythm_engine::cohort::{Requests, Rows, TextColumns};
+use rhythm_engine::cohort::{Queries, Rows, TextColumns};
 
-/// Requests that become one table: what they leave stays in the first caches until it is moved.
+/// Queries that become one table: what they leave stays in the first caches until it is moved.
 const BATCH: usize = 64;
 
 /// The Banking workload's backend, embedded. Its answers are those of the remote one, cell for
@@ -28,7 +28,7 @@ impl EmbeddedBesim {
         }
     }
 
-    /// Answers the requests from `first` on with what the table has.
+    /// Answers the queries from `first` on with what the table has.
     fn deliver(table: &mut Table, first: usize, rows: &mut Rows<'_>) {
         table.finish();
         let texts = TextColumns {
@@ -41,26 +41,26 @@ impl EmbeddedBesim {
 }
 
 impl Embedded for EmbeddedBesim {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
         let EmbeddedBesim { bank, table, query } = self;
         let form = &rows.call().form;
         if let Some(plan) = Plan::of(form) {
-            for first in (0..requests.len()).step_by(BATCH) {
+            for first in (0..queries.len()).step_by(BATCH) {
                 table.clear();
-                for request in first..requests.len().min(first + BATCH) {
-                    table.add(bank, &plan.query(requests, request));
+                for query in first..queries.len().min(first + BATCH) {
+                    table.add(bank, &plan.query(queries, query));
                 }
                 EmbeddedBesim::deliver(table, first, rows);
             }
             return;
         }
         // What each asks is known from its text alone.
-        for request in 0..requests.len() {
+        for index in 0..queries.len() {
             query.clear();
-            form.write(requests.arguments(request), query);
+            form.write(queries.arguments(index), query);
             table.clear();
             table.add_text(bank, query);
-            EmbeddedBesim::deliver(table, request, rows);
+            EmbeddedBesim::deliver(table, index, rows);
         }
     }
 }

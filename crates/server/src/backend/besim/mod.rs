@@ -11,11 +11,10 @@ pub use wire::BesimWire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
 use crate::backend::kind::{Kind, Opened, peers};
-use crate::backend::{InProcess, Pool, PoolOptions};
-use rhythm_besim::Bank;
+use crate::backend::{ConnectionPool, InProcess, PoolOptions};
+use rhythm_besim::{Bank, Command, Query};
 use rhythm_engine::diagnostic::Severity;
-use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake};
-use rhythm_engine::program::Form;
+use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake, CallPart, PageCall};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 
@@ -33,7 +32,8 @@ pub(in crate::backend) const KIND: Kind = Kind {
         keys: &[
             BackendKey {
                 name: "url",
-                about: "in this process, or `\"http://HOST:PORT/PATH\"`",
+                about: "in this process, or `\"http://HOST:PORT/PATH\"`, or at a Unix socket \
+                        `\"http://unix:/SOCKET:/PATH\"`",
                 default: Setting::Text(EMBEDDED),
                 check: check_url,
                 wrong: "this is no address of a backend",
@@ -63,26 +63,71 @@ fn check_users(users: &Setting) -> bool {
     (1..=1 << 30).contains(&users.int())
 }
 
-/// A request without workload and command is one that BeSim only refuses.
-fn check(form: &Form) -> Option<CallMistake> {
-    let command = form.pieces[0].strip_prefix(b"1&");
-    let is_sound = match command {
-        Some([]) => !form.arguments.is_empty(),
+/// What BeSim refuses is warned of: a page may look at the status. Rows of another width fail the
+/// page always.
+fn check(call: &PageCall<'_>) -> Option<CallMistake> {
+    let refused = |message: String, hint: String| CallMistake {
+        part: CallPart::Asked,
+        severity: Severity::Warning,
+        message,
+        hint,
+    };
+    let pieces = &call.form.pieces;
+    let asked = pieces[0].strip_prefix(b"1&");
+    let is_sound = match asked {
+        Some([]) => !call.form.arguments.is_empty(),
         Some([first, ..]) => first.is_ascii_digit(),
         None => false,
     };
-    (!is_sound).then(|| CallMistake {
-        severity: Severity::Warning,
-        message: "BeSim refuses all requests of this form".to_owned(),
-        hint: "`1&`, a command's number, and its arguments: \"1&3&{{ session.userid }}\""
-            .to_owned(),
+    let Some(asked) = asked.filter(|_| is_sound) else {
+        let hint = "`1&`, a command's number, and its arguments: \"1&3&{{ session.userid }}\"";
+        let message = "BeSim refuses all requests of this form";
+        return Some(refused(message.to_owned(), hint.to_owned()));
+    };
+    // Which command a page's values choose is not known here.
+    let end = asked.iter().position(|byte| *byte == b'&');
+    let end = end.or((pieces.len() == 1).then_some(asked.len()))?;
+    let number = Query::command_named(&asked[..end])?;
+    let Some(command) = Command::of(number) else {
+        // It asks for nothing, and gets that.
+        let is_none = number == 0;
+        let message = format!("BeSim has no command {number}");
+        let hint = format!("1 to {}: docs/backends.md lists them", Command::LAST);
+        return (!is_none).then(|| refused(message, hint));
+    };
+    let separators = |piece: &[u8]| piece.iter().filter(|byte| **byte == b'&').count();
+    let rest = pieces[1..].iter().map(|piece| separators(piece));
+    let given = separators(&asked[end..]) + rest.sum::<usize>();
+    let wanted = command.arguments.len();
+    if given != wanted {
+        let message = format!(
+            "BeSim's command {number} takes {}",
+            so_many(wanted, "argument", given)
+        );
+        return Some(refused(message, command.arguments.join(", ")));
+    }
+    let (given, wanted) = (call.columns.len(), command.columns.len());
+    (given != wanted).then(|| CallMistake {
+        part: CallPart::Columns,
+        severity: Severity::Error,
+        message: format!(
+            "BeSim's command {number} answers {}",
+            so_many(wanted, "column", given)
+        ),
+        hint: command.columns.join(", "),
     })
+}
+
+/// A number of things, and the one that there is instead.
+fn so_many(wanted: usize, thing: &str, given: usize) -> String {
+    let plural = if wanted == 1 { "" } else { "s" };
+    format!("{wanted} {thing}{plural}, not {given}")
 }
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     match remote(config)? {
         None => Ok(Vec::new()),
-        Some(url) => peers(&url.host, url.port),
+        Some(url) => peers(&url.place),
     }
 }
 
@@ -93,7 +138,12 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     };
     let wire = BesimWire::new(&url, ResponseLimits::default());
     let (peers, options) = (peers.to_vec(), PoolOptions::of(config, DEPTH));
-    Ok(Box::new(Pool::new(wire, &config.name, peers, options)))
+    Ok(Box::new(ConnectionPool::new(
+        wire,
+        &config.name,
+        peers,
+        options,
+    )))
 }
 
 /// Where it is, if not in this process.

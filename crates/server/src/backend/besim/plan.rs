@@ -1,8 +1,8 @@
-//! What the requests of a form ask BeSim: the command and where its arguments come from, found
-//! once for all of them, so that no text is made of a request and read again.
+//! What the queries of a form ask BeSim: the command and where its arguments come from, found
+//! once for all of them, so that no text is made of a query and read again.
 
 use rhythm_besim::{ARGUMENTS_MAX, Argument, Query};
-use rhythm_engine::cohort::{self, Requests};
+use rhythm_engine::cohort::{self, Queries};
 use rhythm_engine::program::{Form, Type};
 
 /// Where a part of a query comes from.
@@ -10,11 +10,11 @@ use rhythm_engine::program::{Form, Type};
 enum Part<'f> {
     /// The form has it.
     Literal(&'f [u8]),
-    /// It is this argument of the request.
+    /// It is this argument of the query.
     Argument(usize),
 }
 
-/// What requests of a form ask.
+/// What queries of a form ask.
 #[derive(Debug)]
 pub(super) struct Plan<'f> {
     command: u32,
@@ -23,7 +23,7 @@ pub(super) struct Plan<'f> {
 }
 
 impl<'f> Plan<'f> {
-    /// What all requests of this form ask. `None` where they do not ask for one command, an
+    /// What all queries of this form ask. `None` where they do not ask for one command, an
     /// argument is put together of several parts, or is of a type that BeSim has no other form for
     /// than text.
     pub(super) fn of(form: &'f Form) -> Option<Plan<'f>> {
@@ -61,15 +61,15 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// What a request asks.
+    /// What a query asks.
     #[inline]
-    pub(super) fn query<'a>(&self, requests: &'a Requests, request: usize) -> Query<'a>
+    pub(super) fn query<'a>(&self, queries: &'a Queries, query: usize) -> Query<'a>
     where
         'f: 'a,
     {
         let arguments = self.parts[..self.count].iter().map(|part| match *part {
             Part::Literal(text) => Argument::Encoded(text),
-            Part::Argument(argument) => match requests.argument(request, argument) {
+            Part::Argument(argument) => match queries.argument(query, argument) {
                 cohort::Argument::Text(text) => Argument::Text(text),
                 cohort::Argument::Int(value) => Argument::Int(value),
                 other => unreachable!("a plan has no arguments such as {other:?}"),

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::backend::Embedded;
-use crate::backend::answers::Answers;
+use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
 use proptest::prelude::*;
-use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Requests, Rows};
+use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
+use rhythm_engine::program::Form;
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };
@@ -79,7 +80,7 @@ fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Emb
     cohort.stage = 1;
     for (lane, arguments) in (0..).zip(asked) {
         cohort.push_lane();
-        assert!(cohort.requests.push(lane, arguments.iter().copied()));
+        assert!(cohort.queries.push(lane, arguments.iter().copied()));
     }
     let (requests, mut rows) = cohort.exchange(program);
     backend.answer(requests, &mut rows);
@@ -107,29 +108,29 @@ fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Emb
 struct Remote(BesimWire, Bank);
 
 impl Embedded for Remote {
-    fn answer(&mut self, requests: &Requests, rows: &mut Rows<'_>) {
+    fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
         let Remote(wire, bank) = self;
-        for request in 0..requests.len() {
+        for query in 0..queries.len() {
             let call = rows.call().clone();
             let mut sent = Vec::new();
             let mut connection = Default::default();
-            let arguments = requests.arguments(request);
+            let arguments = queries.arguments(query);
             wire.encode(&mut connection, 0, &call, arguments, &mut sent);
-            let target = sent.strip_prefix(b"GET /besim?").expect("a request");
+            let target = sent.strip_prefix(b"GET /besim?").expect("a query");
             let end = target.windows(9).position(|w| w == b" HTTP/1.1");
             let mut body = Vec::new();
             bank.answer(&target[..end.expect("a request")], &mut body);
             let mut received =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
             received.extend_from_slice(&body);
-            let mut answers = Answers::default();
+            let mut answers = QueryAnswers::default();
             let awaited = Awaited::one(&call);
             let read = wire.decode(&mut connection, &received, &awaited, &mut answers);
             let verdict = read.expect("a response").1.expect("a whole one");
             answers.push(0, verdict.outcome);
             answers.tell(&mut |_, told| match told {
-                Ok(told) => rows.answer(request, |answer| told.deliver(answer)),
-                Err(error) => rows.fail(request, error),
+                Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
+                Err(error) => rows.fail(query, error),
             });
         }
     }
@@ -235,7 +236,7 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     let mut received =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     received.extend_from_slice(&body);
-    let mut answers = Answers::default();
+    let mut answers = QueryAnswers::default();
     let awaited = Awaited::one(&page(form(&[""], &[]), 3).calls[0]);
     let read = wire.decode(&mut Default::default(), &received, &awaited, &mut answers);
     let (_, verdict) = read.unwrap();
@@ -328,6 +329,8 @@ fn what_cannot_be_opened_is_no_address() {
         ("embedded", true),
         ("http://127.0.0.1:8081/besim", true),
         ("HTTP://[::1]/", true),
+        ("http://unix:/run/besim.sock:/besim", true),
+        ("http://unix:besim.sock", false),
         ("http://:0/x", false),
         ("http://127.0.0.1:0/", false),
         ("http://127.0.0.1:8081/besim?", false),
@@ -343,5 +346,62 @@ fn what_cannot_be_opened_is_no_address() {
         sources.files.insert("service.toml".to_owned(), toml);
         let compiled = compile(&sources, &kinds());
         assert_eq!(compiled.is_ok(), is_one, "{url}: {compiled:?}");
+    }
+}
+
+#[test]
+fn a_call_that_besim_cannot_answer_is_told_of_at_load() {
+    for (request, rows, told) in [
+        ("1&2&{{ id }}", "a(number, kind, balance)", ""),
+        ("1&4&{{ id }}&{{ id }}", "a(detail, front, back)", ""),
+        ("1&{{ id }}&{{ id }}", "a(anything)", ""),
+        ("1&1{{ id }}&{{ id }}", "a(anything)", ""),
+        ("1&0&{{ id }}", "a(anything)", ""),
+        (
+            "1&2&{{ id }}",
+            "a(number, kind)",
+            "pages/a.html:7:9: error: BeSim's command 2 answers 3 columns, not 2",
+        ),
+        (
+            "1&1&{{ id }}",
+            "a(number, kind)",
+            "pages/a.html:7:9: error: BeSim's command 1 answers 1 column, not 2",
+        ),
+        (
+            "1&4&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim's command 4 takes 2 arguments, not 1",
+        ),
+        (
+            "1&99&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim has no command 99",
+        ),
+        (
+            "2&{{ id }}",
+            "a(detail)",
+            "pages/a.html:6:12: warning: BeSim refuses all requests of this form",
+        ),
+    ] {
+        let header = "route = \"GET /\"\nparams.id = { in = \"query\", type = \"int\" }\n[[step]]";
+        let page = format!(
+            "+++\n{header}\ncall = \"bank\"\nrequest = \"{request}\"\nrows = \"{rows}\"\n+++\n"
+        );
+        let mut sources = Sources::default();
+        let toml = "[backend.bank]\nkind = \"besim\"\n";
+        (sources.files).insert("service.toml".to_owned(), toml.to_owned());
+        sources.files.insert("pages/a.html".to_owned(), page);
+        let found = match compile(&sources, &kinds()) {
+            Ok(service) => service.warnings,
+            Err(mistakes) => mistakes,
+        };
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let first = found.first().and_then(|text| text.lines().next());
+        assert_eq!(
+            first.unwrap_or_default(),
+            told,
+            "{request} {rows}: {found:?}"
+        );
+        assert_eq!(found.len(), usize::from(!told.is_empty()), "{found:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! BeSim over HTTP/1.1: a request `1&3&17` is `GET /path?1&3&17`, its answer the body of a response
 //! of a status 2xx (`rhythm_protocol::besim`).
 
-use crate::backend::answers::Answers;
+use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::wire::{Unreadable, Verdict, Wire};
@@ -62,7 +62,7 @@ impl Wire for BesimWire {
         responses: &mut Responses,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let (used, response) = responses.next(input, &self.limits)?;
         Ok((
@@ -75,7 +75,7 @@ impl Wire for BesimWire {
         &mut self,
         responses: &mut Responses,
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         Some(self.read(&responses.finish()?, awaited, answers))
     }
@@ -86,7 +86,7 @@ impl BesimWire {
         &mut self,
         response: &Response<'_>,
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Verdict {
         let columns = awaited.call(Which::Oldest).map_or(0, |call| call.columns);
         let (cells, decoded) = (&mut self.cells, &mut self.decoded);
@@ -109,7 +109,7 @@ fn deliver(
     columns: u16,
     cells: &mut Vec<(usize, usize)>,
     decoded: &mut Vec<u8>,
-    answers: &mut Answers,
+    answers: &mut QueryAnswers,
 ) -> Result<i64, LaneError> {
     cells.clear();
     let range = |start, length| (start, length);

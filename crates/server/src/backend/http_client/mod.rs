@@ -5,4 +5,4 @@ mod url;
 
 pub(super) use responses::Response;
 pub use responses::{ResponseLimits, Responses};
-pub use url::{BackendUrl, UrlError};
+pub use url::{BackendUrl, UrlError, UrlPlace};

@@ -1,6 +1,7 @@
 //! Where a remote backend is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section
-//! 4.2.1).
+//! 4.2.1), or `http://unix:/socket:/path` for a socket of the file system.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Why a text is no backend's URL.
@@ -19,16 +20,34 @@ pub enum UrlError {
     /// request's.
     #[error("no valid path: letters, digits and punctuation, without ? and #")]
     Path,
+    /// The path of a Unix socket is relative or longer than the system takes.
+    #[error("no path of a Unix socket: it begins with / and has 107 bytes at most")]
+    Socket,
 }
+
+/// Where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlPlace {
+    /// At a TCP port.
+    Port {
+        /// A name or an address; an IPv6 address without its brackets.
+        host: String,
+        /// The port: 80 unless given.
+        port: u16,
+    },
+    /// At a Unix socket of this path.
+    Socket(PathBuf),
+}
+
+/// Most bytes of a Unix socket's path (`sun_path`, unix(7), without the end's zero).
+const SOCKET_BYTES_MAX: usize = 107;
 
 /// A remote backend's URL. The host is not resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendUrl {
-    /// A name or an address; an IPv6 address without its brackets.
-    pub host: String,
-    /// The port: 80 unless given.
-    pub port: u16,
-    /// Host and port as written, for the Host header.
+    /// Where it listens.
+    pub place: UrlPlace,
+    /// Host and port as written, for the Host header; `localhost` for a socket.
     pub authority: String,
     /// The path, beginning with `/`.
     pub path: String,
@@ -42,12 +61,14 @@ impl FromStr for BackendUrl {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
             _ => return Err(UrlError::Scheme),
         };
+        if let Some(rest) = rest.strip_prefix("unix:") {
+            return of_socket(rest);
+        }
         let (authority, path) = match rest.find(['/', '?', '#']) {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
-        let is_path_byte = |b: u8| b.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&b);
-        if !path.starts_with('/') || !path.bytes().all(is_path_byte) {
+        if !is_path(path) {
             return Err(UrlError::Path);
         }
         let (host, port) = match authority.strip_prefix('[') {
@@ -72,12 +93,36 @@ impl FromStr for BackendUrl {
             _ => None,
         };
         Ok(BackendUrl {
-            host: host.to_owned(),
-            port: port.ok_or(UrlError::Port)?,
+            place: UrlPlace::Port {
+                host: host.to_owned(),
+                port: port.ok_or(UrlError::Port)?,
+            },
             authority: authority.to_owned(),
             path: path.to_owned(),
         })
     }
+}
+
+fn is_path(path: &str) -> bool {
+    let is_path_byte = |b: u8| b.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&b);
+    path.starts_with('/') && path.bytes().all(is_path_byte)
+}
+
+/// What follows `unix:`, a socket's path and after a colon that of what is asked, `/` if there is
+/// none.
+fn of_socket(rest: &str) -> Result<BackendUrl, UrlError> {
+    let (socket, path) = rest.split_once(':').unwrap_or((rest, "/"));
+    if !socket.starts_with('/') || socket.len() > SOCKET_BYTES_MAX || socket.contains('\0') {
+        return Err(UrlError::Socket);
+    }
+    if !is_path(path) {
+        return Err(UrlError::Path);
+    }
+    Ok(BackendUrl {
+        place: UrlPlace::Socket(socket.into()),
+        authority: "localhost".to_owned(),
+        path: path.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -100,12 +145,44 @@ mod tests {
             ("http://[fe80::1]/", "fe80::1", 80, "[fe80::1]", "/"),
         ] {
             let expected = BackendUrl {
-                host: host.into(),
-                port,
+                place: UrlPlace::Port {
+                    host: host.into(),
+                    port,
+                },
                 authority: authority.into(),
                 path: path.into(),
             };
             assert_eq!(url.parse(), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn sockets_have_a_path_of_their_own() {
+        let longest = format!("/{}", "s".repeat(106));
+        for (url, socket, path) in [
+            (
+                "http://unix:/run/sim.sock:/besim",
+                "/run/sim.sock",
+                "/besim",
+            ),
+            ("http://unix:/run/sim.sock", "/run/sim.sock", "/"),
+            (&format!("http://unix:{longest}:/x:y"), &longest, "/x:y"),
+        ] {
+            let expected = BackendUrl {
+                place: UrlPlace::Socket(socket.into()),
+                authority: "localhost".into(),
+                path: path.into(),
+            };
+            assert_eq!(url.parse(), Ok(expected), "{url}");
+        }
+        for (url, error) in [
+            ("http://unix:", UrlError::Socket),
+            ("http://unix:run/sim.sock", UrlError::Socket),
+            (&format!("http://unix:{longest}s"), UrlError::Socket),
+            ("http://unix:/run/sim.sock:besim", UrlError::Path),
+            ("http://unix:/run/sim.sock:/besim?x", UrlError::Path),
+        ] {
+            assert_eq!(url.parse::<BackendUrl>(), Err(error), "{url}");
         }
     }
 

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! While it is open, requests are refused at once, which costs neither them nor the backend time;
-//! half open, some are let through to see. Two things open it: connections that cannot be opened,
+//! half open, some are let through to see, one of each who asks until that one is answered well: so
+//! nobody's failures take all the trials. Two things open it: connections that cannot be opened,
 //! so many in a row while none stands; and calls that fail, where that is the backend's and nobody
 //! else's doing. Hence failures are counted by who asked and by what was asked, each in a table of
 //! fixed size: one user whose every call fails, or one statement that is wrong, is one slot among
@@ -22,6 +23,7 @@
 //! in between are no news.
 
 use super::super::awaited::Taken;
+use super::slots::slot_of;
 use rhythm_net::Time;
 use std::rc::Rc;
 use std::time::Duration;
@@ -60,7 +62,7 @@ const TRIALS_FIRST: u32 = 4;
 /// After a round of so many the circuit is closed.
 const TRIALS_LAST: u32 = 32;
 
-/// Slots of a table. Those that meet in a slot are one for the breaker.
+/// Slots of a table.
 const SLOTS: usize = 64;
 
 /// Calls that failed and that went well, by a hash of who asked or of what was asked.
@@ -69,9 +71,7 @@ struct Table([[u32; 2]; SLOTS]);
 
 impl Table {
     fn count(&mut self, whose: u64, is_well: bool) {
-        // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
-        let slot = whose.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2());
-        let count = &mut self.0[slot as usize][usize::from(is_well)];
+        let count = &mut self.0[slot_of(whose, SLOTS)][usize::from(is_well)];
         *count = count.saturating_add(1);
     }
 
@@ -144,6 +144,9 @@ enum State {
         trials: u32,
         sent: u32,
         well: u32,
+        /// Slots of those who asked them, but for those who were answered well: one whose every
+        /// call fails or hangs takes one place among the trials, not all.
+        askers: u64,
         /// Trials that have told nothing by then are tried again.
         until: Time,
     },
@@ -215,36 +218,65 @@ impl Circuit {
         }
     }
 
-    /// Whether a request may go. After the cool-down some may, as trials.
-    pub(super) fn admit(&mut self, now: Time) -> bool {
-        match &mut self.state {
-            State::Closed => true,
-            State::Open { until } if now < *until => false,
+    /// Whether a request of this one may go. After the cool-down some may, as trials.
+    pub(super) fn admit(&mut self, asker: u64, now: Time) -> bool {
+        match self.state {
+            State::Closed => return true,
+            State::Open { until } if now < until => return false,
+            State::HalfOpen { until, .. } if now < until => {}
+            State::Open { .. } => self.try_again(TRIALS_FIRST, now),
             State::HalfOpen {
                 trials,
-                sent,
-                until,
+                well,
+                askers,
                 ..
-            } if now < *until => {
-                *sent += 1;
-                *sent <= *trials
-            }
-            State::Open { .. } | State::HalfOpen { .. } => {
-                self.try_again(TRIALS_FIRST, 1, now);
-                true
+            } => {
+                // Where few ask, a round may not be full: those that told anything decide.
+                let failing = self.outcomes.askers.failing()[0] as u32 + askers.count_ones();
+                match well > failing {
+                    true => self.round_over(trials, now),
+                    false => self.try_again(TRIALS_FIRST, now),
+                }
             }
         }
+        let State::HalfOpen {
+            trials,
+            sent,
+            askers,
+            ..
+        } = &mut self.state
+        else {
+            return true;
+        };
+        let asker = 1 << slot_of(asker, SLOTS);
+        let is_trial = *askers & asker == 0 && *sent < *trials;
+        if is_trial {
+            *sent += 1;
+            *askers |= asker;
+        }
+        is_trial
     }
 
     /// Begins a round of trials.
-    fn try_again(&mut self, trials: u32, sent: u32, now: Time) {
+    fn try_again(&mut self, trials: u32, now: Time) {
         self.outcomes = Outcomes::none(now + self.options.window);
         self.state = State::HalfOpen {
             trials,
-            sent,
+            sent: 0,
             well: 0,
+            askers: 0,
             until: now + self.options.cool_down,
         };
+    }
+
+    /// A round of so many trials went well: begins the next, or closes the circuit.
+    fn round_over(&mut self, trials: u32, now: Time) {
+        if trials < TRIALS_LAST {
+            return self.try_again(2 * trials, now);
+        }
+        self.state = State::Closed;
+        self.outcomes = Outcomes::none(now + self.options.window);
+        tracing::info!(backend = %self.name, "the backend answers again");
     }
 
     /// A connection was opened.
@@ -265,19 +297,18 @@ impl Circuit {
     pub(super) fn succeeded(&mut self, request: &Taken, now: Time) {
         match &mut self.state {
             State::Closed => (self.outcomes).count(request, true, self.options.window, now),
-            State::HalfOpen { trials, well, .. } => {
+            State::HalfOpen {
+                trials,
+                well,
+                askers,
+                ..
+            } => {
                 *well += 1;
-                if 2 * *well <= *trials {
-                    return;
+                *askers &= !(1 << slot_of(request.asker, SLOTS));
+                let trials = *trials;
+                if 2 * *well > trials {
+                    self.round_over(trials, now);
                 }
-                if *trials < TRIALS_LAST {
-                    let trials = 2 * *trials;
-                    self.try_again(trials, 0, now);
-                    return;
-                }
-                self.state = State::Closed;
-                self.outcomes = Outcomes::none(now + self.options.window);
-                tracing::info!(backend = %self.name, "the backend answers again");
             }
             // An answer to a request from before: the cool-down stands.
             State::Open { .. } => {}
@@ -367,7 +398,6 @@ mod tests {
                 call: self.calls[call].clone(),
                 asker,
                 arguments: Vec::new(),
-                since: Time::ZERO,
                 deadline: Time::NEVER,
                 retries: 0,
                 is_alone: false,
@@ -429,7 +459,7 @@ mod tests {
         }
         assert!(!bank.circuit.refuses(), "they are few");
         bank.fail(9, 1, 9);
-        assert!(bank.circuit.is_open() && !bank.circuit.admit(at(9)));
+        assert!(bank.circuit.is_open() && !bank.circuit.admit(99, at(9)));
         let mut bank = Bank::new();
         for i in 0..1000 {
             bank.fail(i, i as usize % 2, i);
@@ -452,11 +482,11 @@ mod tests {
             bank.circuit.unreachable(at(0));
             bank.circuit.reached();
         }
-        assert!(bank.circuit.admit(at(0)));
+        assert!(bank.circuit.admit(99, at(0)));
         (0..3).for_each(|_| bank.circuit.unreachable(at(0)));
         assert!(bank.circuit.is_open());
         // A trial that reaches nobody is enough.
-        assert!(bank.circuit.admit(at(100)) && !bank.circuit.is_open());
+        assert!(bank.circuit.admit(99, at(100)) && !bank.circuit.is_open());
         bank.circuit.unreachable(at(101));
         assert!(bank.circuit.is_open());
     }
@@ -465,10 +495,10 @@ mod tests {
     fn rounds_of_trials_grow_until_it_closes() {
         let mut bank = Bank::broken();
         bank.well(1, 0, 50);
-        assert!(!bank.circuit.admit(at(99)));
+        assert!(!bank.circuit.admit(99, at(99)));
         for trials in [4, 8, 16, 32] {
-            assert!((0..trials).all(|_| bank.circuit.admit(at(100))));
-            assert!(!bank.circuit.admit(at(100)) && bank.circuit.refuses());
+            assert!((0..trials).all(|asker| bank.circuit.admit(asker, at(100))));
+            assert!(!bank.circuit.admit(99, at(100)) && bank.circuit.refuses());
             (0..=trials / 2).for_each(|i| bank.well(i, 0, 100));
         }
         assert!(!bank.circuit.refuses());
@@ -480,13 +510,50 @@ mod tests {
     #[test]
     fn trials_fail_by_several_or_are_tried_again() {
         let mut bank = Bank::broken();
-        assert!((0..4).all(|_| bank.circuit.admit(at(100))));
+        assert!((0..4).all(|asker| bank.circuit.admit(asker, at(100))));
         (0..3).for_each(|_| bank.fail(7, 0, 100));
         assert!(!bank.circuit.is_open(), "one alone");
         // Whatever became of the others: after a cool-down there are more.
-        assert!(!bank.circuit.admit(at(199)) && bank.circuit.admit(at(200)));
+        assert!(!bank.circuit.admit(99, at(199)) && bank.circuit.admit(99, at(200)));
         bank.fail(7, 0, 200);
         bank.fail(8, 0, 200);
-        assert!(bank.circuit.is_open() && !bank.circuit.admit(at(299)));
+        assert!(bank.circuit.is_open() && !bank.circuit.admit(99, at(299)));
+    }
+
+    #[test]
+    fn nobody_takes_all_trials() {
+        let mut bank = Bank::broken();
+        // One whose calls hang, or fail, asks before all others.
+        let asked = (0..1000).filter(|_| bank.circuit.admit(7, at(100))).count();
+        assert_eq!(asked, 1);
+        bank.fail(7, 0, 100);
+        assert!(!bank.circuit.admit(7, at(100)));
+        for trials in [4, 8, 16, 32] {
+            for asker in 10..=10 + trials / 2 {
+                assert!(bank.circuit.admit(asker, at(100)), "{asker} of {trials}");
+                assert!(!bank.circuit.admit(asker, at(100)), "{asker} of {trials}");
+                bank.well(asker, 0, 100);
+            }
+        }
+        assert!(!bank.circuit.refuses());
+    }
+
+    #[test]
+    fn a_round_that_is_not_full_is_over_after_a_time() {
+        let mut bank = Bank::broken();
+        for round in 1..=4 {
+            assert!(bank.circuit.admit(7, at(100 * round)));
+            bank.well(7, 0, 100 * round + 50);
+            assert!(bank.circuit.refuses(), "{round}");
+        }
+        assert!(bank.circuit.admit(7, at(500)) && !bank.circuit.refuses());
+        // Not where as many tell nothing, or failed.
+        let mut bank = Bank::broken();
+        for round in 1..=9 {
+            assert!(bank.circuit.admit(7, at(100 * round)));
+            assert!(bank.circuit.admit(8, at(100 * round)));
+            bank.well(7, 0, 100 * round + 50);
+        }
+        assert!(bank.circuit.refuses());
     }
 }

@@ -1,7 +1,7 @@
 //! Connections of a pool on their way to be used: opened when requests wait, and greeted.
 
 use super::super::wire::{Greeting, Unreadable, Wire};
-use super::Pool;
+use super::ConnectionPool;
 use super::pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long no other connection is opened after one could not be, while some stand.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// Opens as many connections as the waiting requests need.
     pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
         let stands = self.pipes.iter().any(Pipe::is_open);
@@ -26,11 +26,15 @@ impl<W: Wire> Pool<W> {
                 wanted if !stands && self.connect_failures > 0 => wanted.min(1),
                 wanted => wanted,
             };
-            if opening >= wanted
-                || self.pipes.len() >= self.options.connections_max.max(1)
-                || self.connect_pause.is_some()
-            {
+            if opening >= wanted || self.connect_pause.is_some() {
                 return;
+            }
+            if self.pipes.len() >= self.options.connections_max.max(1) {
+                // One that owes answers that nobody waits for any more makes room.
+                let Some(at) = self.pipes.iter().position(|pipe| pipe.is_spent()) else {
+                    return;
+                };
+                port.abort(self.pipes.swap_remove(at).id);
             }
             let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
             self.peer_next = self.peer_next.wrapping_add(1);

@@ -2,13 +2,13 @@
 
 use super::super::awaited::{Sent, Which};
 use super::super::wire::Wire;
-use super::Pool;
+use super::ConnectionPool;
 use super::circuit::Cause;
 use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the requests in it.
     pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);
@@ -16,17 +16,17 @@ impl<W: Wire> Pool<W> {
             Loss::Broken => Some(Cause::Lost),
             Loss::Late => Some(Cause::Late),
             Loss::Unreadable => Some(Cause::Unreadable),
-            Loss::Announced { .. } => None,
+            Loss::Held | Loss::Announced { .. } => None,
         };
-        match cause {
-            None => port.close(pipe.id),
-            Some(cause) => {
-                port.abort(pipe.id);
-                // One at most is its reason: where answers come in order, the oldest.
-                if let Some(sent) = pipe.awaited.wanted().next() {
-                    self.circuit.failed(&sent.request, cause, now);
-                }
-            }
+        match loss {
+            Loss::Announced { .. } => port.close(pipe.id),
+            _ => port.abort(pipe.id),
+        }
+        // One at most is its reason: where answers come in order, the oldest.
+        if let Some(cause) = cause
+            && let Some(sent) = pipe.awaited.wanted().next()
+        {
+            self.circuit.failed(&sent.request, cause, now);
         }
         if loss == Loss::Unreadable
             && W::IN_ORDER
@@ -87,7 +87,7 @@ impl<W: Wire> Pool<W> {
             let (done, circuit) = (&mut self.done, &mut self.circuit);
             self.pipes[at].awaited.give_up(now, |request| {
                 circuit.failed(request, Cause::Late, now);
-                done.tell_key(request.key, Err(LaneError::BackendTimeout));
+                done.tell_of(request, Err(LaneError::BackendTimeout));
             });
         }
         let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());
@@ -99,9 +99,13 @@ impl<W: Wire> Pool<W> {
     }
 
     /// The oldest request of a pipe takes long: those behind it go elsewhere, each alone, and it
-    /// waits for its answer or its deadline by itself.
-    pub(super) fn move_behind(&mut self, at: usize) {
+    /// waits for its answer or its deadline by itself; or like them for a pipe of its own, where
+    /// its asker holds enough.
+    pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         self.pace.stalled();
+        if self.is_held_beyond(at) {
+            return self.lose(port, at, Loss::Held, now);
+        }
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
         let retries_max = self.options.retries_max;
         self.pipes[at].awaited.move_behind_first(|mut request| {

@@ -20,6 +20,10 @@
 //! pipe; and when the oldest of a pipe takes long all the same, those behind it are sent again
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
+//! Such a pipe is of no use to others until then. So nobody's requests are the oldest in more than
+//! some of the pipes: others find the rest (`share.rs`). Who asks for more waits for the answers to
+//! what he has asked, in a line of his own (`waiting.rs`).
+//!
 //! What happens when things go wrong:
 //!
 //! - *No answer in time*: `BackendTimeout`. Where answers come in order, its connection is dropped.
@@ -47,9 +51,12 @@
 mod circuit;
 mod connecting;
 mod failing;
+mod next;
 mod options;
 mod pace;
 mod pipe;
+mod share;
+mod slots;
 mod spare;
 #[cfg(test)]
 mod tests;
@@ -57,8 +64,9 @@ mod waiting;
 
 pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
+pub use share::ShareOptions;
 
-use super::answers::Answers;
+use super::answers::QueryAnswers;
 use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::wire::{Unreadable, Verdict, Wire};
@@ -70,17 +78,24 @@ use pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
+use share::UnderWay;
 use spare::Spare;
 use std::rc::Rc;
+use std::time::Duration;
 use waiting::Waiting;
+
+/// Least time between two lines of the log about requests that are too long.
+const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
 
 /// So many calls are remembered though no request of them is under way.
 const CALLS_KEPT: usize = 64;
 
 /// A backend that is reached over connections. See the module's text.
 #[derive(Debug)]
-pub struct Pool<W: Wire> {
+pub struct ConnectionPool<W: Wire> {
     wire: W,
+    /// The backend's, for the log.
+    name: Box<str>,
     options: PoolOptions,
     peers: Vec<Peer>,
     /// The one to connect to next.
@@ -95,40 +110,54 @@ pub struct Pool<W: Wire> {
     connect_failures: usize,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
+    /// Something has happened in this turn, so that requests may leave at its end.
+    has_news: bool,
     /// No request's deadline is earlier.
     deadline_next: Time,
+    /// When it was last said that a request is too long.
+    too_large_said: Option<Time>,
     done: Done,
 }
 
 /// Where requests end up.
 #[derive(Debug, Default)]
 struct Done {
-    answers: Answers,
+    answers: QueryAnswers,
     counts: BackendCounts,
     /// Requests taken over and not yet told of.
     under_way: usize,
+    /// The same by who asked.
+    under_way_of: UnderWay,
     /// Memory for requests.
     spare: Spare,
 }
 
 impl Done {
+    /// Whether no more can be taken over, of anybody or of this one.
+    fn is_full(&mut self, asker: u64, options: &PoolOptions) -> bool {
+        self.under_way >= options.requests_max
+            || *self.under_way_of.of(asker) as usize >= options.share.calls_max
+    }
+
     /// The beginning of a request.
-    fn take_over(&mut self) {
+    fn take_over(&mut self, asker: u64) {
         self.counts.requests += 1;
         self.under_way += 1;
+        *self.under_way_of.of(asker) += 1;
     }
 
     /// The end of a request.
     fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
-        self.tell_key(request.key, answer);
+        self.tell_of(&request, answer);
         self.spare.keep(request.arguments);
     }
 
     /// The one place where a request is told of.
-    fn tell_key(&mut self, key: u64, answer: Result<i64, LaneError>) {
+    fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
         self.under_way -= 1;
+        *self.under_way_of.of(request.asker) -= 1;
         self.counts.failures += u64::from(answer.is_err());
-        self.answers.push(key, answer);
+        self.answers.push(request.key, answer);
     }
 
     /// The end of a request that was answered, well or not.
@@ -153,12 +182,13 @@ impl Circuit {
     }
 }
 
-impl<W: Wire> Pool<W> {
+impl<W: Wire> ConnectionPool<W> {
     /// A backend of this name at these peers, which are used in turn. Without one every request
     /// fails.
-    pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> Pool<W> {
-        Pool {
+    pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
+        ConnectionPool {
             wire,
+            name: name.into(),
             options,
             peers,
             peer_next: 0,
@@ -169,7 +199,9 @@ impl<W: Wire> Pool<W> {
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
             connect_pause: None,
+            has_news: false,
             deadline_next: Time::NEVER,
+            too_large_said: None,
             done: Done::default(),
         }
     }
@@ -186,6 +218,21 @@ impl<W: Wire> Pool<W> {
     /// and then it would have to be sent again.
     fn is_alone(&self, request: &Taken) -> bool {
         W::IN_ORDER && (!request.call.idempotent || request.retries >= self.options.retries_max)
+    }
+
+    /// Says that a request of so many bytes is not sent.
+    fn say_too_large(&mut self, bytes: usize, now: Time) {
+        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
+        if !is_said {
+            self.too_large_said = Some(now);
+            tracing::warn!(
+                backend = %self.name,
+                bytes,
+                most = self.options.request_max,
+                "a request to the backend is too long and gets 500: bound the parameters that go \
+                 into it, by `max_length = ...` of the page"
+            );
+        }
     }
 
     fn find(&self, connection: ConnectionId) -> Option<usize> {
@@ -206,7 +253,8 @@ impl<W: Wire> Pool<W> {
         call
     }
 
-    /// Does all that can be done now: fills pipes with what waits and opens others.
+    /// Does all that can be done now: fills pipes with what waits and opens others. Once a turn, so
+    /// that what several batches ask leaves in one send.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
         loop {
             if self.circuit.is_open() {
@@ -215,27 +263,24 @@ impl<W: Wire> Pool<W> {
             if self.waiting.is_empty() {
                 return;
             }
-            let (depth, [shared, _]) = (self.depth(), self.waiting.counts());
+            let depth = self.depth();
             let emptiest = (self.pipes.iter().enumerate())
                 .filter(|(_, pipe)| pipe.room(depth) > 0)
                 .min_by_key(|(_, pipe)| pipe.awaited.len());
-            let Some((at, pipe)) = emptiest else {
+            let Some((at, _)) = emptiest else {
                 break;
             };
-            let is_empty = pipe.awaited.len() == 0;
-            if !is_empty && shared == 0 {
+            let mut any = false;
+            while self.pipes[at].room(depth) > 0
+                && let Some(request) = self.next_for(at)
+            {
+                self.pipes[at].put(&mut self.wire, request, now);
+                any = true;
+            }
+            if !any {
                 break;
             }
-            let pipe = &mut self.pipes[at];
-            if is_empty && let Some(request) = self.waiting.pop_oldest() {
-                pipe.put(&mut self.wire, request, now);
-            }
-            while pipe.room(depth) > 0
-                && let Some(request) = self.waiting.pop_shared()
-            {
-                pipe.put(&mut self.wire, request, now);
-            }
-            if !pipe.flush(port) {
+            if !self.pipes[at].flush(port) {
                 self.lose(port, at, Loss::Broken, now);
             }
         }
@@ -244,7 +289,7 @@ impl<W: Wire> Pool<W> {
 
     /// Takes the answers out of what came in, and says how the pipe ended if it did.
     fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
-        let Pool {
+        let ConnectionPool {
             wire,
             pipes,
             circuit,
@@ -297,7 +342,7 @@ impl<W: Wire> Pool<W> {
     }
 }
 
-impl<W: Wire> ConnectionOwner for Pool<W> {
+impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
     fn owns(&self, connection: ConnectionId) -> bool {
         self.find(connection).is_some()
     }
@@ -307,7 +352,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
             if let Some(loss) = self.greet(at, b"", port, now) {
                 self.lose_or_drop(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -320,7 +365,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
             } else if let Some(loss) = self.read(at, bytes, now) {
                 self.lose(port, at, loss, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -351,7 +396,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
             }
             self.lose(port, at, loss, now);
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
@@ -359,7 +404,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
             if !self.pipes[at].writable(port) {
                 self.lose_or_drop(port, at, Loss::Broken, now);
             }
-            self.pump(port, now);
+            self.has_news = true;
         }
     }
 
@@ -379,7 +424,7 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
         }
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.wake_at() <= now) {
             if self.pipes[at].is_open() && self.pipes[at].is_wanted() {
-                self.move_behind(at);
+                self.move_behind(port, at, now);
                 continue;
             }
             let pipe = self.pipes.swap_remove(at);
@@ -390,40 +435,41 @@ impl<W: Wire> ConnectionOwner for Pool<W> {
                 self.connect_failed(now);
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
     }
 }
 
-impl<W: Wire> Backend for Pool<W> {
-    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+impl<W: Wire> Backend for ConnectionPool<W> {
+    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.share(batch.call);
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for (request, key) in batch.keys.iter().enumerate() {
+        for (request, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
             let mut arguments = self.done.spare.take();
-            keep(batch.requests.arguments(request), &mut arguments);
-            let refusal = if literal_bytes + arguments.len() > self.options.request_max {
+            keep(batch.queries.arguments(request), &mut arguments);
+            let length = literal_bytes + arguments.len();
+            let refusal = if length > self.options.request_max {
+                self.say_too_large(length, now);
                 Some(LaneError::TooLarge)
             } else if deadline <= now {
                 Some(LaneError::BackendTimeout)
-            } else if self.done.under_way >= self.options.requests_max || !self.circuit.admit(now) {
+            } else if self.done.is_full(asker, &self.options) || !self.circuit.admit(asker, now) {
                 Some(LaneError::BackendRefused)
             } else {
                 None
             };
             let mut request = Taken {
-                key: *key,
+                key,
                 call: call.clone(),
-                asker: batch.askers[request],
+                asker,
                 arguments,
-                since: now,
                 deadline,
                 retries: 0,
                 is_alone: false,
             };
             request.is_alone = self.is_alone(&request);
-            self.done.take_over();
+            self.done.take_over(asker);
             match refusal {
                 Some(error) => self.done.tell(request, Err(error)),
                 None => {
@@ -432,7 +478,14 @@ impl<W: Wire> Backend for Pool<W> {
                 }
             }
         }
-        self.pump(port, now);
+        self.has_news = true;
+    }
+
+    fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        if std::mem::take(&mut self.has_news) {
+            self.pump(port, now);
+        }
+        !self.done.answers.is_empty()
     }
 
     fn poll(&mut self, tell: &mut Tell<'_>) {
@@ -447,6 +500,9 @@ impl<W: Wire> Backend for Pool<W> {
 
     fn counts(&self) -> BackendCounts {
         BackendCounts {
+            under_way: self.done.under_way as u64,
+            waiting: self.waiting.counts().iter().sum::<usize>() as u64,
+            connections: self.pipes.iter().filter(|pipe| pipe.is_open()).count() as u64,
             circuit_open: self.circuit.refuses(),
             ..self.done.counts
         }

@@ -1,6 +1,7 @@
 //! How a pool is used.
 
 use super::circuit::CircuitOptions;
+use super::share::ShareOptions;
 use rhythm_engine::settings::{BackendConfig, PoolSettings};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct PoolOptions {
     /// How long a connection is kept without requests. Less than the other side keeps it, so that
     /// no request meets a connection that is just being closed.
     pub idle_max: Duration,
+    /// Most that one who asks may hold of all this.
+    pub share: ShareOptions,
     /// When a failing backend is left alone.
     pub circuit: CircuitOptions,
 }
@@ -58,6 +61,10 @@ impl PoolOptions {
             timeout: pool.timeout,
             connect_timeout: Duration::from_secs(1),
             idle_max: Duration::from_secs(4),
+            share: ShareOptions {
+                connections_max: (pool.connections_per_user_max).map(|most| most.get() as usize),
+                calls_max: pool.calls_per_user_max as usize,
+            },
             circuit: CircuitOptions {
                 failures_min: pool.circuit_failures,
                 window: pool.circuit_window,

@@ -4,7 +4,7 @@
 //! Behind a request that takes long the others of its connection wait, so more than one is put in
 //! only while the backend is prompt. How long an answer takes is measured wherever some come: the
 //! time since the one before, or since the request was sent. The depth doubles as long as that
-//! allows it, and falls to 1 with the first answer that is slow.
+//! allows it, shrinks with answers that are slow, and falls to 1 with one that takes long.
 
 use std::time::Duration;
 
@@ -42,7 +42,9 @@ impl Pace {
         let prompt = PROMPT.as_nanos() * count / took.as_nanos().max(1);
         let prompt = usize::try_from(prompt).unwrap_or(usize::MAX);
         self.depth = match prompt {
-            0 => 1,
+            0 if took >= PATIENCE => 1,
+            // A moment's delay, as others on the machine cause it, does not end it.
+            0 => self.depth / 4,
             _ if prompt > self.depth => prompt.min(2 * self.depth),
             _ => prompt.max(self.depth / 2),
         };

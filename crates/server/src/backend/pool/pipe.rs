@@ -27,6 +27,9 @@ pub(super) enum Loss {
     Broken,
     /// It was given up, because of requests that are late.
     Late,
+    /// It was given up, because it would belong to one who holds enough. All in it can be sent
+    /// again.
+    Held,
     /// What came over it made no sense.
     Unreadable,
     /// The other side said with its answer to the request of this number that it would not go on.
@@ -101,9 +104,21 @@ impl<W: Wire> Pipe<W> {
         (self.owes_since().filter(|_| is_held_up)).map(|since| since + PATIENCE)
     }
 
+    /// Who has its oldest request.
+    pub(super) fn owner(&self) -> Option<u64> {
+        Some(self.awaited.wanted().next()?.request.asker)
+    }
+
     /// Whether somebody waits for an answer from it.
     pub(super) fn is_wanted(&self) -> bool {
         self.awaited.wanted().next().is_some()
+    }
+
+    /// Whether it takes no more requests, and nobody waits for what it owes: those behind a slow
+    /// one are sent again elsewhere, and the other side may work on them here for long.
+    pub(super) fn is_spent(&self) -> bool {
+        let is_held_up = W::IN_ORDER && self.awaited.len() > 0;
+        self.is_open() && is_held_up && !self.is_wanted()
     }
 
     /// Whether a request in it is past its deadline.

@@ -1,57 +1,193 @@
 //! Requests that wait for a place in a pipe, in two queues: those that share a pipe with others,
 //! and those that go alone (see the pool's text). Neither queue holds up the other.
+//!
+//! In each queue those who ask take turns: a line for each, by a hash, and after a request of a
+//! line come those of the others. So the many requests of one wait for each other, not others for
+//! them. What may not go now, because its asker holds enough (`share.rs`), is passed over with
+//! its line.
 
 use super::super::awaited::Taken;
+use super::slots::slot_of;
+use rhythm_net::{Key, Slab};
 use std::collections::VecDeque;
+
+/// Lines of a queue.
+const LINES: usize = 256;
+
+/// Which line an asker's requests stand in.
+fn line_of(asker: u64) -> usize {
+    slot_of(asker, LINES)
+}
+
+/// A request that waits, and the one behind it in its line.
+#[derive(Debug)]
+struct Waiter {
+    request: Taken,
+    next: Option<Key>,
+}
+
+/// The first and the last of a line.
+type Ends = Option<(Key, Key)>;
+
+/// Requests of one kind. See the module's text.
+#[derive(Debug)]
+struct Queue {
+    lines: Box<[Ends; LINES]>,
+    /// The lines that are not empty, in turn, and since which turn of all they wait for theirs.
+    turns: VecDeque<(u8, u64)>,
+    length: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue {
+            lines: Box::new([None; LINES]),
+            turns: VecDeque::new(),
+            length: 0,
+        }
+    }
+}
+
+impl Queue {
+    fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, request: Taken) {
+        let line = line_of(request.asker);
+        let next = None;
+        let key = waiters.insert(Waiter { request, next });
+        self.length += 1;
+        match &mut self.lines[line] {
+            Some((_, last)) => {
+                let before = std::mem::replace(last, key);
+                waiters.get_mut(before).expect("it waits").next = Some(key);
+            }
+            empty => {
+                *empty = Some((key, key));
+                self.turns.push_back((line as u8, turn));
+            }
+        }
+    }
+
+    fn push_front(&mut self, waiters: &mut Slab<Waiter>, request: Taken) {
+        let line = line_of(request.asker);
+        let next = self.lines[line].map(|(first, _)| first);
+        let key = waiters.insert(Waiter { request, next });
+        self.length += 1;
+        match &mut self.lines[line] {
+            Some((first, _)) => {
+                *first = key;
+                // It comes before others of its line only: who asks much is not first for it.
+            }
+            empty => {
+                *empty = Some((key, key));
+                self.turns.push_front((line as u8, 0));
+            }
+        }
+    }
+
+    /// The place of the next request of those that may go, and since when its line waits.
+    fn next(
+        &self,
+        waiters: &Slab<Waiter>,
+        may_go: &impl Fn(&Taken) -> bool,
+    ) -> Option<(usize, u64)> {
+        let mut turns = self.turns.iter().enumerate();
+        let (place, (_, since)) = turns.find(|(_, (line, _))| {
+            let (first, _) = self.lines[usize::from(*line)].expect("it is not empty");
+            may_go(&waiters.get(first).expect("it waits").request)
+        })?;
+        Some((place, *since))
+    }
+
+    /// Takes the first out of the line at this place, whose next turn begins then.
+    fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Option<Taken> {
+        let (line, _) = self.turns.remove(place)?;
+        let ends = &mut self.lines[usize::from(line)];
+        let (first, last) = (*ends)?;
+        let Waiter { request, next } = waiters.remove(first)?;
+        *ends = next.map(|next| (next, last));
+        if next.is_some() {
+            self.turns.push_back((line, turn));
+        }
+        self.length -= 1;
+        Some(request)
+    }
+}
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Those that share, and those that go alone; each queue in order of age.
-    queues: [VecDeque<Taken>; 2],
+    waiters: Slab<Waiter>,
+    shared: Queue,
+    alone: Queue,
+    /// Turns that have begun.
+    turn: u64,
 }
 
 impl Waiting {
-    fn queue(&mut self, request: &Taken) -> &mut VecDeque<Taken> {
-        &mut self.queues[usize::from(request.is_alone)]
+    /// The number of the next turn, and what it is for.
+    fn queue(&mut self, is_alone: bool) -> (&mut Queue, &mut Slab<Waiter>, u64) {
+        self.turn += 1;
+        let queue = match is_alone {
+            false => &mut self.shared,
+            true => &mut self.alone,
+        };
+        (queue, &mut self.waiters, self.turn)
     }
 
     /// A request that has just come.
     pub(super) fn push_back(&mut self, request: Taken) {
-        self.queue(&request).push_back(request);
+        let (queue, waiters, turn) = self.queue(request.is_alone);
+        queue.push_back(waiters, turn, request);
     }
 
-    /// One that has waited before: it goes before all others of its queue.
+    /// One that has waited before: it goes before all others of its asker.
     pub(super) fn push_front(&mut self, request: Taken) {
-        self.queue(&request).push_front(request);
+        let (queue, waiters, _) = self.queue(request.is_alone);
+        queue.push_front(waiters, request);
     }
 
-    /// The oldest that shares.
-    pub(super) fn pop_shared(&mut self) -> Option<Taken> {
-        self.queues[0].pop_front()
+    /// The next that shares, of those that may go.
+    pub(super) fn pop_shared(
+        &mut self,
+        may_go: impl Fn(&Waiting, &Taken) -> bool,
+    ) -> Option<Taken> {
+        let (place, _) = (self.shared).next(&self.waiters, &|request| may_go(self, request))?;
+        let (queue, waiters, turn) = self.queue(false);
+        queue.pop(waiters, turn, place)
     }
 
-    /// The oldest of all, for a pipe without others.
-    pub(super) fn pop_oldest(&mut self) -> Option<Taken> {
-        let [shared, alone] = &mut self.queues;
-        let is_alone = match (shared.front(), alone.front()) {
-            (Some(shared), Some(alone)) => alone.since <= shared.since,
-            (shared, _) => shared.is_none(),
+    /// The next of all that may go, for a pipe without others: of the two that are next in their
+    /// queues, the one whose line has waited longer.
+    pub(super) fn pop(&mut self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> Option<Taken> {
+        let may_go = |request: &Taken| may_go(self, request);
+        let shared = self.shared.next(&self.waiters, &may_go);
+        let alone = self.alone.next(&self.waiters, &may_go);
+        let is_alone = match (shared, alone) {
+            (Some((_, shared)), Some((_, alone))) => alone < shared,
+            (_, alone) => alone.is_some(),
         };
-        self.queues[usize::from(is_alone)].pop_front()
+        let (place, _) = if is_alone { alone? } else { shared? };
+        let (queue, waiters, turn) = self.queue(is_alone);
+        queue.pop(waiters, turn, place)
     }
 
     /// How many share, and how many go alone.
     pub(super) fn counts(&self) -> [usize; 2] {
-        [self.queues[0].len(), self.queues[1].len()]
+        [self.shared.length, self.alone.length]
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.counts() == [0, 0]
     }
 
+    /// Whether others wait than this one who asks.
+    pub(super) fn has_others(&self, asker: u64) -> bool {
+        let line = line_of(asker) as u8;
+        let mut turns = self.shared.turns.iter().chain(&self.alone.turns);
+        turns.any(|(of, _)| *of != line)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
-        self.queues.iter().flatten()
+        self.waiters.iter().map(|(_, waiter)| &waiter.request)
     }
 
     /// Takes out those that this says of.
@@ -60,14 +196,128 @@ impl Waiting {
         mut which: impl FnMut(&Taken) -> bool,
         mut take: impl FnMut(Taken),
     ) {
-        for queue in &mut self.queues {
-            for _ in 0..queue.len() {
-                match queue.pop_front() {
-                    Some(request) if which(&request) => take(request),
-                    Some(request) => queue.push_back(request),
-                    None => break,
+        for queue in [&mut self.shared, &mut self.alone] {
+            // Each line is put back as it was, but for those.
+            let turns = std::mem::take(&mut queue.turns);
+            queue.length = 0;
+            for (line, turn) in turns {
+                let mut next = queue.lines[usize::from(line)]
+                    .take()
+                    .map(|(first, _)| first);
+                while let Some(waiter) = next.and_then(|key| self.waiters.remove(key)) {
+                    next = waiter.next;
+                    match which(&waiter.request) {
+                        true => take(waiter.request),
+                        false => queue.push_back(&mut self.waiters, turn, waiter.request),
+                    }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::world::call;
+    use super::*;
+    use proptest::prelude::*;
+    use rhythm_net::Time;
+    use std::rc::Rc;
+
+    fn request(key: u64, asker: u64, is_alone: bool) -> Taken {
+        Taken {
+            key,
+            call: Rc::new(call(&["a"], true)),
+            asker,
+            arguments: Vec::new(),
+            deadline: Time::NEVER,
+            retries: 0,
+            is_alone,
+        }
+    }
+
+    fn keys(waiting: &mut Waiting, may_go: impl Fn(&Taken) -> bool) -> Vec<u64> {
+        let all = std::iter::from_fn(|| waiting.pop(|_, request| may_go(request)));
+        all.map(|request| request.key).collect()
+    }
+
+    #[test]
+    fn those_who_ask_take_turns() {
+        let mut waiting = Waiting::default();
+        for key in 0..1000 {
+            waiting.push_back(request(key, 7, key % 2 == 0));
+        }
+        waiting.push_back(request(1000, 8, true));
+        waiting.push_back(request(1001, 9, false));
+        assert!(waiting.has_others(7));
+        let keys = keys(&mut waiting, |_| true);
+        assert!(keys.iter().position(|key| *key == 1000) < Some(6));
+        assert!(keys.iter().position(|key| *key == 1001) < Some(6));
+        let of_one: Vec<u64> = keys.into_iter().filter(|key| *key < 1000).collect();
+        assert_eq!(of_one, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_may_not_go_is_passed_over_and_keeps_his_place() {
+        let mut waiting = Waiting::default();
+        for key in 0..10 {
+            waiting.push_back(request(key, key % 2, key % 3 == 0));
+        }
+        let mut of_one = keys(&mut waiting, |request| request.asker == 1);
+        of_one.sort_unstable();
+        assert_eq!(of_one, [1, 3, 5, 7, 9]);
+        assert!(!waiting.has_others(0) && waiting.has_others(1));
+        assert_eq!(waiting.counts(), [3, 2]);
+        waiting.push_front(request(10, 0, true));
+        let left = keys(&mut waiting, |_| true);
+        let places = [10, 0, 6].map(|key| left.iter().position(|at| *at == key));
+        assert!(left.len() == 6 && places.is_sorted(), "{left:?}");
+        assert!(waiting.is_empty() && !waiting.has_others(1));
+    }
+
+    proptest! {
+        /// Each comes out once, those of one asker and kind in their order, whatever is taken out
+        /// between.
+        #[test]
+        fn nothing_is_lost(
+            steps in proptest::collection::vec((0..6u8, 0..600u64, any::<bool>()), 1..200),
+        ) {
+            let mut waiting = Waiting::default();
+            let mut model: Vec<(u64, u64, bool)> = Vec::new();
+            for (key, (step, asker, is_alone)) in (0..).zip(steps) {
+                let first_of = |model: &[(u64, u64, bool)], key: u64| {
+                    let of = model.iter().find(|at| at.0 == key).copied().expect("it waits");
+                    let line = line_of(of.1);
+                    model.iter().find(|at| (line_of(at.1), at.2) == (line, of.2)).copied()
+                };
+                let popped = match step {
+                    0..=2 => {
+                        waiting.push_back(request(key, asker, is_alone));
+                        model.push((key, asker, is_alone));
+                        continue;
+                    }
+                    3 => waiting.pop(|_, _| true),
+                    4 => waiting.pop_shared(|_, _| true),
+                    _ => {
+                        let mut out = 0;
+                        waiting.extract(|request| request.asker % 7 == 0, |_| out += 1);
+                        let before = model.len();
+                        model.retain(|at| at.1 % 7 != 0);
+                        prop_assert_eq!(out, before - model.len());
+                        continue;
+                    }
+                };
+                if let Some(request) = popped {
+                    let first = first_of(&model, request.key);
+                    prop_assert_eq!(first.map(|at| at.0), Some(request.key));
+                    model.retain(|at| at.0 != request.key);
+                }
+                prop_assert_eq!(waiting.counts().iter().sum::<usize>(), model.len());
+                prop_assert_eq!(waiting.iter().count(), model.len());
+            }
+            let mut left = keys(&mut waiting, |_| true);
+            left.sort_unstable();
+            prop_assert_eq!(left, model.iter().map(|at| at.0).collect::<Vec<_>>());
         }
     }
 }

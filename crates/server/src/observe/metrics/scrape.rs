@@ -1,6 +1,6 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
+use super::{BackendMetrics, Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -8,7 +8,6 @@ use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The figures of the workers for one page, or one backend, by its name.
@@ -150,11 +149,25 @@ impl Collector for Scrape {
         to.gauges("connections", "Connections open", open)?;
         let accepted = sums(w, "worker", |m| &m.accepted);
         to.counters("connections_accepted", "Connections accepted", accepted)?;
+        let yielded = sums(w, "worker", |m| &m.yielded);
+        to.counters(
+            "connections_yielded",
+            "Silent connections closed because others needed their places",
+            yielded,
+        )?;
         let stalls = sums(w, "worker", |m| &m.stalls);
         to.counters(
             "stalls",
             "Requests that waited for a free cohort context",
             stalls,
+        )?;
+        let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
+        to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
+        let gave_way = sums(w, "worker", |m| &m.gave_way);
+        to.counters(
+            "connections_gave_way",
+            "Connections dropped because all of a worker's held too much",
+            gave_way,
         )?;
         let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
         to.counters(
@@ -212,12 +225,16 @@ impl Collector for Scrape {
         to.counters("sign_ins_failed", "Sign-ins that failed", failed)?;
         let refused = sums(w, "worker", |m| &m.sign_ins_refused);
         to.counters("sign_ins_refused", "Sign-ins answered 429", refused)?;
-        let dropped = self.0.log_lines_dropped.load(Ordering::Relaxed);
-        let dropped = vec![(Vec::new(), dropped)];
+        let (dropped, failures) = self.0.log.lost_and_failed();
         to.counters(
             "access_log_lines_dropped",
-            "Access log lines that could not be written",
-            dropped,
+            "Access log lines that could not be written, or had no room to wait for it",
+            vec![(Vec::new(), dropped)],
+        )?;
+        to.counters(
+            "access_log_failures",
+            "Times that the access log could not be written or opened again",
+            vec![(Vec::new(), failures)],
         )
     }
 }
@@ -281,13 +298,34 @@ impl Scrape {
             "Requests sent to backends again",
             retries,
         )?;
-        let open = sums(b, "backend", |m| &m.circuit_open).into_iter();
-        let open = open.map(|(labels, value)| (labels, value as f64)).collect();
-        to.gauges(
-            "backend_circuit_open",
-            "Workers that refuse requests to the backend",
-            open,
-        )?;
+        type Now = for<'a> fn(&'a BackendMetrics) -> &'a Count;
+        let gauges: [(&str, &str, Now); 4] = [
+            (
+                "backend_under_way",
+                "Requests to backends that are not answered yet",
+                |m| &m.under_way,
+            ),
+            (
+                "backend_waiting",
+                "Of those, requests that wait for a place on a connection",
+                |m| &m.waiting,
+            ),
+            (
+                "backend_connections",
+                "Connections to backends that stand",
+                |m| &m.connections,
+            ),
+            (
+                "backend_circuit_open",
+                "Workers that refuse requests to the backend",
+                |m| &m.circuit_open,
+            ),
+        ];
+        for (name, help, now) in gauges {
+            let sums = sums(b, "backend", now).into_iter();
+            let values = sums.map(|(labels, value)| (labels, value as f64));
+            to.gauges(name, help, values.collect())?;
+        }
         let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
         to.histograms(
             "backend_latency_seconds",

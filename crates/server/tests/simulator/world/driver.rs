@@ -59,7 +59,13 @@ impl World {
 
     fn report_link(&mut self, link: LinkId, handler: &mut dyn Handler) {
         let now = self.time();
-        match self.links[link].near {
+        let near = self.links[link].near;
+        match near {
+            Near::Backlog if !self.has_place(handler) => {
+                let at = self.now + 20 * MILLISECOND;
+                self.at(at, Event::Room(link));
+                self.links[link].waits = true;
+            }
             Near::Backlog => {
                 let connection = self.name(link);
                 self.links[link].near = Near::Open;
@@ -105,6 +111,16 @@ impl World {
             }
             Near::Connecting | Near::Closed | Near::Gone => {}
         }
+    }
+
+    /// Whether there is a place for another client, or the server makes one.
+    fn has_place(&mut self, handler: &mut dyn Handler) -> bool {
+        if self.open_links().0 >= self.net.connections_max {
+            let now = self.time();
+            self.note("crowded", 0, 0);
+            handler.crowded(self, now);
+        }
+        self.open_links().0 < self.net.connections_max
     }
 
     fn read(&mut self, link: LinkId, id: ConnectionId, handler: &mut dyn Handler) {
@@ -231,7 +247,7 @@ impl Port for World {
             let open = self.links[link].near == Near::Open;
             let unread_since = self.links[link].unread_since;
             let neglected = unread_since.map_or(0, |since| self.now - since);
-            self.links[link].at_close = (neglected, self.now - self.links[link].active);
+            self.links[link].at_close = (neglected, self.now - self.links[link].active, self.now);
             self.forget(link);
             if open {
                 self.links[link].near = Near::Closed;
@@ -267,7 +283,9 @@ impl Port for World {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let PeerAddress::Tcp(address) = peer.address;
+        let PeerAddress::Tcp(address) = peer.address else {
+            panic!("{peer} is of another world");
+        };
         if self.outgoing >= self.net.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
@@ -297,6 +315,7 @@ impl Port for World {
     fn stop_accepting(&mut self) {
         self.note("stopped accepting", 0, 0);
         self.accepting = false;
+        self.stopped_accepting = self.stopped_accepting.min(self.now);
     }
 
     fn wall_clock(&self) -> WallClock {

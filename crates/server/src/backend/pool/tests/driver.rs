@@ -4,18 +4,20 @@ use super::super::*;
 use super::world::{call, cells};
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
+use crate::backend::kind::peers;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{LaneError, Requests};
+use rhythm_engine::cohort::{LaneError, Queries};
 use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
 use rhythm_protocol::besim;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 /// Asks all texts in batches and waits for the answers.
 struct Client {
-    backend: Pool<BesimWire>,
+    backend: ConnectionPool<BesimWire>,
     texts: Vec<String>,
     asked: usize,
     answers: HashMap<u64, Result<(i64, Vec<u8>), LaneError>>,
@@ -56,17 +58,18 @@ impl Handler for Client {
         });
         let batch = self.texts.len().min(self.asked + 700);
         if self.answers.len() < self.asked || self.asked == batch {
+            self.backend.turn_ends(port, now);
             return;
         }
         // Each has a form of its own, so that all commands are asked.
         for key in self.asked..batch {
-            let mut requests = Requests::default();
-            assert!(requests.push(0, std::iter::empty()));
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
             let mut call = call(&[&self.texts[key]], true);
             call.columns = columns_of(key);
             let batch = Batch {
                 call: &call,
-                requests: &requests,
+                queries: &queries,
                 keys: &[key as u64],
                 askers: &[key as u64],
                 deadline: Time::NEVER,
@@ -74,6 +77,7 @@ impl Handler for Client {
             self.backend.submit(port, batch, now);
         }
         self.asked = batch;
+        self.backend.turn_ends(port, now);
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -96,7 +100,11 @@ fn columns_of(key: usize) -> u16 {
 
 /// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is
 /// carried out.
-fn serve(mut stream: TcpStream, bank: &Bank) -> std::io::Result<()> {
+fn serve<S: Read + Write>(
+    mut stream: S,
+    finish: impl Fn(&S) -> std::io::Result<()>,
+    bank: &Bank,
+) -> std::io::Result<()> {
     let mut input = Vec::new();
     let mut piece = [0; 4096];
     let mut count = 0;
@@ -124,7 +132,7 @@ fn serve(mut stream: TcpStream, bank: &Bank) -> std::io::Result<()> {
             output.extend_from_slice(&body);
             if last {
                 stream.write_all(&output)?;
-                stream.shutdown(std::net::Shutdown::Write)?;
+                finish(&stream)?;
                 // So that what was sent behind does not reset the connection under the answers.
                 while stream.read(&mut piece)? > 0 {}
                 return Ok(());
@@ -135,16 +143,37 @@ fn serve(mut stream: TcpStream, bank: &Bank) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_backend_over_sockets_answers_all() {
+fn a_backend_over_tcp_answers_all() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // It ends with the test's process.
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || serve(stream, &Bank::new(5000)));
+            let finish = |stream: &TcpStream| stream.shutdown(Shutdown::Write);
+            std::thread::spawn(move || serve(stream, finish, &Bank::new(5000)));
         }
     });
-    let url: BackendUrl = format!("http://{address}/besim").parse().unwrap();
+    answers_all(&format!("http://{address}/besim"));
+}
+
+#[test]
+fn a_backend_at_a_unix_socket_answers_all() {
+    let name = format!("rhythm-pool-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let finish = |stream: &UnixStream| stream.shutdown(Shutdown::Write);
+            std::thread::spawn(move || serve(stream, finish, &Bank::new(5000)));
+        }
+    });
+    answers_all(&format!("http://unix:{}:/besim", path.display()));
+    std::fs::remove_file(&path).unwrap();
+}
+
+fn answers_all(url: &str) {
+    let url: BackendUrl = url.parse().unwrap();
     let options = PoolOptions {
         connections_max: 3,
         depth_max: 64,
@@ -152,10 +181,10 @@ fn a_backend_over_sockets_answers_all() {
         ..PoolOptions::default()
     };
     let mut client = Client {
-        backend: Pool::new(
+        backend: ConnectionPool::new(
             BesimWire::new(&url, ResponseLimits::default()),
             "sim",
-            vec![Peer::tcp(&*url.host, address)],
+            peers(&url.place).unwrap(),
             options,
         ),
         texts: (0..3000)

@@ -76,7 +76,9 @@ impl Port for FakePort {
     fn resume(&mut self, _: ConnectionId) {}
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let PeerAddress::Tcp(address) = peer.address;
+        let PeerAddress::Tcp(address) = peer.address else {
+            panic!("{peer} is of another world");
+        };
         self.connects += 1;
         if self.connect_fails {
             return Err(io::ErrorKind::NetworkUnreachable.into());

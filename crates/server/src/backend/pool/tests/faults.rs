@@ -343,7 +343,7 @@ fn while_connections_stand_others_are_not_opened_in_a_hurry() {
 #[test]
 fn without_an_address_all_fail() {
     let mut world = World::new(options());
-    world.backend = Pool::new(PlainWire::new(), "sim", Vec::new(), options());
+    world.backend = ConnectionPool::new(PlainWire::new(), "sim", Vec::new(), options());
     world.submit(0..2, false);
     world.assert_failed(0..2, LaneError::BackendFailed);
 }

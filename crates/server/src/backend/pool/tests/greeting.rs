@@ -4,8 +4,8 @@ use super::super::*;
 use super::fake::FakePort;
 use super::world::*;
 use crate::backend::http_client::Responses;
-use crate::backend::{Answers, Awaited, Greeting};
-use rhythm_engine::cohort::{Argument, Requests};
+use crate::backend::{Awaited, Greeting, QueryAnswers};
+use rhythm_engine::cohort::{Argument, Queries};
 
 /// A wire that says `hello` and must be told `welcome` before it is asked anything.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Wire for Polite {
         responses: &mut Responses,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         self.0.decode(responses, input, awaited, answers)
     }
@@ -64,25 +64,28 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         let wire = Polite(PlainWire::new());
         let mut port = FakePort::default();
         let peers = vec![Peer::tcp("sim", "10.0.0.1:81".parse().unwrap())];
-        let mut pool = Pool::new(wire, "sim", peers, options());
-        let mut requests = Requests::default();
-        assert!(requests.push(0, [Argument::Int(7)].into_iter()));
+        let mut pool = ConnectionPool::new(wire, "sim", peers, options());
+        let mut queries = Queries::default();
+        assert!(queries.push(0, [Argument::Int(7)].into_iter()));
         let batch = Batch {
             call: &call(&["1&3&", ""], false),
-            requests: &requests,
+            queries: &queries,
             keys: &[1],
             askers: &[1],
             deadline: Time::NEVER,
         };
         pool.submit(&mut port, batch, Time::ZERO);
+        pool.turn_ends(&mut port, Time::ZERO);
         let id = *port.connections.keys().next().unwrap();
         port.connections.get_mut(&id).unwrap().open = true;
         pool.connected(&mut port, id, Time::ZERO);
+        pool.turn_ends(&mut port, Time::ZERO);
         assert_eq!(
             std::mem::take(&mut port.connections.get_mut(&id).unwrap().sent),
             b"hello"
         );
         pool.received(&mut port, id, said, Time::ZERO);
+        pool.turn_ends(&mut port, Time::ZERO);
         assert_eq!(pool.owns(id), goes_on);
         let sent = port
             .connections

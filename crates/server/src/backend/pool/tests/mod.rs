@@ -5,5 +5,6 @@ pub(super) mod fake;
 mod faults;
 mod greeting;
 mod schedule;
+mod shares;
 mod tagged;
 pub(super) mod world;

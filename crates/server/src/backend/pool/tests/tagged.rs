@@ -9,8 +9,8 @@
 use super::super::*;
 use super::fake::FakePort;
 use super::world::{MS, call, cells, options};
-use crate::backend::{Answers, Awaited, Which};
-use rhythm_engine::cohort::{Argument, Cell, Requests};
+use crate::backend::{Awaited, QueryAnswers, Which};
+use rhythm_engine::cohort::{Argument, Cell, Queries};
 use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -68,7 +68,7 @@ impl Wire for TaggedWire {
         known: &mut Known,
         input: &[u8],
         awaited: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let before = known.input.len();
         known.input.extend_from_slice(input);
@@ -104,7 +104,7 @@ impl Wire for TaggedWire {
 
 /// A pool of such connections over a port in the test's hands.
 struct Tagged {
-    pool: Pool<TaggedWire>,
+    pool: ConnectionPool<TaggedWire>,
     port: FakePort,
     now: Time,
     told: BTreeMap<u64, Result<String, LaneError>>,
@@ -119,7 +119,7 @@ impl Tagged {
             ..options()
         };
         Tagged {
-            pool: Pool::new(TaggedWire, "tagged", peers, options),
+            pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
@@ -128,13 +128,13 @@ impl Tagged {
 
     /// Asks `get {key}` for each of these keys, to be answered within 50 ms.
     fn submit(&mut self, keys: std::ops::Range<u64>, idempotent: bool) {
-        let mut requests = Requests::default();
+        let mut queries = Queries::default();
         for key in keys.clone() {
-            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
             call: &call(&["get ", ""], idempotent),
-            requests: &requests,
+            queries: &queries,
             keys: &keys.clone().collect::<Vec<_>>(),
             askers: &keys.collect::<Vec<_>>(),
             deadline: self.now + 50 * MS,
@@ -144,6 +144,7 @@ impl Tagged {
     }
 
     fn poll(&mut self) {
+        self.pool.turn_ends(&mut self.port, self.now);
         let told = &mut self.told;
         self.pool.poll(&mut |key, answer| {
             let answer = answer.map(|told| String::from_utf8(cells(told)).unwrap());
@@ -156,6 +157,7 @@ impl Tagged {
         let id = *self.port.connections.keys().next_back().unwrap();
         self.port.connections.get_mut(&id).unwrap().open = true;
         self.pool.connected(&mut self.port, id, self.now);
+        self.pool.turn_ends(&mut self.port, self.now);
         id
     }
 
@@ -237,6 +239,7 @@ fn each_connection_is_told_what_it_does_not_know() {
     tagged.port.connections.remove(&id);
     let reset = Ended::Failed(std::io::ErrorKind::ConnectionReset);
     tagged.pool.ended(&mut tagged.port, id, reset, tagged.now);
+    tagged.pool.turn_ends(&mut tagged.port, tagged.now);
     let id = tagged.connect();
     let first = tagged.take(id);
     assert_eq!(first, [(0, "define get 0".to_owned())], "encoded anew");
@@ -333,7 +336,7 @@ fn behind_an_announced_end_all_is_sent_again_and_before_it_what_is_safe() {
 
 /// Asks over real sockets, and ends when all is answered.
 struct Client {
-    pool: Pool<TaggedWire>,
+    pool: ConnectionPool<TaggedWire>,
     asked: u64,
     told: HashMap<u64, Result<Vec<u8>, LaneError>>,
 }
@@ -375,13 +378,13 @@ impl Handler for Client {
         });
         if told.len() as u64 == self.asked && self.asked < ASKED {
             let keys: Vec<u64> = (self.asked..ASKED.min(self.asked + BATCH)).collect();
-            let mut requests = Requests::default();
+            let mut queries = Queries::default();
             for key in &keys {
-                assert!(requests.push(0, [Argument::Int(*key as i64)].into_iter()));
+                assert!(queries.push(0, [Argument::Int(*key as i64)].into_iter()));
             }
             let batch = Batch {
                 call: &call(&["get ", ""], true),
-                requests: &requests,
+                queries: &queries,
                 keys: &keys,
                 askers: &keys,
                 deadline: Time::NEVER,
@@ -389,6 +392,7 @@ impl Handler for Client {
             self.asked += keys.len() as u64;
             self.pool.submit(port, batch, now);
         }
+        self.pool.turn_ends(port, now);
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -451,7 +455,7 @@ fn all_is_answered_over_sockets() {
     };
     let peers = vec![Peer::tcp("sim", address)];
     let mut client = Client {
-        pool: Pool::new(TaggedWire, "tagged", peers, options),
+        pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
         asked: 0,
         told: HashMap::new(),
     };

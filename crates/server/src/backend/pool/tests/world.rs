@@ -4,8 +4,8 @@ use super::super::*;
 use super::fake::FakePort;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
-use crate::backend::{Answers, Awaited, Told, Which};
-use rhythm_engine::cohort::{Argument, Cell, LaneError, Requests};
+use crate::backend::{Awaited, QueryAnswers, Told, Which};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{CallResult, Form, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
-    pub(super) backend: Pool<PlainWire>,
+    pub(super) backend: ConnectionPool<PlainWire>,
     pub(super) port: FakePort,
     pub(super) now: Time,
     pub(super) told: BTreeMap<u64, Outcome>,
@@ -42,7 +42,7 @@ impl PlainWire {
     }
 }
 
-fn plain_verdict(response: &Response<'_>, answers: &mut Answers) -> Verdict {
+fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict {
     answers.cell(Cell::Text(response.body));
     answers.end_row();
     Verdict {
@@ -75,7 +75,7 @@ impl Wire for PlainWire {
         responses: &mut Responses,
         input: &[u8],
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
         let (used, response) = responses.next(input, &LIMITS)?;
         let verdict = response.map(|response| plain_verdict(&response, answers));
@@ -86,7 +86,7 @@ impl Wire for PlainWire {
         &mut self,
         responses: &mut Responses,
         _: &Awaited,
-        answers: &mut Answers,
+        answers: &mut QueryAnswers,
     ) -> Option<Verdict> {
         Some(plain_verdict(&responses.finish()?, answers))
     }
@@ -129,6 +129,10 @@ pub(super) fn options() -> PoolOptions {
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
         idle_max: 50 * MS,
+        share: ShareOptions {
+            connections_max: None,
+            calls_max: 100,
+        },
         circuit: CircuitOptions {
             unreachable_max: 3,
             failures_min: 3,
@@ -164,7 +168,7 @@ impl World {
         let peer = |address: &str| Peer::tcp("sim", address.parse().unwrap());
         let peers = ["10.0.0.1:81", "10.0.0.2:81"].map(peer).to_vec();
         World {
-            backend: Pool::new(PlainWire::new(), "sim", peers, options),
+            backend: ConnectionPool::new(PlainWire::new(), "sim", peers, options),
             port: FakePort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
@@ -194,20 +198,51 @@ impl World {
         idempotent: bool,
         deadline: Time,
     ) {
-        let mut requests = Requests::default();
+        let mut queries = Queries::default();
         for key in keys.clone() {
-            assert!(requests.push(0, [Argument::Int(key as i64)].into_iter()));
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let keys: Vec<u64> = keys.collect();
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
-            requests: &requests,
+            queries: &queries,
             keys: &keys,
             askers: &keys,
             deadline,
         };
         self.backend.submit(&mut self.port, batch, self.now);
         self.poll();
+    }
+
+    /// As [`World::submit`], all by one.
+    pub(super) fn submit_by(&mut self, asker: u64, keys: std::ops::Range<u64>, idempotent: bool) {
+        for key in keys {
+            let mut queries = Queries::default();
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
+            let batch = Batch {
+                call: &call(&["1&3&", ""], idempotent),
+                queries: &queries,
+                keys: &[key],
+                askers: &[asker],
+                deadline: Time::NEVER,
+            };
+            self.backend.submit(&mut self.port, batch, self.now);
+        }
+        self.poll();
+    }
+
+    /// Opens the connections that are begun, until there are no more.
+    pub(super) fn connect_all(&mut self) {
+        while let Some((&id, _)) = self.port.connections.iter().find(|(_, c)| !c.open) {
+            self.connected(id);
+        }
+    }
+
+    /// The queries that lie at the other side of each connection.
+    pub(super) fn take_all(&mut self) -> Vec<(ConnectionId, Vec<String>)> {
+        let ids: Vec<ConnectionId> = self.port.connections.keys().copied().collect();
+        let all = ids.into_iter().map(|id| (id, self.take(id, 99)));
+        all.filter(|(_, queries)| !queries.is_empty()).collect()
     }
 
     /// Asks each of these texts.
@@ -219,11 +254,11 @@ impl World {
         deadline: Time,
     ) {
         for (key, text) in (first..).zip(texts) {
-            let mut requests = Requests::default();
-            assert!(requests.push(0, std::iter::empty()));
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
             let batch = Batch {
                 call: &call(&[text], idempotent),
-                requests: &requests,
+                queries: &queries,
                 keys: &[key],
                 askers: &[key],
                 deadline,
@@ -233,7 +268,9 @@ impl World {
         self.poll();
     }
 
+    /// The end of a turn.
     pub(super) fn poll(&mut self) {
+        self.backend.turn_ends(&mut self.port, self.now);
         let World { told, now, .. } = self;
         self.backend.poll(&mut |key, answer| {
             let before = told.insert(key, (answer.map(cells), *now));

@@ -1,0 +1,424 @@
+//! A client's connection: what is kept of it between two events.
+
+use crate::answer::framing::Framing;
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
+use crate::clients::input::Input;
+use crate::limits::ClientLimits;
+use rhythm_net::{ConnectionId, Outgoing, Time};
+use rhythm_protocol::http::request::{Method, RequestHead};
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Why no more input is taken from a connection for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// No cohort context is free.
+    Context,
+    /// A host takes no more of a request's content.
+    Host,
+    /// Too many of its requests are under way.
+    Pipelined,
+    /// It does not take its answers, or as much as it may have of them is under way.
+    Output,
+}
+
+/// What a connection's timer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For the first byte of its first request.
+    First,
+    /// For the rest of a head.
+    Head,
+    /// For the rest of a body.
+    Body,
+    /// For another request.
+    Idle,
+    /// For the client to take its answers.
+    Output,
+    /// For us.
+    Answer,
+}
+
+impl Waiting {
+    /// How long it may last.
+    pub(crate) fn limit(self, limits: &ClientLimits) -> Duration {
+        match self {
+            Waiting::First | Waiting::Head => limits.header_timeout,
+            Waiting::Body => limits.body_timeout,
+            Waiting::Idle | Waiting::Answer => limits.idle_timeout,
+            Waiting::Output => limits.send_timeout,
+        }
+    }
+}
+
+/// An answer that is ready before its turn, or is not whole yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) ordinal: u32,
+    pub(crate) progress: Progress,
+    /// What of it is to be sent when its turn comes.
+    pub(crate) bytes: Vec<u8>,
+    /// It is the connection's last.
+    pub(crate) close: bool,
+    /// Its host waits for room.
+    pub(crate) waits: bool,
+}
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// A host has yet to begin it.
+    Awaited(HostId),
+    /// A host goes on appending to it.
+    Begun(Begun),
+    /// It is whole.
+    Finished,
+    /// It cannot be finished: the connection ends in its place.
+    Abandoned,
+}
+
+/// An answer in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) host: HostId,
+    pub(crate) framing: Framing,
+    /// Its status, and the bytes of its body so far.
+    pub(crate) answered: Answered,
+}
+
+impl Pending {
+    pub(crate) fn new(ordinal: u32, progress: Progress, bytes: Vec<u8>, close: bool) -> Pending {
+        Pending {
+            ordinal,
+            progress,
+            bytes,
+            close,
+            waits: false,
+        }
+    }
+
+    /// How the end of its body is told, where that is begun.
+    pub(crate) fn framing_mut(&mut self) -> Option<&mut Framing> {
+        match &mut self.progress {
+            Progress::Begun(begun) => Some(&mut begun.framing),
+            _ => None,
+        }
+    }
+
+    /// The host that is yet to finish it.
+    pub(crate) fn host(&self) -> Option<HostId> {
+        match self.progress {
+            Progress::Awaited(host) | Progress::Begun(Begun { host, .. }) => Some(host),
+            Progress::Finished | Progress::Abandoned => None,
+        }
+    }
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    /// Input that no whole request was made of yet.
+    pub(crate) input: Option<Box<Input>>,
+    /// Its input is being read, and there is some behind the last request that was taken.
+    pub(crate) more: bool,
+    /// The request whose content is being taken in pieces.
+    pub(crate) receiving: Option<u32>,
+    pub(crate) stall: Option<Stall>,
+    /// Its stall is over, as somebody is about to be told.
+    pub(crate) may_go_on: bool,
+    /// No further request is taken: one asked for the connection's end, or was malformed.
+    pub(crate) last_taken: bool,
+    /// The client sends no more.
+    pub(crate) peer_finished: bool,
+    /// Requests taken so far.
+    pub(crate) requests: u32,
+    /// Whose turn it is.
+    pub(crate) next_answer: u32,
+    /// Answers that are too early or not whole.
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) outgoing: Outgoing,
+    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
+    /// bytes.
+    pub(crate) expected: usize,
+    /// Its part of what all connections hold (`held.rs`).
+    pub(crate) held: usize,
+    /// The last answer is written: close when everything is sent.
+    pub(crate) closing: bool,
+    /// `100 Continue` is due when this many answers are written.
+    pub(crate) continue_at: Option<u32>,
+    pub(crate) waiting: Waiting,
+    /// When it began to, and how many requests there were then.
+    pub(crate) since: Time,
+    pub(crate) since_requests: u32,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: SocketAddr, now: Time) -> Connection {
+        Connection {
+            peer,
+            input: None,
+            more: false,
+            receiving: None,
+            stall: None,
+            may_go_on: false,
+            last_taken: false,
+            peer_finished: false,
+            requests: 0,
+            next_answer: 0,
+            pending: Vec::new(),
+            outgoing: Outgoing::new(),
+            expected: 0,
+            held: 0,
+            closing: false,
+            continue_at: None,
+            waiting: Waiting::First,
+            since: now,
+            since_requests: 0,
+        }
+    }
+
+    /// Requests whose answers are not written yet.
+    #[inline]
+    pub(crate) fn under_way(&self) -> u32 {
+        self.requests.wrapping_sub(self.next_answer)
+    }
+
+    /// Takes one more request and gives its place in the order.
+    #[inline]
+    pub(crate) fn take_request(&mut self, last: bool) -> u32 {
+        let ordinal = self.requests;
+        self.requests = self.requests.wrapping_add(1);
+        self.last_taken |= last;
+        ordinal
+    }
+
+    /// As if the last request had not been taken: its bytes are kept, to be read again.
+    pub(crate) fn put_back_request(&mut self, ordinal: u32) {
+        self.requests = self.requests.wrapping_sub(1);
+        debug_assert_eq!(self.requests, ordinal, "the last that was taken");
+        // It would not have been taken after another that was to be the last.
+        self.last_taken = false;
+    }
+
+    /// What an answer's form takes from a request that is taken now. (How its body is encoded
+    /// would be decided here, too: once a request.)
+    #[inline]
+    pub(crate) fn shape(
+        &self,
+        head: &RequestHead,
+        requests_max: Option<NonZeroU32>,
+    ) -> AnswerShape {
+        let last = requests_max.is_some_and(|most| self.requests + 1 >= most.get());
+        AnswerShape {
+            head_only: head.method() == Method::Head,
+            http10: head.is_http10(),
+            close: !head.keep_alive() || last,
+        }
+    }
+
+    /// The form of an answer that is written now: whether the connection ends with it may have been
+    /// decided since its request was taken.
+    #[inline]
+    pub(crate) fn shape_now(
+        &mut self,
+        ordinal: u32,
+        mut shape: AnswerShape,
+        draining: bool,
+    ) -> AnswerShape {
+        let is_last = ordinal.wrapping_add(1) == self.requests;
+        let ends = draining && is_last && self.input.is_none() && !self.more;
+        self.last_taken |= ends;
+        shape.close |= ends;
+        shape
+    }
+
+    /// The answer whose turn it is is written: the next one's turn.
+    #[inline]
+    pub(crate) fn turn_over(&mut self, close: bool) {
+        self.next_answer = self.next_answer.wrapping_add(1);
+        self.closing |= close;
+    }
+
+    /// What the outbox holds of the answer whose turn it is will be sent, or is not to grow: its
+    /// framing is not open any more.
+    pub(crate) fn decide(&mut self, outbox: &mut Vec<u8>) {
+        if let Some(index) = self.position(self.next_answer)
+            && let pending = &mut self.pending[index]
+            // Else it is still here.
+            && pending.bytes.is_empty()
+            && let Some(framing) = pending.framing_mut()
+        {
+            framing.decide(outbox);
+        }
+    }
+
+    /// Where an answer stands in `pending`.
+    pub(crate) fn position(&self, ordinal: u32) -> Option<usize> {
+        (self.pending.iter()).position(|pending| pending.ordinal == ordinal)
+    }
+
+    /// Whether an answer is owed and nothing is known of it.
+    pub(crate) fn owes(&self, ordinal: u32) -> bool {
+        self.is_due(ordinal) && self.position(ordinal).is_none()
+    }
+
+    /// Whether an answer is owed and nothing of it was given: else its slot names nothing.
+    #[inline]
+    pub(crate) fn is_unanswered(&self, ordinal: u32) -> bool {
+        let progress = || self.position(ordinal).map(|at| self.pending[at].progress);
+        self.is_due(ordinal)
+            && (self.pending.is_empty() || matches!(progress(), None | Some(Progress::Awaited(_))))
+    }
+
+    /// Whether an answer is a request's that was taken, and is not written to its end.
+    #[inline]
+    fn is_due(&self, ordinal: u32) -> bool {
+        ordinal.wrapping_sub(self.next_answer) < self.under_way()
+    }
+
+    /// Whether bytes that arrive are of interest.
+    pub(crate) fn takes_input(&self) -> bool {
+        !self.last_taken || self.receiving.is_some()
+    }
+
+    /// An answer ends: content of its request that is still to come is not wanted any more. Whether
+    /// there is some; then the connection must end, since nobody looks for the next request in it.
+    pub(crate) fn drop_content(&mut self, ordinal: u32) -> bool {
+        let is_receiving = self.receiving == Some(ordinal);
+        if is_receiving {
+            self.receiving = None;
+            self.last_taken = true;
+        }
+        is_receiving
+    }
+
+    /// Whether nothing of it is under way and nothing is kept for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way() == 0 && self.outgoing.is_empty() && self.input.is_none()
+    }
+
+    /// What it waits for, for its timer.
+    pub(crate) fn waits_for(&self) -> Waiting {
+        if !self.outgoing.is_empty() {
+            Waiting::Output
+        } else if self.receiving.is_some() && self.stall.is_none() {
+            Waiting::Body
+        } else if self.under_way() > 0 || self.stall.is_some() {
+            Waiting::Answer
+        } else {
+            match &self.input {
+                Some(input) if input.has_head() => Waiting::Body,
+                // Empty lines are no request yet (RFC 9112, section 2.2).
+                Some(input) if input.is_partial() => Waiting::Head,
+                _ if self.requests == 0 => Waiting::First,
+                _ => Waiting::Idle,
+            }
+        }
+    }
+
+    /// Whether it is done with: all is answered, and no more will be asked.
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
+    }
+
+    /// Bytes of answers that the client has not taken.
+    pub(crate) fn unsent(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.len());
+        self.outgoing.unsent() + early.sum::<usize>()
+    }
+
+    /// Bytes of memory that it holds beside itself.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        let early = self.pending.iter().map(|pending| pending.bytes.capacity());
+        let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
+        let input = self.input.as_ref().map_or(0, |input| input.memory());
+        self.outgoing.capacity() + early + input
+    }
+
+    /// No more input is taken for now.
+    pub(crate) fn stop(&mut self, stall: Stall) {
+        self.stall = Some(stall);
+        self.may_go_on = false;
+    }
+
+    /// Why no further request is looked for, if so much is under way already.
+    #[inline]
+    pub(crate) fn too_much(&self, pipelined_max: u32, budget: usize) -> Option<Stall> {
+        if self.under_way() >= pipelined_max {
+            return Some(Stall::Pipelined);
+        }
+        let is_over = self.under_way() > 0 && self.unsent() >= budget;
+        is_over.then_some(Stall::Output)
+    }
+
+    /// Whether the request that was taken last may go on, if its answer is as long as is expected:
+    /// alone, or where those under way fit a budget if they are all as long.
+    #[inline]
+    pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
+        self.expected = expected;
+        self.fits(self.unknown() - 1, budget)
+    }
+
+    /// Requests under way of whose answers there is nothing yet, hosts' aside.
+    #[inline]
+    fn unknown(&self) -> u32 {
+        self.under_way() - self.pending.len() as u32
+    }
+
+    /// Whether one more answer fits a budget beside so many others.
+    #[inline]
+    fn fits(&self, others: u32, budget: usize) -> bool {
+        let unsent = self.unsent();
+        let all = (self.expected).saturating_mul(others as usize + 1);
+        others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
+    }
+
+    /// Whether its stall ends by what it waited for.
+    pub(crate) fn stall_is_over(&self, pipelined_max: u32, budget: usize) -> bool {
+        match self.stall {
+            // Not for one at a time where more fit.
+            Some(Stall::Output) => {
+                self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
+            }
+            Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
+            Some(Stall::Context | Stall::Host) | None => false,
+        }
+    }
+
+    /// The hosts that must be told that the client is gone, and of their answers, of which
+    /// `unsent` bytes beside those kept here were not sent, what was.
+    pub(crate) fn hosted(
+        &self,
+        id: ConnectionId,
+        unsent: usize,
+    ) -> impl Iterator<Item = (HostId, Given)> {
+        let hosted = move |pending: &Pending| {
+            let slot = AnswerSlot {
+                connection: id,
+                ordinal: pending.ordinal,
+            };
+            Some((pending.host()?, (slot, self.sent_of(pending, unsent))))
+        };
+        self.pending.iter().filter_map(hosted)
+    }
+
+    /// What of an answer in pieces was sent, if its head was.
+    pub(crate) fn sent_of(&self, pending: &Pending, unsent: usize) -> Option<Answered> {
+        let Progress::Begun(begun) = pending.progress else {
+            return None;
+        };
+        let unsent = (self.outgoing.unsent() + unsent + pending.bytes.len()) as u64;
+        let Answered {
+            status,
+            body_length,
+        } = begun.answered;
+        let is_turn = pending.ordinal == self.next_answer;
+        is_turn.then(|| Answered {
+            status,
+            body_length: body_length.saturating_sub(unsent),
+        })
+    }
+}

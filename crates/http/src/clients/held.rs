@@ -1,0 +1,79 @@
+//! What connections hold. Who gives way when it is too much is in `relief.rs`.
+//!
+//! A connection holds the input that no request was made of yet, the answers that are ready before
+//! their turn or not whole, and the bytes that its client has not taken. It is bounded three times:
+//!
+//! ```text
+//!   a connection   unsent_max     no request is taken, and no more of a stream is made, while its
+//!                                 answers are more (`Connection::has_room`, `Clients::flow`)
+//!   a thread       held_max / 2   from a connection one request at a time, and none before the
+//!                                 answer to the one before is taken
+//!                  held_max       the slowest are dropped, until it is half of that again
+//! ```
+//!
+//! The first two keep what is reasonable from growing; they go by what answers are expected to
+//! be. The third holds whatever comes: only the connection that is answered at the moment may be
+//! beyond it, with one answer.
+//!
+//! What is counted is memory, not bytes of content: what the buffers have of the system.
+
+use crate::clients::connection::{Connection, Waiting};
+use rhythm_net::Time;
+
+/// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Bytes now.
+    pub(crate) total: usize,
+    /// Most of them.
+    pub(crate) max: usize,
+    /// Connections that have given way.
+    pub(crate) dropped: u64,
+}
+
+impl Held {
+    /// Nothing is held yet, and so many bytes may be.
+    pub(crate) fn new(max: usize) -> Held {
+        Held {
+            total: 0,
+            max,
+            dropped: 0,
+        }
+    }
+
+    /// Counts what a connection holds by now.
+    #[inline]
+    pub(crate) fn count(&mut self, connection: &mut Connection) {
+        let now = connection.memory();
+        if now != connection.held {
+            self.total = self.total - connection.held + now;
+            connection.held = now;
+        }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn forget(&mut self, connection: &Connection) {
+        self.total -= connection.held;
+    }
+
+    /// Who has less of it is slower: who waits for us is not slow.
+    pub(crate) fn haste(connection: &Connection) -> (bool, Time) {
+        (connection.waiting == Waiting::Answer, connection.since)
+    }
+
+    /// Whether somebody has to give way.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.total > self.max
+    }
+
+    /// What a connection's answers may be, where the limit for each is this.
+    #[inline]
+    pub(crate) fn budget(&self, unsent_max: usize) -> usize {
+        match self.total > self.max / 2 {
+            // Nothing but the one answer that may always go on.
+            true => 1,
+            false => unsent_max,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Answers in pieces: begun with a head, appended to, finished (RFC 9112, sections 6 and 7).
+//!
+//! ```text
+//!   begin ---> append ... append ---> finish          the next answer's turn
+//!     |          | Wait: more is unsent than the client's budget; go on when it has room
+//!     |          | Gone: nobody is there to read it
+//!     +----------+---> abandon: the connection ends in this answer's place
+//! ```
+//!
+//! Before its turn an answer's pieces are kept in its connection, within the same budget. One whose
+//! length was not said, and which is finished before anything of it is sent, still tells its length
+//! (`answer/framing.rs`).
+
+use crate::answer::framing::Framing;
+use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
+use crate::clients::Clients;
+use crate::clients::connection::{Begun, Pending, Progress};
+use rhythm_net::{Port, Time};
+
+/// Whether whoever produces bytes is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// There is room for more.
+    More,
+    /// Not until told that there is room again.
+    Wait,
+    /// Nobody waits for them any more.
+    Gone,
+}
+
+impl Clients {
+    /// Takes note that a request that was taken and is not answered yet will be, by this host: that
+    /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
+    /// if the answer is begun.
+    pub fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
+        let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
+        match self.connections.get_mut(slot.connection) {
+            Some(connection) if connection.owes(slot.ordinal) => {
+                let progress = Progress::Awaited(host);
+                let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
+                connection.pending.push(pending);
+                self.held.count(connection);
+                self.relieve(port, slot.connection);
+            }
+            Some(_) => {}
+            None if is_leaving => {}
+            None => self.gone.push((host, (slot, None))),
+        }
+    }
+
+    /// What was sent by now of an answer in pieces.
+    pub(crate) fn sent(&self, slot: AnswerSlot) -> Option<Answered> {
+        let connection = self.connections.get(slot.connection)?;
+        let index = connection.position(slot.ordinal)?;
+        connection.sent_of(&connection.pending[index], 0)
+    }
+
+    /// Begins an answer whose body comes in pieces. `head` appends all of the head, and gives where
+    /// its line of chunks begins.
+    pub(crate) fn begin(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        begun: Begun,
+        now: Time,
+        head: impl FnOnce(AnswerShape, &mut Vec<u8>) -> usize,
+    ) {
+        let draining = self.upkeep.drain.is_some();
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return;
+        };
+        if let Some(index) = connection.position(slot.ordinal) {
+            let progress = connection.pending[index].progress;
+            assert!(
+                !matches!(progress, Progress::Begun(_)),
+                "an answer is begun once"
+            );
+        }
+        if !connection.is_unanswered(slot.ordinal) {
+            return;
+        }
+        let mut shape = connection.shape_now(slot.ordinal, shape, draining);
+        shape.close |= begun.framing == Framing::Close;
+        let index = connection.position(slot.ordinal).unwrap_or_else(|| {
+            let progress = Progress::Awaited(begun.host);
+            let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
+            connection.pending.push(pending);
+            connection.pending.len() - 1
+        });
+        let pending = &mut connection.pending[index];
+        assert_eq!(
+            pending.progress,
+            Progress::Awaited(begun.host),
+            "an answer is begun once, by its host"
+        );
+        pending.close = shape.close;
+        let mut begun = begun;
+        let line = head(shape, &mut pending.bytes);
+        if let Framing::Open(open) = &mut begun.framing {
+            (open.line, open.body) = (line, pending.bytes.len());
+        }
+        pending.progress = Progress::Begun(begun);
+        self.held.count(connection);
+        if connection.next_answer == slot.ordinal {
+            self.catch_up(port, slot.connection, now);
+        }
+    }
+
+    /// Appends a piece to the body of an answer that was begun. What is appended is always taken;
+    /// who goes on after [`Flow::Wait`] gives up the bound on memory. With more than was said the
+    /// answer is abandoned: what stands in its head is wrong. It is to wait when so many bytes are
+    /// unsent, or as many as the limits say.
+    pub(crate) fn append(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        piece: &[u8],
+        unsent_max: usize,
+        now: Time,
+    ) -> Flow {
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return Flow::Gone;
+        };
+        let is_turn = connection.next_answer == slot.ordinal;
+        let Some(index) = connection.position(slot.ordinal) else {
+            return Flow::Gone;
+        };
+        let pending = &mut connection.pending[index];
+        let begun = match &mut pending.progress {
+            Progress::Begun(begun) => begun,
+            Progress::Abandoned | Progress::Finished => return Flow::Gone,
+            Progress::Awaited(_) => panic!("an answer that is appended to was begun"),
+        };
+        if matches!(begun.framing, Framing::Length(left) if piece.len() as u64 > left) {
+            self.abandon(port, slot, now);
+            return Flow::Gone;
+        }
+        if begun.framing != Framing::None {
+            begun.answered.body_length += piece.len() as u64;
+        }
+        if let Framing::Length(left) = &mut begun.framing {
+            *left -= piece.len() as u64;
+        }
+        let framing = begun.framing;
+        if is_turn {
+            self.write(port, slot.connection, now, |out| framing.write(piece, out));
+        } else {
+            framing.write(piece, &mut pending.bytes);
+            self.held.count(connection);
+        }
+        self.relieve(port, slot.connection);
+        self.flow(slot, unsent_max)
+    }
+
+    /// Whether there is room for more of an answer in pieces; if not, [`Clients::next_roomy`] tells
+    /// of it when there is.
+    fn flow(&mut self, slot: AnswerSlot, unsent_max: usize) -> Flow {
+        let unsent_max = unsent_max.min(self.upkeep.limits.unsent_max);
+        let budget = self.held.budget(unsent_max);
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return Flow::Gone;
+        };
+        // The one whose turn it is goes on whatever others have ready.
+        let unsent = match connection.next_answer == slot.ordinal {
+            true => connection.outgoing.unsent(),
+            false => connection.unsent(),
+        };
+        let Some(index) = connection.position(slot.ordinal) else {
+            unreachable!("it was appended to");
+        };
+        let pending = &mut connection.pending[index];
+        pending.waits = unsent >= budget;
+        if pending.waits {
+            Flow::Wait
+        } else {
+            Flow::More
+        }
+    }
+
+    /// Finishes an answer that was begun. One that is shorter than was said is abandoned: nothing
+    /// else tells the client. One that is abandoned stays so. Gives what was answered; `None` where
+    /// it was not.
+    pub(crate) fn finish(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        now: Time,
+    ) -> Option<Answered> {
+        let connection = self.connections.get_mut(slot.connection)?;
+        let is_turn = connection.next_answer == slot.ordinal;
+        let index = connection.position(slot.ordinal)?;
+        let Begun {
+            framing, answered, ..
+        } = match connection.pending[index].progress {
+            Progress::Begun(begun) => begun,
+            Progress::Abandoned | Progress::Finished => return None,
+            Progress::Awaited(_) => panic!("an answer that is finished was begun"),
+        };
+        let close = connection.drop_content(slot.ordinal);
+        let pending = &mut connection.pending[index];
+        if matches!(framing, Framing::Length(1..)) {
+            self.abandon(port, slot, now);
+            return None;
+        }
+        pending.close |= close;
+        if !is_turn {
+            framing.end(&mut pending.bytes);
+            pending.progress = Progress::Finished;
+            self.held.count(connection);
+            return Some(answered);
+        }
+        let pending = connection.pending.swap_remove(index);
+        connection.turn_over(pending.close);
+        self.write(port, slot.connection, now, |out| framing.end(out));
+        self.catch_up(port, slot.connection, now);
+        Some(answered)
+    }
+
+    /// Whether an answer was begun, and is neither finished nor given up.
+    pub(crate) fn has_begun(&self, slot: AnswerSlot) -> bool {
+        let connection = self.connections.get(slot.connection);
+        connection.is_some_and(|connection| {
+            (connection.position(slot.ordinal)).is_some_and(|index| {
+                matches!(connection.pending[index].progress, Progress::Begun(_))
+            })
+        })
+    }
+
+    /// Gives up an answer, begun or not: the connection is dropped when its turn comes. Nothing
+    /// happens to one that was given, or given up.
+    pub(crate) fn abandon(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        let has_begun = self.has_begun(slot);
+        let Some(connection) = self.connections.get_mut(slot.connection) else {
+            return;
+        };
+        if !has_begun && !connection.is_unanswered(slot.ordinal) {
+            return;
+        }
+        connection.last_taken = true;
+        connection.receiving = None;
+        if connection.next_answer == slot.ordinal {
+            connection.decide(&mut self.outbox.bytes);
+        }
+        match connection.position(slot.ordinal) {
+            Some(index) => connection.pending[index].progress = Progress::Abandoned,
+            None => {
+                let pending = Pending::new(slot.ordinal, Progress::Abandoned, Vec::new(), true);
+                connection.pending.push(pending);
+            }
+        }
+        self.held.count(connection);
+        if connection.next_answer == slot.ordinal {
+            self.catch_up(port, slot.connection, now);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Answers on their way out, each in its turn.
+//!
+//! An answer whose turn has come is written into the one buffer that all connections share. What
+//! follows for the same connection joins it, and it is sent when another connection's turn comes,
+//! when it is full, or when there is no more to do. A long body that nothing can join is sent at
+//! once, from where it lies. Only an answer that is too early, or that the socket does not take, is
+//! kept in its connection.
+
+use crate::answer::body::Body;
+use crate::answer::{AnswerShape, AnswerSlot};
+use crate::clients::Clients;
+use crate::clients::connection::{Pending, Progress};
+use crate::clients::outbox::{Gathered, OUTBOX_BYTES};
+use rhythm_net::{ConnectionId, Flushed, Port, Time};
+use rhythm_protocol::http::response::CONTINUE;
+
+impl Clients {
+    /// Gives a whole answer: `write` gets the form of it, appends its head and gives its body.
+    /// Where the client is gone, or this answer was given or begun before, it is not called.
+    /// Whether it was.
+    #[inline]
+    pub fn answer<'b>(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        now: Time,
+        write: impl FnOnce(AnswerShape, &mut Vec<u8>) -> Body<'b>,
+    ) -> bool {
+        let AnswerSlot {
+            connection: to,
+            ordinal,
+        } = slot;
+        let draining = self.upkeep.drain.is_some();
+        let Some(connection) = self.connections.get_mut(to) else {
+            return false;
+        };
+        if !connection.is_unanswered(ordinal) {
+            return false;
+        }
+        let shape = connection.shape_now(ordinal, shape, draining);
+        let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
+        if connection.next_answer != ordinal {
+            let mut bytes = Vec::new();
+            let body = write(shape, &mut bytes);
+            let close = connection.drop_content(ordinal) | shape.close;
+            let early = match bytes.try_reserve_exact(body.length()) {
+                Ok(()) => {
+                    body.write(&mut bytes);
+                    Pending::new(ordinal, Progress::Finished, bytes, close)
+                }
+                // Without memory for it, the connection ends in its place.
+                Err(_) => {
+                    connection.last_taken = true;
+                    Pending::new(ordinal, Progress::Abandoned, Vec::new(), true)
+                }
+            };
+            match connection.position(ordinal) {
+                Some(index) => connection.pending[index] = early,
+                None => connection.pending.push(early),
+            }
+            self.count(to);
+            self.relieve(port, to);
+            return true;
+        }
+        if !is_plain && let Some(index) = connection.position(ordinal) {
+            connection.pending.swap_remove(index);
+        }
+        let close = connection.drop_content(ordinal) | shape.close;
+        connection.turn_over(close);
+        if !connection.outgoing.is_empty() {
+            let body = connection.outgoing.write(|out| write(shape, out));
+            if !matches!(body, Body::File(..)) {
+                connection.outgoing.make_room(body.length());
+            }
+            body.each(&mut |part| connection.outgoing.push_part(part));
+            self.held.count(connection);
+        } else {
+            // What follows for the same connection joins the outbox, unless it is long.
+            let is_alone = connection.under_way() == 0;
+            self.begin_outbox(port, to, now);
+            let body = write(shape, &mut self.outbox.bytes);
+            if !self.outbox.has_memory(&body) {
+                port.abort(to);
+                self.remove(to);
+                return true;
+            }
+            if is_alone || body.length() >= OUTBOX_BYTES / 2 {
+                let gathered = self.outbox.gather(&body);
+                if !gathered.is_empty() {
+                    self.send(port, now, &gathered);
+                }
+            } else {
+                body.write(&mut self.outbox.bytes);
+            }
+            if self.outbox.is_full() {
+                self.send(port, now, &Gathered::NONE);
+            }
+        }
+        if !is_plain {
+            self.catch_up(port, to, now);
+        }
+        self.relieve(port, to);
+        true
+    }
+
+    /// Sends `100 Continue` for the request that is to be taken next, once all answers before its
+    /// own are written.
+    pub fn send_continue(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.continue_at = Some(connection.requests);
+            self.catch_up(port, id, now);
+        }
+    }
+
+    /// As [`Clients::send_continue`], for a request that was taken and whose content comes in
+    /// pieces.
+    pub(crate) fn continue_with(&mut self, port: &mut dyn Port, slot: AnswerSlot, now: Time) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && connection.receiving == Some(slot.ordinal)
+        {
+            connection.continue_at = Some(slot.ordinal);
+            self.catch_up(port, slot.connection, now);
+        }
+    }
+
+    /// Appends to what a connection is sent.
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        port: &mut dyn Port,
+        to: ConnectionId,
+        now: Time,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let Some(connection) = self.connections.get_mut(to) else {
+            return;
+        };
+        if !connection.outgoing.is_empty() {
+            connection.outgoing.write(write);
+            self.held.count(connection);
+            return;
+        }
+        self.begin_outbox(port, to, now);
+        write(&mut self.outbox.bytes);
+        if self.outbox.is_full() {
+            self.send(port, now, &Gathered::NONE);
+        }
+    }
+
+    /// Has the outbox be for this connection.
+    #[inline]
+    fn begin_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) {
+        if !self.outbox.is_for(to) {
+            self.send(port, now, &Gathered::NONE);
+            self.outbox.to = Some(to);
+        }
+    }
+
+    /// What follows when a connection's next answer has been written: those that were too early,
+    /// `100 Continue`.
+    #[cold]
+    pub(crate) fn catch_up(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        while let Some(connection) = self.connections.get_mut(id) {
+            let position = connection.position(connection.next_answer);
+            if connection.continue_at == Some(connection.next_answer) {
+                connection.continue_at = None;
+                // Not once its answer is begun.
+                let progress = position.map(|index| connection.pending[index].progress);
+                if matches!(progress, None | Some(Progress::Awaited(_))) {
+                    self.write(port, id, now, |out| out.extend_from_slice(CONTINUE));
+                    continue;
+                }
+            }
+            let Some(index) = position else {
+                break;
+            };
+            let pending = &mut connection.pending[index];
+            let mut bytes = std::mem::take(&mut pending.bytes);
+            if !bytes.is_empty()
+                && let Some(framing) = pending.framing_mut()
+            {
+                match (connection.outgoing.is_empty(), self.outbox.is_for(id)) {
+                    (true, true) => framing.moved(self.outbox.bytes.len()),
+                    (true, false) => {}
+                    // It goes behind what is being sent.
+                    (false, _) => framing.decide(&mut bytes),
+                }
+            }
+            let is_whole = match connection.pending[index].progress {
+                Progress::Finished => true,
+                Progress::Awaited(_) | Progress::Begun(_) => false,
+                Progress::Abandoned => {
+                    self.send(port, now, &Gathered::NONE);
+                    port.abort(id);
+                    self.remove(id);
+                    return;
+                }
+            };
+            if is_whole {
+                let early = connection.pending.swap_remove(index);
+                connection.turn_over(early.close);
+            }
+            self.write(port, id, now, |out| out.extend_from_slice(&bytes));
+            if !is_whole {
+                break;
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.pending.is_empty()
+        {
+            // Its memory too: an idle connection has none.
+            connection.pending = Vec::new();
+        }
+        self.count(id);
+    }
+
+    /// Sends what the outbox holds.
+    #[inline]
+    pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
+        let last = self.outbox.to;
+        self.send(port, now, &Gathered::NONE);
+        if self.held.is_over()
+            && let Some(id) = last.or_else(|| self.fastest())
+        {
+            self.relieve(port, id);
+        }
+    }
+
+    /// Sends what the outbox holds, and what was gathered for its connection.
+    fn send(&mut self, port: &mut dyn Port, now: Time, gathered: &Gathered<'_>) {
+        let Some(id) = self.outbox.to.take() else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(id) else {
+            unreachable!("what is removed is not sent");
+        };
+        if !connection.pending.is_empty() {
+            connection.decide(&mut self.outbox.bytes);
+        }
+        let flushed = self
+            .outbox
+            .send(port, id, &mut connection.outgoing, gathered);
+        let is_over = match flushed {
+            Flushed::Gone => true,
+            Flushed::All | Flushed::Some => {
+                (self.upkeep).settle(port, id, connection, &mut self.held, true, now)
+            }
+        };
+        if is_over {
+            self.remove(id);
+        }
+    }
+
+    /// The socket takes bytes again.
+    pub fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let before = connection.outgoing.sent_total();
+        let flushed = connection.outgoing.writable(port, id);
+        let taken = connection.outgoing.sent_total() - before;
+        connection.since = self.upkeep.limits.credited(connection.since, taken, now);
+        let is_sent = !self.outbox.is_for(id);
+        let is_over = match flushed {
+            Flushed::Gone => true,
+            Flushed::All | Flushed::Some => {
+                (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now)
+            }
+        };
+        if is_over {
+            self.remove(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::body::Pieces;
+    use crate::clients::input::{Next, Reading};
+    use crate::limits::{ClientLimits, RequestLimits};
+    use rhythm_net::{Peer, Sent, WallClock};
+    use std::io::{self, IoSlice};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const ID: ConnectionId = ConnectionId::new(0, 1);
+
+    /// What each sending was made of, and where it lay.
+    #[derive(Default)]
+    struct Sends {
+        slices: Vec<Vec<(*const u8, usize)>>,
+        bytes: Vec<u8>,
+        room: Option<usize>,
+    }
+
+    impl Port for Sends {
+        fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
+            self.send_vectored(id, &[IoSlice::new(bytes)])
+        }
+        fn send_vectored(&mut self, _: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
+            let before = self.bytes.len();
+            slices
+                .iter()
+                .for_each(|slice| self.bytes.extend_from_slice(slice));
+            if let Some(room) = &mut self.room {
+                let taken = (self.bytes.len() - before).min(*room);
+                self.bytes.truncate(before + taken);
+                *room -= taken;
+            }
+            let places = slices.iter().map(|slice| (slice.as_ptr(), slice.len()));
+            self.slices.push(places.collect());
+            Sent::Taken(self.bytes.len() - before)
+        }
+        fn close(&mut self, _: ConnectionId) {}
+        fn abort(&mut self, _: ConnectionId) {}
+        fn pause(&mut self, _: ConnectionId) {}
+        fn resume(&mut self, _: ConnectionId) {}
+        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn stop_accepting(&mut self) {}
+        fn wall_clock(&self) -> WallClock {
+            WallClock::default()
+        }
+    }
+
+    struct Page<'a>(&'a [&'a [u8]]);
+
+    impl Pieces for Page<'_> {
+        fn length(&self) -> usize {
+            self.0.iter().map(|piece| piece.len()).sum()
+        }
+        fn each<'a>(&'a self, give: &mut dyn FnMut(&'a [u8])) {
+            self.0.iter().for_each(|piece| give(piece));
+        }
+    }
+
+    /// Takes so many requests of a connection, and answers them with one body.
+    fn answered(port: &mut Sends, clients: &mut Clients, requests: usize, body: &Body<'_>) {
+        let now = Time::ZERO;
+        let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+        let limits = RequestLimits::default();
+        let mut owed = Vec::new();
+        let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
+        while clients.next(port, &mut reading, &limits, now) == Next::Request {
+            owed.push(reading.owed());
+            reading.taken();
+        }
+        clients.read_done(port, reading, now);
+        assert_eq!(owed.len(), requests);
+        for owed in owed {
+            clients.answer(port, owed.slot, owed.shape, now, |_, out| {
+                out.extend_from_slice(b"head ");
+                body.clone()
+            });
+        }
+        clients.flush(port, now);
+    }
+
+    #[test]
+    fn long_parts_are_sent_from_where_they_lie_unless_answers_join() {
+        let long: Arc<[u8]> = vec![b'x'; 9000].into();
+        let pieces = [&b"run "[..], &long, b"", b"between ", &long, b"end"];
+        let page = Page(&pieces);
+        let start = long.as_ptr();
+        for (body, places) in [
+            (
+                Body::Stitched(&page),
+                &[(9, None), (9000, Some(start)), (8, None)][..],
+            ),
+            (
+                Body::File(&long, 100..9000),
+                &[(5, None), (8900, Some(start.wrapping_add(100)))],
+            ),
+            (Body::Bytes(&long[..4000]), &[(4005, None)]),
+        ] {
+            for requests in [1, 3] {
+                let mut whole = b"head ".to_vec();
+                body.write(&mut whole);
+                let limits = ClientLimits::within(Duration::from_secs(1));
+                let mut clients = Clients::new(limits, Time::ZERO);
+                clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+                // And when the socket takes less than all, wherever it stops.
+                for room in [None, Some(3), Some(10), Some(4500), Some(9020)] {
+                    let mut port = Sends {
+                        room,
+                        ..Sends::default()
+                    };
+                    answered(&mut port, &mut clients, requests, &body);
+                    if requests == 1 {
+                        for (sent, (length, place)) in port.slices[0].iter().zip(places) {
+                            assert_eq!(sent.1, *length);
+                            assert!(place.is_none_or(|place| place == sent.0));
+                        }
+                    } else if room.is_none() {
+                        // All but the last lie in the outbox.
+                        assert!(port.slices.len() < requests, "they were joined");
+                    }
+                    port.room = None;
+                    clients.writable(&mut port, ID, Time::ZERO);
+                    assert!(port.bytes == whole.repeat(requests), "{body:?} {room:?}");
+                    while clients.next_unstalled().is_some() {
+                        let reading = clients.proceed(ID, false).unwrap();
+                        clients.read_done(&mut port, reading, Time::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is seen to beside reading and answering: time-outs, stalls, ends, and what others are to be
+//! told of it.
+//!
+//! [`Upkeep::settle`] is the one place that decides about pausing, closing and time-outs; it writes
+//! and sends nothing.
+
+use crate::answer::{AnswerSlot, HostId, Owed};
+use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::held::Held;
+use crate::limits::ClientLimits;
+use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
+use rhythm_protocol::http::request::RequestHead;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) limits: ClientLimits,
+    pub(crate) timers: TimerWheel,
+    /// Connections that may go on, longest first: their stall is over.
+    pub(crate) unstalled: VecDeque<ConnectionId>,
+    /// Answers in pieces that have room again.
+    pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
+    /// Every answer is the last of its connection; until when those that are owed none may ask.
+    pub(crate) drain: Option<Time>,
+}
+
+impl Upkeep {
+    /// Nothing to see to yet.
+    pub(crate) fn new(limits: ClientLimits, now: Time) -> Upkeep {
+        Upkeep {
+            limits,
+            timers: TimerWheel::new(now),
+            unstalled: VecDeque::new(),
+            roomy: Vec::new(),
+            drain: None,
+        }
+    }
+
+    /// A connection's stall is over.
+    pub(crate) fn may_go_on(&mut self, id: ConnectionId, connection: &mut Connection) {
+        if !std::mem::replace(&mut connection.may_go_on, true) {
+            self.unstalled.push_back(id);
+        }
+    }
+
+    /// Until when what a connection waits for is waited for.
+    pub(crate) fn deadline(&self, waiting: Waiting, since: Time) -> Time {
+        let until = since + waiting.limit(&self.limits);
+        match (waiting, self.drain) {
+            (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
+            _ => until,
+        }
+    }
+
+    /// Takes the next request of a connection; `more`: there is input behind it.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        id: ConnectionId,
+        connection: &mut Connection,
+        head: &RequestHead,
+        more: bool,
+    ) -> Owed {
+        let mut shape = connection.shape(head, self.limits.requests_max);
+        shape.close |= self.drain.is_some() && !more;
+        connection.more = more;
+        let slot = AnswerSlot {
+            connection: id,
+            ordinal: connection.take_request(shape.close),
+        };
+        let peer = connection.peer;
+        Owed { slot, shape, peer }
+    }
+
+    /// After anything that happened to a connection: closes it when it is done, takes note of what
+    /// it holds and waits for, and of a stall that is over and a stream that has room.
+    ///
+    /// `is_sent`: the outbox has nothing for it. Whether the connection is gone: it is to be
+    /// removed.
+    #[must_use]
+    pub(crate) fn settle(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        connection: &mut Connection,
+        held: &mut Held,
+        is_sent: bool,
+        now: Time,
+    ) -> bool {
+        held.count(connection);
+        let limits = &self.limits;
+        let budget = held.budget(limits.unsent_max);
+        let all_sent = connection.outgoing.is_empty();
+        if connection.is_over() && all_sent && is_sent {
+            port.close(id);
+            return true;
+        }
+        if !all_sent && connection.stall.is_none() && !connection.last_taken {
+            connection.stop(Stall::Output);
+            port.pause(id);
+        }
+        let waiting = connection.waits_for();
+        let fresh = match waiting {
+            // These begin once a request: bytes that trickle in win no time.
+            Waiting::First | Waiting::Head | Waiting::Body => {
+                (connection.waiting, connection.since_requests) != (waiting, connection.requests)
+            }
+            // Progress was noted where it was made.
+            Waiting::Output => connection.waiting != waiting,
+            Waiting::Idle | Waiting::Answer => true,
+        };
+        if fresh {
+            connection.since = now;
+            connection.since_requests = connection.requests;
+        }
+        connection.waiting = waiting;
+        // While it is for us, whatever timer is set may as well pass: nothing comes of it.
+        if waiting != Waiting::Answer {
+            let deadline = self.deadline(waiting, connection.since);
+            self.timers.set(id.slot(), deadline);
+        }
+        if connection.stall_is_over(limits.pipelined_max, budget) {
+            self.may_go_on(id, connection);
+        }
+        if !connection.pending.is_empty() && connection.outgoing.unsent() <= budget / 2 {
+            let next = connection.next_answer;
+            let pending = (connection.pending.iter_mut()).find(|pending| pending.ordinal == next);
+            if let Some(pending) = pending
+                && pending.waits
+                && let Some(host) = pending.host()
+            {
+                pending.waits = false;
+                let slot = AnswerSlot {
+                    connection: id,
+                    ordinal: next,
+                };
+                self.roomy.push((host, slot));
+            }
+        }
+        false
+    }
+}
+
+impl ClientLimits {
+    /// From when on a client is waited for that took, or sent, so many bytes. They win it the time
+    /// they take at the least rate, so that a client that reads by the byte does not keep its slot:
+    /// over the whole of what it takes it may be behind that rate by its time-out, and no more.
+    pub(crate) fn credited(&self, since: Time, bytes: u64, now: Time) -> Time {
+        let won = bytes.saturating_mul(1_000_000_000) / self.rate_min.max(1);
+        (since + Duration::from_nanos(won)).min(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_reads_by_the_byte_wins_no_time() {
+        let second = Duration::from_secs(1);
+        let start = Time::from_nanos(5);
+        let limits = ClientLimits::within(second);
+        let mut since = start;
+        for seconds in 1..=30 {
+            since = limits.credited(since, 1, start + second * seconds);
+        }
+        assert!(since < start + second / 100);
+        // At the least rate it is waited for from now on, and never from later.
+        let now = start + second;
+        assert_eq!(limits.credited(start, limits.rate_min, now), now);
+        assert_eq!(limits.credited(start, 1 << 30, now), now);
+    }
+}

@@ -1,0 +1,189 @@
+//! A server of nothing but a host: connections, requests, and what answers them.
+
+use crate::answer::body::Body;
+use crate::answer::error_page::write_error;
+use crate::answer::{HostId, Owed};
+use crate::clients::Clients;
+use crate::clients::input::{Next, Reading};
+use crate::host::Host;
+use crate::host::hosts::{Event, Hosts};
+use crate::limits::{ClientLimits, RequestLimits};
+use rhythm_net::workers::Worker;
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
+use rhythm_protocol::http::date::DateCache;
+use std::convert::Infallible;
+
+/// The one there is.
+const HOST: HostId = HostId(0);
+
+/// Serves a host to all clients. One worker thread drives it.
+#[derive(Debug)]
+pub struct HostServer {
+    hosts: Hosts,
+    clients: Clients,
+    limits: RequestLimits,
+    date: DateCache,
+    expired: Vec<ConnectionId>,
+}
+
+impl HostServer {
+    /// A server without connections.
+    pub fn new(
+        host: impl Host + 'static,
+        clients: ClientLimits,
+        limits: RequestLimits,
+        now: Time,
+    ) -> HostServer {
+        HostServer {
+            hosts: Hosts::new(vec![(String::new(), Box::new(host))]),
+            clients: Clients::new(clients, now),
+            limits,
+            date: DateCache::new(0),
+            expired: Vec::new(),
+        }
+    }
+
+    /// The host, and an event for it.
+    fn split<'a>(&'a mut self, port: &'a mut dyn Port, now: Time) -> (&'a mut Hosts, Event<'a>) {
+        self.date.update(port.wall_clock().unix_seconds);
+        let event = Event {
+            clients: &mut self.clients,
+            port,
+            date: &self.date,
+            now,
+        };
+        (&mut self.hosts, event)
+    }
+
+    /// Hands on the requests in a connection's input, as many as there are.
+    fn read(&mut self, port: &mut dyn Port, mut reading: Reading<'_>, now: Time) {
+        loop {
+            match self.clients.next(port, &mut reading, &self.limits, now) {
+                Next::Nothing => break,
+                Next::Head => {
+                    let (hosts, event) = self.split(port, now);
+                    hosts.take_early(HOST, event, &mut reading);
+                }
+                Next::Expects => self.clients.send_continue(port, reading.connection(), now),
+                Next::Request => {
+                    let (hosts, event) = self.split(port, now);
+                    hosts.take(HOST, event, &reading);
+                    reading.taken();
+                }
+                Next::Piece => {
+                    let (hosts, event) = self.split(port, now);
+                    hosts.piece(event, &mut reading);
+                }
+                Next::Refuse(status) => self.refuse(port, reading.connection(), status, now),
+            }
+            // Nobody counts them here.
+            drop(self.hosts.given());
+        }
+        self.clients.read_done(port, reading, now);
+    }
+
+    fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
+        self.date.update(port.wall_clock().unix_seconds);
+        let (clients, date) = (&mut self.clients, &self.date);
+        if let Some(Owed { slot, shape, .. }) = clients.accept_last(port, id) {
+            clients.answer(port, slot, shape, now, |shape, out| {
+                write_error(out, status, shape, date, "", |_| {});
+                Body::Empty
+            });
+        }
+    }
+
+    /// Sees to what an event has made possible.
+    fn follow(&mut self, port: &mut dyn Port, now: Time) {
+        while self.clients.has_news() {
+            let (hosts, event) = self.split(port, now);
+            hosts.follow(event);
+            while let Some(id) = self.clients.next_unstalled() {
+                if let Some(reading) = self.clients.proceed(id, false) {
+                    self.read(port, reading, now);
+                }
+            }
+        }
+        drop(self.hosts.given());
+    }
+}
+
+impl Handler for HostServer {
+    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, now: Time) {
+        self.clients.opened(accepted.connection, accepted.peer, now);
+    }
+
+    fn crowded(&mut self, port: &mut dyn Port, now: Time) {
+        self.clients.make_room(port, now);
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        if let Some(reading) = self.clients.read(id, bytes) {
+            self.read(port, reading, now);
+        } else if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            hosts.received(HOST, event, id, bytes);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            return hosts.ended(HOST, event, id, how);
+        }
+        match how {
+            Ended::PeerFinished => self.clients.peer_finished(port, id, now),
+            Ended::Failed(_) => self.clients.remove(id),
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            return hosts.writable(HOST, event, id);
+        }
+        self.clients.writable(port, id, now);
+    }
+
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if self.hosts.owner(id).is_some() {
+            let (hosts, event) = self.split(port, now);
+            hosts.connected(HOST, event, id);
+        }
+    }
+
+    fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
+        let (hosts, event) = self.split(port, now);
+        hosts.notified(event, token);
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        let mut expired = std::mem::take(&mut self.expired);
+        self.clients.expire(port, now, &mut expired);
+        for id in expired.drain(..) {
+            self.refuse(port, id, 408, now);
+        }
+        self.expired = expired;
+        let (hosts, event) = self.split(port, now);
+        hosts.tick(event);
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        loop {
+            self.follow(port, now);
+            self.clients.flush(port, now);
+            if !self.clients.has_news() {
+                break;
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let times = [self.clients.wake_at(), self.hosts.wake_at()];
+        times.into_iter().flatten().min()
+    }
+}
+
+impl Worker for HostServer {
+    type Command = Infallible;
+}

@@ -1,0 +1,425 @@
+//! The driver on real sockets: an event loop on epoll.
+//!
+//! One turn, with what it costs a connection that sends a request and gets an answer:
+//!
+//! ```text
+//! 1. tell epoll which interests changed      (none)
+//! 2. epoll_wait until something is ready     (shared by all that are ready)
+//! 3. for each ready connection: recv once    1 system call
+//! 4. tick, if its time has come
+//! 5. idle: the handler works and sends       1 system call
+//! 6. turn_ended, told the time from which the next turn's waiting counts
+//! ```
+//!
+//! A connection is received from once per turn, which keeps a fast sender from starving the others:
+//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered,
+//! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
+
+mod accept;
+
+use crate::clock::{monotonic, timespec_until};
+use crate::driver::addresses::Addresses;
+use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
+use crate::driver::listener::Listener;
+use crate::driver::sockets::{Sockets, State, kind, retry};
+use crate::driver::waker::Waker;
+use crate::port::{ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, sockopt};
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
+/// service of those who are in.
+const ACCEPTED_MAX: usize = 64;
+
+/// The bounds of a driver.
+#[derive(Clone, Debug)]
+pub struct DriverOptions {
+    /// Accepted connections open at one time, those being closed included. At the bound, clients
+    /// wait in the listeners' queues, unless [`Handler::crowded`] makes room.
+    pub connections_max: usize,
+    /// Where the connections of each address are counted and bounded, if anywhere. Clients beyond
+    /// are turned away.
+    pub addresses: Option<Arc<Addresses>>,
+    /// Outgoing connections open at one time.
+    pub outgoing_max: usize,
+    /// The receive buffer, shared by all connections: the most that `received` brings at once, in
+    /// bytes.
+    pub receive_bytes: usize,
+    /// The longest datagram that is received whole, in bytes; a driver with datagram sockets has a
+    /// buffer for 64 of these.
+    pub datagram_bytes: usize,
+    /// For how long a closed connection's input is read and dropped, while its peer takes in what
+    /// was sent.
+    pub linger: Duration,
+}
+
+impl Default for DriverOptions {
+    fn default() -> DriverOptions {
+        DriverOptions {
+            connections_max: 16_384,
+            addresses: None,
+            outgoing_max: 1_024,
+            receive_bytes: 64 * 1024,
+            // What an Ethernet frame brings at most, and some.
+            datagram_bytes: 2048,
+            linger: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them
+/// in the next.
+const EVENTS_MAX: usize = 1024;
+/// Buffers of input read from each closing connection when the loop ends.
+const RESTS_MAX: usize = 16;
+/// What is told of by epoll beside connections: this bit, which no connection's id has, one for
+/// what it is (none for a listener), and its index.
+const NOT_A_CONNECTION: u64 = 1 << 63;
+const WAKER: u64 = 1 << 62;
+const DATAGRAMS: u64 = 1 << 61;
+
+/// An event loop with its connections, listeners and wakers. One thread drives it.
+pub struct Driver {
+    sockets: Sockets,
+    /// `None` once closed.
+    listeners: Vec<Option<(Listener, Role)>>,
+    /// Whether epoll tells of clients.
+    accepting: bool,
+    /// Not before this is a client accepted.
+    accept_after: Time,
+    /// While there is no place, not before this is room asked for.
+    crowded_until: Time,
+    /// Not before this is the next warning.
+    warn_after: Time,
+    connections_max: usize,
+    addresses: Option<Arc<Addresses>>,
+    wakers: Vec<(Token, Waker)>,
+    buffer: Box<[u8]>,
+    /// The roles of the datagram sockets.
+    datagram_roles: Vec<Role>,
+    datagram_bytes: usize,
+    /// For one batch; empty as long as there is no datagram socket.
+    datagram_buffer: Box<[u8]>,
+    /// Listeners and datagram sockets that stay for every handler: the first so many.
+    kept: (usize, usize),
+}
+
+impl Driver {
+    /// A driver without listeners.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn new(options: &DriverOptions) -> io::Result<Driver> {
+        Ok(Driver {
+            sockets: Sockets::new(options.outgoing_max, options.linger, monotonic())?,
+            listeners: Vec::new(),
+            accepting: true,
+            accept_after: Time::ZERO,
+            crowded_until: Time::ZERO,
+            warn_after: Time::ZERO,
+            connections_max: options.connections_max,
+            addresses: options.addresses.clone(),
+            wakers: Vec::new(),
+            buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),
+            datagram_roles: Vec::new(),
+            datagram_bytes: options.datagram_bytes.max(1),
+            datagram_buffer: Box::default(),
+            kept: (0, 0),
+        })
+    }
+
+    /// Takes clients from `listener` from now on; [`Accepted`] says for which `role`.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no memory for it.
+    pub fn add_listener(&mut self, listener: Listener, role: Role) -> io::Result<()> {
+        let index = self.listeners.len() as u32;
+        let interest = if self.accepting {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        epoll::add(
+            &self.sockets.epoll,
+            &listener,
+            EventData::new_u64(NOT_A_CONNECTION | u64::from(index)),
+            interest,
+        )?;
+        self.listeners.push(Some((listener, role)));
+        Ok(())
+    }
+
+    /// Takes the datagrams that come to `socket` from now on; the id, with `role` in it, is what
+    /// they come with and are sent by.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no memory for it.
+    pub(crate) fn add_datagrams(
+        &mut self,
+        socket: DatagramSocket,
+        role: Role,
+    ) -> io::Result<DatagramId> {
+        let index = self.sockets.datagrams.len() as u32;
+        let data = EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | u64::from(index));
+        epoll::add(&self.sockets.epoll, &socket, data, EventFlags::IN)?;
+        self.sockets.datagrams.push(socket);
+        self.datagram_roles.push(role);
+        if self.datagram_buffer.is_empty() {
+            self.datagram_buffer = vec![0; BATCH_MAX * self.datagram_bytes].into_boxed_slice();
+        }
+        Ok(DatagramId { index, role })
+    }
+
+    /// A waker which makes this driver call [`Handler::notified`] with `token`.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn waker(&mut self, token: Token) -> io::Result<Waker> {
+        assert_ne!(token, Token::COMMANDS, "kept for inboxes");
+        let waker = Waker::new()?;
+        self.add_waker(token, &waker)?;
+        Ok(waker)
+    }
+
+    /// Has a waker made elsewhere wake this driver.
+    pub(crate) fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<()> {
+        let data = NOT_A_CONNECTION | WAKER | self.wakers.len() as u64;
+        epoll::add(
+            &self.sockets.epoll,
+            waker,
+            EventData::new_u64(data),
+            EventFlags::IN,
+        )?;
+        self.wakers.push((token, waker.clone()));
+        Ok(())
+    }
+
+    /// What was added until now stays when the driver [begins anew](Driver::begin_anew).
+    pub(crate) fn keep(&mut self) {
+        self.kept = (self.listeners.len(), self.datagram_roles.len());
+    }
+
+    /// Makes the driver ready for another handler: resets every connection and forgets the wakers,
+    /// the listeners and datagram sockets but for those to keep.
+    pub(crate) fn begin_anew(&mut self) {
+        for (listener, _) in self.listeners.drain(self.kept.0..).flatten() {
+            let removed = epoll::delete(&self.sockets.epoll, &listener);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
+        self.sockets.datagrams.truncate(self.kept.1);
+        self.datagram_roles.truncate(self.kept.1);
+        self.sockets.abort_all();
+        for (_, waker) in self.wakers.drain(..) {
+            // Others may hold it, which keeps its file open: closing ours would not take it out.
+            let removed = epoll::delete(&self.sockets.epoll, &waker);
+            debug_assert_eq!(removed, Ok(()), "it was added");
+        }
+    }
+
+    /// The port, for what a handler does before the first event (such as connecting to backends).
+    pub fn port(&mut self) -> &mut dyn Port {
+        &mut self.sockets
+    }
+
+    /// Drives `handler` on the calling thread until it has finished.
+    ///
+    /// # Errors
+    ///
+    /// When waiting fails, which it has no reason to.
+    pub fn run(&mut self, handler: &mut dyn Handler) -> io::Result<()> {
+        // By default the kernel may wake a waiting thread 50 us late to save power: as long as a
+        // cohort may be asked to wait. Where it cannot be changed the delays are so much longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.sockets.now = monotonic();
+        while !handler.finished() {
+            self.turn(handler, &mut events)?;
+        }
+        self.read_the_rest();
+        Ok(())
+    }
+
+    /// Input that nobody read would make the kernel reset a connection when its socket goes, and
+    /// take the last answer with it.
+    fn read_the_rest(&mut self) {
+        for socket in self.sockets.closing() {
+            let mut read = || retry(|| net::recv(socket, &mut self.buffer[..], RecvFlags::empty()));
+            (0..RESTS_MAX).any(|_| !matches!(read(), Ok((1.., _))));
+        }
+    }
+
+    /// One turn of the loop, as drawn above; `events` is room for what is ready.
+    fn turn(&mut self, handler: &mut dyn Handler, events: &mut Vec<Event>) -> io::Result<()> {
+        let now = self.sockets.now;
+        self.sockets.apply_changes(|sockets, id, errno| {
+            handler.ended(sockets, id, Ended::Failed(kind(errno)), now)
+        });
+        self.listen_or_not()?;
+        self.wait(handler.wake_at(), events)?;
+        for Event { data, flags, .. } in events.iter().copied() {
+            let data = data.u64();
+            if data & NOT_A_CONNECTION == 0 {
+                self.ready(handler, ConnectionId::from_u64(data), flags);
+            } else if data & DATAGRAMS != 0 {
+                self.receive_datagrams(handler, data as u32);
+            } else if data & WAKER == 0 {
+                self.accept(handler, data as u32, ACCEPTED_MAX);
+            } else {
+                let (token, waker) = &self.wakers[data as u32 as usize];
+                waker.clear();
+                let (token, now) = (*token, self.sockets.now);
+                handler.notified(&mut self.sockets, token, now);
+            }
+        }
+        // Reading has taken its time, and what follows compares deadlines.
+        self.sockets.now = monotonic();
+        self.sockets.expire_lingering();
+        let now = self.sockets.now;
+        if handler.wake_at().is_some_and(|at| at <= now) {
+            handler.tick(&mut self.sockets, now);
+        }
+        handler.idle(&mut self.sockets, now);
+        if self.sockets.stop_accepting {
+            self.close_listeners(handler);
+        }
+        self.sockets.now = monotonic();
+        handler.turn_ended(self.sockets.now);
+        Ok(())
+    }
+
+    /// Waits for events, but not beyond `wake_at` or a time of our own.
+    fn wait(&mut self, wake_at: Option<Time>, events: &mut Vec<Event>) -> io::Result<()> {
+        let accept_at = [self.accept_after, self.crowded_until].into_iter().max();
+        let accept_at = accept_at.filter(|at| !self.accepting && *at > self.sockets.now);
+        let until = [wake_at, self.sockets.lingering_until(), accept_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let timeout = until.map(|until| timespec_until(until, self.sockets.now));
+        events.clear();
+        match epoll::wait(
+            &self.sockets.epoll,
+            spare_capacity(events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let now = monotonic();
+        self.sockets.now = now;
+        self.sockets.wall.refresh(now);
+        Ok(())
+    }
+
+    /// Tells the handler what a connection is ready for.
+    fn ready(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
+        // An event can outlive its connection within a turn.
+        let now = self.sockets.now;
+        let Some(connection) = self.sockets.get(id) else {
+            return;
+        };
+        match connection.state {
+            State::Open => {
+                if connection.wants_write && flags.contains(EventFlags::OUT) {
+                    connection.wants_write = false;
+                    self.sockets.note_change(id);
+                    handler.writable(&mut self.sockets, id, now);
+                }
+                if flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+                    self.receive(handler, id, flags);
+                }
+            }
+            State::Connecting => {
+                let error = match sockopt::socket_error(&connection.socket) {
+                    Ok(Ok(())) if flags.contains(EventFlags::OUT) => {
+                        connection.state = State::Open;
+                        self.sockets.note_change(id);
+                        return handler.connected(&mut self.sockets, id, now);
+                    }
+                    Ok(Ok(())) => Errno::CONNABORTED,
+                    Ok(Err(errno)) | Err(errno) => errno,
+                };
+                self.fail(handler, id, error);
+            }
+            State::Closing => {
+                let received = retry(|| {
+                    net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())
+                });
+                match received {
+                    Ok((1.., _)) => self.sockets.rearm(id),
+                    Err(Errno::AGAIN) => {}
+                    Ok((0, _)) | Err(_) => self.sockets.remove(id),
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
+        let now = self.sockets.now;
+        let Some(connection) = self
+            .sockets
+            .get(id)
+            .filter(|connection| connection.state == State::Open)
+        else {
+            return;
+        };
+        if connection.paused || connection.input_ended {
+            // Told all the same: it failed. We never end our output while it is open, so a hang-up
+            // is no ordinary end either.
+            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
+                self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
+            } else {
+                // It may be resumed before epoll knows of the pause.
+                self.sockets.rearm(id);
+            }
+            return;
+        }
+        match retry(|| net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())) {
+            Ok((0, _)) => {
+                connection.input_ended = true;
+                self.sockets.note_change(id);
+                handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
+            }
+            Ok((length, _)) => {
+                // Else it was read empty: what comes later is told of.
+                let more = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR | EventFlags::PRI;
+                if length == self.buffer.len() || flags.intersects(more) {
+                    self.sockets.rearm(id);
+                }
+                handler.received(&mut self.sockets, id, &self.buffer[..length], now);
+            }
+            Err(Errno::AGAIN) => {}
+            Err(errno) => self.fail(handler, id, errno),
+        }
+    }
+
+    /// Hands one batch over. If there is more, the socket is ready in the next turn, too.
+    fn receive_datagrams(&mut self, handler: &mut dyn Handler, index: u32) {
+        let role = self.datagram_roles[index as usize];
+        let now = self.sockets.now;
+        let id = DatagramId { index, role };
+        let mut room = [Datagram::NONE; BATCH_MAX];
+        let socket = &self.sockets.datagrams[index as usize];
+        let received = socket.receive(&mut self.datagram_buffer, &mut room);
+        if !received.is_empty() {
+            handler.datagrams(&mut self.sockets, id, received, now);
+        }
+    }
+
+    fn fail(&mut self, handler: &mut dyn Handler, id: ConnectionId, errno: Errno) {
+        self.sockets.remove(id);
+        let now = self.sockets.now;
+        handler.ended(&mut self.sockets, id, Ended::Failed(kind(errno)), now);
+    }
+}

@@ -1,0 +1,108 @@
+//! The names below a folder.
+
+use super::regular::{Found, Identity};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a folder is looked through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    /// Whether links may lead out of it.
+    pub(super) outside: bool,
+    /// The most files and folders there may be in it.
+    pub(super) files_max: usize,
+}
+
+/// A folder to be looked through, and those it is in.
+struct Step {
+    path: PathBuf,
+    ancestors: Vec<Identity>,
+}
+
+impl Walk {
+    /// Everything below a folder that is no folder, sorted; nothing where that does not exist.
+    /// Hidden files and editors' backups are left out.
+    pub(super) fn through(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        if fs::symlink_metadata(folder).is_err() {
+            return Ok(files);
+        }
+        let found = Found::find(folder)?;
+        if !found.is_folder() {
+            bail!("{} is to be a folder", folder.display());
+        }
+        let root = found.real_path()?;
+        if let Some(parent) = folder.parent() {
+            self.check(folder, &root, &Found::find(parent)?.real_path()?)?;
+        }
+        let mut steps = vec![Step {
+            path: folder.to_owned(),
+            ancestors: vec![found.identity()],
+        }];
+        let mut names = 0;
+        while let Some(step) = steps.pop() {
+            let reading = || format!("cannot read {}", step.path.display());
+            for entry in fs::read_dir(&step.path).with_context(reading)? {
+                let entry = entry.with_context(reading)?;
+                let (name, path) = (entry.file_name(), entry.path());
+                let name = name.to_string_lossy();
+                if name.starts_with('.') || name.ends_with('~') {
+                    continue;
+                }
+                let found = Found::find(&path)?;
+                let is_link = fs::symlink_metadata(&path).is_ok_and(|entry| entry.is_symlink());
+                if is_link {
+                    self.check(&path, &found.real_path()?, &root)?;
+                }
+                if found.is_folder() {
+                    steps.push(step.below(&path, found.identity())?);
+                } else {
+                    files.push(path);
+                }
+                names += 1;
+                if names > self.files_max {
+                    bail!(
+                        "{} has more files and folders than [static] files_max = {}: remove some, \
+                         or raise it",
+                        folder.display(),
+                        self.files_max
+                    );
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Whether what a link leads to may be taken.
+    fn check(&self, link: &Path, real: &Path, root: &Path) -> Result<()> {
+        if !self.outside && !real.starts_with(root) {
+            bail!(
+                "{} leads to {}, which is outside of the folder: put what it leads to into the \
+                 folder, or set `outside_links = true` in [static] of service.toml",
+                link.display(),
+                real.display()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// To a folder below it, unless that is above it, too.
+    fn below(&self, path: &Path, identity: Identity) -> Result<Step> {
+        if self.ancestors.contains(&identity) {
+            bail!(
+                "{} leads back to a folder that it is in: remove the link",
+                path.display()
+            );
+        }
+        let mut ancestors = self.ancestors.clone();
+        ancestors.push(identity);
+        Ok(Step {
+            path: path.to_owned(),
+            ancestors,
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! What the binary tells people: of what they mistyped, and where.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn rhythm(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.args(arguments).env_remove("RHYTHM_SIMD");
+    command.env_remove("RHYTHM_LOG").stdin(Stdio::null());
+    command
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A service with one page, in a folder of the test's own.
+fn service(test: &str, toml: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(folder.join("pages")).expect("a folder can be made");
+    let page = "+++\nroute = \"GET /hello\"\n+++\n<h1>Hello</h1>\n";
+    std::fs::write(folder.join("service.toml"), toml).expect("a file can be written");
+    std::fs::write(folder.join("pages/hello.html"), page).expect("a file can be written");
+    folder
+}
+
+#[test]
+fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
+    for (arguments, told) in [
+        (&["besim", "--fail", "101"][..], "a number from 0 to 100"),
+        (&["besim", "--fail", "NaN"], "a number from 0 to 100"),
+        (&["besim", "--users", "0"], "0 is not in 1..=1073741824"),
+        (
+            &["load", "http://127.0.0.1:1", "--rate", "0"],
+            "a number above 0",
+        ),
+        (
+            &["load", "http://127.0.0.1:1/bank/login.php"],
+            "the URL names a page; give the server alone",
+        ),
+        (&["bench", "--ring", "0"], "0 is not in 1.."),
+    ] {
+        let output = rhythm(arguments).output().expect("the binary runs");
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(errors(&output).contains(told), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn an_unknown_simd_level_is_told_of_by_every_command() {
+    let folder = service("simd", "");
+    let mut check = rhythm(&["check"]);
+    let output = check.arg(&folder).env("RHYTHM_SIMD", "mmx").output();
+    let output = output.expect("the binary runs");
+    let told = "rhythm: warning: RHYTHM_SIMD=mmx: not one of portable, sse2, avx2, avx512; ";
+    assert!(
+        output.status.success() && errors(&output).starts_with(told),
+        "{output:?}"
+    );
+    let output = rhythm(&["check"])
+        .arg(&folder)
+        .output()
+        .expect("the binary runs");
+    assert_eq!(errors(&output), "");
+}
+
+#[test]
+fn an_access_log_that_cannot_be_written_names_its_setting() {
+    let folder = service(
+        "access_log",
+        "[server]\naccess_log = \"/nowhere/access.log\"\n",
+    );
+    let mut serve = rhythm(&["serve", "--listen", "127.0.0.1:0", "--no-admin"]);
+    let output = serve.arg(&folder).output().expect("the binary runs");
+    let told = "cannot write to /nowhere/access.log, the access log (`access_log` of [server], or \
+                --access-log): ";
+    assert!(!output.status.success(), "{output:?}");
+    assert!(errors(&output).contains(told), "{}", errors(&output));
+}
+
+/// What a server logs of a reload that fails: so many lines after the first.
+fn log_of_a_reload(format: &str, lines_after: usize) -> Vec<String> {
+    let folder = service(&format!("reload_{format}"), "");
+    let mut serve = rhythm(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--no-admin",
+        "--log-format",
+    ]);
+    let server = serve
+        .arg(format)
+        .arg(&folder)
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut server = server.expect("the binary runs");
+    let mut log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+    let mut until = |told: &str| {
+        let mut line = log.next().expect("it tells more").expect("UTF-8");
+        while !line.contains(told) {
+            line = log.next().expect("it tells more").expect("UTF-8");
+        }
+        line
+    };
+    until("serving");
+    std::fs::write(folder.join("service.toml"), "[limits]\nhead_bytes = 5000\n").expect("a file");
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it is there");
+    let mut lines = vec![until("cannot be reloaded")];
+    lines.extend((0..lines_after).map(|_| log.next().expect("it tells more").expect("UTF-8")));
+    server.kill().expect("it is there");
+    server.wait().expect("it is there");
+    lines
+}
+
+#[test]
+fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machines() {
+    let mistake = [
+        "service.toml:2:1: error: unknown key `head_bytes`",
+        "  2 | head_bytes = 5000",
+        "    | ^",
+        "  hint: it is called `head_bytes_max` now",
+    ];
+    let mistake = mistake.join("\n");
+    let lines = log_of_a_reload("text", 4);
+    assert!(
+        lines[0].ends_with("the service cannot be reloaded; the old one is kept:"),
+        "{lines:?}"
+    );
+    assert_eq!(lines[1..].join("\n"), mistake);
+    let line = &log_of_a_reload("json", 0)[0];
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let message = line["fields"]["message"].as_str().expect("a message");
+    assert!(message.contains(&mistake), "{message}");
+}

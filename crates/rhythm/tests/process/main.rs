@@ -1,0 +1,261 @@
+//! The server's process, from outside: how it ends, what it inherits, and what it does where the
+//! system gives it less than it wants.
+
+mod server;
+
+use rustix::process::Signal;
+use server::{Client, NEVER, Server, service};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Clients that ask again and again, each in its way.
+const CLIENTS: usize = 100;
+
+/// What one does in its turn.
+fn ask(client: &mut Client, index: usize, turn: usize) -> std::io::Result<server::Answer> {
+    // Each waits another time between two requests.
+    thread::sleep(Duration::from_micros(
+        ((index * 7919 + turn * 104_729) % 5000) as u64,
+    ));
+    let name = format!("{index}-{turn}");
+    let answer = match (index + turn) % 2 {
+        0 => client.ask("GET", &format!("/hello?name={name}"), ""),
+        _ => client.ask("POST", "/hello", &format!("name={name}")),
+    }?;
+    match answer.status == 200 && answer.body == format!("<h1>Hello, {name}</h1>") {
+        true => Ok(answer),
+        false => Err(std::io::Error::new(ErrorKind::InvalidData, answer.body)),
+    }
+}
+
+/// `RHYTHM_STOPS=100` has it stop so often.
+#[test]
+fn a_stop_loses_no_request_of_busy_connections() {
+    let folder = service("stop");
+    for round in 0..number("RHYTHM_STOPS").unwrap_or(3) {
+        let server = Server::start(&folder, &[]);
+        let (answered, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for index in 0..CLIENTS {
+                let (mut client, answered, lost) = (server.client(), &answered, &lost);
+                scope.spawn(move || {
+                    for turn in 0.. {
+                        match ask(&mut client, index, turn) {
+                            Ok(answer) => {
+                                answered.fetch_add(1, Ordering::Relaxed);
+                                if answer.closes {
+                                    assert!(client.closed());
+                                    return;
+                                }
+                            }
+                            Err(_) => {
+                                lost.fetch_add(1, Ordering::Relaxed);
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+            let start = Instant::now();
+            while answered.load(Ordering::Relaxed) < 10 * CLIENTS && start.elapsed() < NEVER {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis((round % 10) as u64));
+            server.signal(Signal::TERM);
+        });
+        assert_eq!(lost.into_inner(), 0, "lost in round {round}");
+        assert!(server.ended().success());
+    }
+}
+
+#[test]
+fn an_idle_connection_may_ask_until_the_grace_period_is_over() {
+    let server = Server::start(&service("grace"), &["--drain-grace", "2s"]);
+    let [mut asking, mut idle] = [server.client(), server.client()];
+    for client in [&mut asking, &mut idle] {
+        assert!(!client.ask("GET", "/hello", "").expect("an answer").closes);
+    }
+    assert_eq!(server.ask_admin("/readyz"), (200, "ok\n".to_owned()));
+    server.signal(Signal::TERM);
+    server.said("shutting down");
+    assert_eq!(server.ask_admin("/readyz"), (503, "draining\n".to_owned()));
+    assert_eq!(server.ask_admin("/healthz"), (200, "ok\n".to_owned()));
+    let last = asking
+        .ask("POST", "/hello", "name=last")
+        .expect("an answer");
+    assert!(last.closes && last.body.contains("last") && asking.closed());
+    assert!(idle.closed());
+    assert!(server.ended().success());
+}
+
+#[test]
+fn more_signals_wait_for_less() {
+    let flags = ["--drain-grace", "100s", "--drain-timeout", "200s"];
+    let server = Server::start(&service("hasten"), &flags);
+    let [mut idle, mut busy] = [server.client(), server.client()];
+    idle.ask("GET", "/hello", "").expect("an answer");
+    let head = "POST /hello HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\n\r\n";
+    busy.send(head).expect("it reads");
+    assert_eq!(busy.answer().expect("it wants more").status, 100);
+    server.signal(Signal::TERM);
+    server.said("what still comes");
+    server.signal(Signal::TERM);
+    assert!(idle.closed());
+    server.signal(Signal::TERM);
+    assert!(busy.closed(), "it was under way, and nothing is waited for");
+    assert!(server.ended().success());
+}
+
+#[test]
+fn while_balancers_move_away_clients_are_let_in() {
+    let server = Server::start(&service("delay"), &["--drain-delay", "100s"]);
+    server.signal(Signal::TERM);
+    server.said("shutting down");
+    assert_eq!(server.ask_admin("/readyz").0, 503);
+    assert!(
+        !server
+            .client()
+            .ask("GET", "/hello", "")
+            .expect("an answer")
+            .closes
+    );
+    let address = server.address;
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    assert!(TcpStream::connect(address).is_err());
+}
+
+/// Asks on new connections, each for as many requests as it lasts for, or ten; counts what is lost.
+fn ask_until(is_over: &AtomicBool, address: SocketAddr, index: usize) -> (usize, usize) {
+    let (mut answered, mut lost) = (0, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let Ok(stream) = TcpStream::connect(address) else {
+            lost += 1;
+            continue;
+        };
+        let mut client = Client::of(stream);
+        for turn in 0..10 {
+            match ask(&mut client, index, turn) {
+                Ok(answer) => {
+                    answered += 1;
+                    if answer.closes {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    assert_ne!(error.kind(), ErrorKind::WouldBlock, "it is never answered");
+                    lost += 1;
+                    break;
+                }
+            }
+        }
+    }
+    (answered, lost)
+}
+
+#[test]
+fn a_server_takes_over_from_the_one_before_and_nothing_is_lost() {
+    let folder = service("upgrade");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("it is bound");
+    let is_over = AtomicBool::new(false);
+    let mut server = Server::start_with(&socket, &folder, &[]);
+    assert_eq!(server.address, address, "it has no other");
+    let counts = thread::scope(|scope| {
+        let clients: Vec<_> = (0..20)
+            .map(|index| {
+                let is_over = &is_over;
+                scope.spawn(move || ask_until(is_over, address, index))
+            })
+            .collect();
+        for round in 0..number("RHYTHM_UPGRADES").unwrap_or(4) {
+            thread::sleep(Duration::from_millis(100));
+            // The next one beside it, or when it has gone: clients wait in the queue meanwhile.
+            if round % 2 == 0 {
+                let next = Server::start_with(&socket, &folder, &[]);
+                server.signal(Signal::TERM);
+                assert!(server.ended().success());
+                server = next;
+            } else {
+                server.signal(Signal::TERM);
+                assert!(server.ended().success());
+                server = Server::start_with(&socket, &folder, &[]);
+            }
+        }
+        thread::sleep(Duration::from_millis(100));
+        is_over.store(true, Ordering::Relaxed);
+        let counts = clients
+            .into_iter()
+            .map(|client| client.join().expect("no panic"));
+        counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1))
+    });
+    assert!(
+        counts.0 > 100 && counts.1 == 0,
+        "{counts:?} answered and lost"
+    );
+}
+
+#[test]
+fn a_socket_that_does_not_listen_is_refused() {
+    let folder = service("no-listener");
+    let output = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3</dev/null",
+        ])
+        .args([env!("CARGO_BIN_EXE_rhythm"), "serve"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("there is a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("LISTEN_FDS"),
+        "{said}"
+    );
+}
+
+#[test]
+fn clients_do_not_take_the_files_that_others_need() {
+    let folder = service("files");
+    let script = "ulimit -n 256; exec \"$0\" \"$@\"";
+    let server = Server::start_by(script, Stdio::null(), &folder, &[]);
+    let warning = server.said("does not fit");
+    let warning = warning["fields"]["message"].as_str().expect("words");
+    assert!(
+        warning.contains("16384") && warning.contains("256"),
+        "{warning}"
+    );
+    // More than there is room for: the queue has the rest.
+    let idle: Vec<TcpStream> = (0..400)
+        .map(|_| TcpStream::connect(server.address).expect("the queue has room"))
+        .collect();
+    server.said("clients wait");
+    let admins: Vec<Client> = (0..70).map(|_| Client::new(server.admin)).collect();
+    assert_eq!(server.ask_admin("/healthz"), (200, "ok\n".to_owned()));
+    assert!(
+        server
+            .ask_admin("/config")
+            .1
+            .contains("\"connections_max\": 16384")
+    );
+    server.signal(Signal::HUP);
+    server.said("is reloaded");
+    // Silent ones make room for those who ask, one after the other.
+    let start = Instant::now();
+    let answer = server.client().ask("GET", "/hello", "").expect("an answer");
+    assert_eq!(answer.status, 200);
+    assert!(start.elapsed() < NEVER);
+    drop((idle, admins));
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}

@@ -1,0 +1,76 @@
+//! Answers that are yet to be given, by hosts: what is counted and logged of them when they are.
+
+use crate::host::files::FileStream;
+use crate::observe::access_log::LogEntry;
+use rhythm_http::AnswerSlot;
+use rhythm_net::Time;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// An answer that is yet to be given.
+pub(crate) struct Hosted {
+    /// What the log says of its request, if there is a log.
+    pub(crate) line: Option<HostedLine>,
+    /// A page gave it, and it counts as its.
+    pub(crate) is_counted: bool,
+}
+
+/// What the log says of a request that is yet to be answered.
+pub(crate) struct HostedLine {
+    pub(crate) peer: IpAddr,
+    pub(crate) arrived: Time,
+    pub(crate) request: Box<[u8]>,
+}
+
+impl HostedLine {
+    /// The line of a request that came at this time.
+    pub(crate) fn new(entry: LogEntry<'_>, arrived: Time) -> HostedLine {
+        HostedLine {
+            peer: entry.peer,
+            arrived,
+            request: entry.request.into(),
+        }
+    }
+
+    /// As the log takes it.
+    pub(crate) fn entry(&self) -> LogEntry<'_> {
+        LogEntry {
+            peer: self.peer,
+            request: &self.request,
+        }
+    }
+}
+
+/// Answers that are yet to be given.
+#[derive(Default)]
+pub(crate) struct HostedAnswers {
+    /// Those of which something is to be known when they are.
+    waiting: HashMap<AnswerSlot, Hosted>,
+    /// Those with files that are to be opened.
+    streams: Vec<(AnswerSlot, FileStream)>,
+}
+
+impl HostedAnswers {
+    /// A host is to give this answer.
+    pub(crate) fn expect(&mut self, slot: AnswerSlot, hosted: Hosted) {
+        if hosted.line.is_some() || hosted.is_counted {
+            self.waiting.insert(slot, hosted);
+        }
+    }
+
+    /// This answer is a file's.
+    pub(crate) fn stream(&mut self, slot: AnswerSlot, stream: FileStream, hosted: Hosted) {
+        self.streams.push((slot, stream));
+        self.expect(slot, hosted);
+    }
+
+    /// A file's answer that is to be opened.
+    pub(crate) fn next_stream(&mut self) -> Option<(AnswerSlot, FileStream)> {
+        self.streams.pop()
+    }
+
+    /// This answer was given, or never will be.
+    pub(crate) fn take(&mut self, slot: AnswerSlot) -> Option<Hosted> {
+        self.waiting.remove(&slot)
+    }
+}

@@ -1,0 +1,100 @@
+//! Answers of the host path that need nothing but the site: static files, redirects and errors.
+//! Each is a head and a body, given like any other.
+
+use crate::host::files::FileStream;
+use crate::host::statics::FileAnswer;
+use crate::intake::dispatch::SiteAnswer;
+use crate::site::Site;
+use rhythm_engine::session::TooMany;
+use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
+use rhythm_protocol::http::conditional::Conditions;
+use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+
+/// What whoever signs in too often is told.
+pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try again later.";
+
+/// Appends the head of the answer to a request, and gives what the log says of it, and its body.
+pub(crate) fn write<'s>(
+    answer: &SiteAnswer,
+    site: &'s Site,
+    request: Incoming<'_>,
+    shape: AnswerShape,
+    date: &DateCache,
+    out: &mut Vec<u8>,
+) -> (Answered, Body<'s>) {
+    let answered = match answer {
+        SiteAnswer::File(file) => {
+            let answer = file_answer(*file, site, request, date);
+            return answer.write(shape, date, out, |head| site.settings.write_headers(head));
+        }
+        SiteAnswer::Redirect(redirect) => {
+            let location = &site.redirects[*redirect as usize].location;
+            write_error(out, 303, shape, date, "", |head| {
+                if let Some(name) = HeaderName::new("Location") {
+                    head.header(name, location.as_bytes());
+                }
+            })
+        }
+        SiteAnswer::Options(methods) => {
+            let mut head = ResponseWriter::new(out, 204);
+            head.allow([methods.as_str()]);
+            head.connection(!shape.close, shape.http10).date(date).end();
+            Answered::bare(204)
+        }
+        SiteAnswer::OtherMethod(methods) => write_error(out, 405, shape, date, "", |head| {
+            head.allow([methods.as_str()]);
+        }),
+        SiteAnswer::BadParameter(bad) => {
+            let detail = match bad.name.as_str() {
+                "" => format!("A parameter {}.", bad.problem),
+                name => format!("The parameter {name} {}.", bad.problem),
+            };
+            write_error(out, 400, shape, date, &detail, |_| {})
+        }
+        SiteAnswer::TooMany(TooMany(seconds)) => {
+            write_error(out, 429, shape, date, TOO_MANY, |head| {
+                head.retry_after(*seconds);
+            })
+        }
+        SiteAnswer::Error(status) => write_error(out, *status, shape, date, "", |_| {}),
+    };
+    (answered, Body::Empty)
+}
+
+impl SiteAnswer {
+    /// Whether it is a file that is not kept in memory.
+    #[inline]
+    pub(crate) fn is_streamed(&self, site: &Site) -> bool {
+        match self {
+            SiteAnswer::File(file) => site.statics.entry(*file).is_streamed(),
+            _ => false,
+        }
+    }
+}
+
+/// The answer to a request whose bytes are yet to be read, if it is one.
+pub(crate) fn stream(
+    answer: &SiteAnswer,
+    site: &Site,
+    request: Incoming<'_>,
+    shape: AnswerShape,
+    date: &DateCache,
+) -> Option<FileStream> {
+    let SiteAnswer::File(file) = answer else {
+        return None;
+    };
+    let answer = file_answer(*file, site, request, date);
+    answer.stream(shape, site, |head| site.settings.write_headers(head))
+}
+
+fn file_answer<'s>(
+    file: u32,
+    site: &'s Site,
+    request: Incoming<'_>,
+    date: &DateCache,
+) -> FileAnswer<'s> {
+    let conditions = Conditions::of(request.head, request.bytes);
+    let method = request.head.method();
+    FileAnswer::new(site.statics.entry(file), method, &conditions, date)
+}

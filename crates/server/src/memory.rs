@@ -1,0 +1,111 @@
+//! The most memory that a server's settings let it take, part by part.
+//!
+//! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
+//! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
+
+use crate::options::{ServerOptions, session_rules};
+use crate::site::statics::{READ_BYTES_MAX, Statics};
+use rhythm_engine::session::SignIns;
+use rhythm_engine::settings::ServiceConfig;
+use rhythm_http::Clients;
+use rhythm_net::DriverOptions;
+
+/// A server's most memory, and what it is reckoned from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Threads with an event loop.
+    pub workers: usize,
+    /// Cohorts of all of them.
+    pub contexts: usize,
+    /// Requests in these.
+    pub lanes: usize,
+    /// Connections of clients.
+    pub connections: usize,
+    /// The most of each part, in bytes, by its name.
+    pub parts: [(&'static str, usize); 9],
+}
+
+/// What the access log keeps of lines that are not written yet.
+const LOG_BYTES: usize = 4 << 20;
+
+impl Memory {
+    /// That of a service with these settings, which is served as these options say, with these
+    /// static files.
+    pub fn of(config: &ServiceConfig, options: &ServerOptions, statics: &Statics) -> Memory {
+        let (limits, cohort) = (&config.limits, &config.cohort);
+        let workers = options.workers.max(1);
+        let contexts = product([workers, options.pipeline.contexts]);
+        let lanes = product([contexts, cohort.size as usize]);
+        let connections = options.connections_max;
+        let head = limits.head_bytes_max as usize;
+        let response = limits.response_bytes_max as usize;
+        let arena = cohort.arena_bytes_max as usize;
+        let receive = DriverOptions::default().receive_bytes;
+        // The request and the answers of the one connection that is at hand.
+        let at_hand = [
+            head,
+            product([2, limits.body_bytes_max as usize]),
+            receive,
+            limits.unsent_bytes_max as usize,
+            response,
+        ];
+        let parts = [
+            (
+                "sessions",
+                session_rules(&config.session).bytes() + SignIns::BYTES,
+            ),
+            ("static_files", statics.bytes()),
+            (
+                "file_pieces",
+                match statics.volumes() {
+                    0 => 0,
+                    volumes => product([workers, 1 + volumes, READ_BYTES_MAX]),
+                },
+            ),
+            (
+                "connections",
+                product([connections, Clients::CONNECTION_BYTES]),
+            ),
+            (
+                "held_by_connections",
+                product([
+                    workers,
+                    sum([limits.worker_bytes_max as usize, sum(at_hand)]),
+                ]),
+            ),
+            (
+                "worker_buffers",
+                product([
+                    workers,
+                    sum([receive, Clients::OUTBOX_BYTES, product([2, response])]),
+                ]),
+            ),
+            ("cohort_texts", product([2, contexts, arena])),
+            (
+                "cohort_answers",
+                product([contexts, sum([arena, response])]),
+            ),
+            ("requests_kept", sum([product([2, lanes, head]), LOG_BYTES])),
+        ];
+        Memory {
+            workers,
+            contexts,
+            lanes,
+            connections,
+            parts,
+        }
+    }
+
+    /// All parts together.
+    pub fn sum(&self) -> usize {
+        sum(self.parts.map(|(_, bytes)| bytes))
+    }
+}
+
+fn product<const N: usize>(factors: [usize; N]) -> usize {
+    factors.into_iter().fold(1, usize::saturating_mul)
+}
+
+fn sum<const N: usize>(parts: [usize; N]) -> usize {
+    parts.into_iter().fold(0, usize::saturating_add)
+}

@@ -1,0 +1,63 @@
+//! How many of the files that the process may have open are for clients: what else needs one must
+//! get it, whatever clients do.
+
+use crate::host::admin;
+use crate::options::ServerOptions;
+use crate::site::Site;
+
+/// What is open whatever is served: standard streams, logs, a device's files, and the folder's
+/// while it is read.
+const OTHERS: usize = 64;
+
+/// What each worker has open: its loop, its wakers, its listener.
+const OF_WORKER: usize = 8;
+
+/// Files that are kept from clients: for backends, twice because a reload connects to the new ones
+/// before the old ones are done with, and opens static files that are held open, for the admin
+/// listener, and for all else.
+fn reserve(options: &ServerOptions, site: &Site) -> usize {
+    let backends = site.service().backends.iter();
+    let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
+    let of_worker = OF_WORKER + 2 * of_backends;
+    let of_statics = 2 * site.statics.streamed();
+    OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
+}
+
+/// The connections of clients that there can be, where so many files may be open. Tells whoever
+/// asked for more.
+pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: u64) -> usize {
+    let (asked, reserve) = (options.connections_max, reserve(options, site));
+    let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
+    let used = fitting(asked, reserve, open_files);
+    if used < asked {
+        let needed = asked.saturating_add(reserve);
+        tracing::warn!(
+            "limits.connections_max = {asked} does not fit the limit of {open_files} open files, \
+            of which {reserve} are kept for backends, the admin listener and files: {used} is \
+            used; allow {needed} files (`ulimit -n`, LimitNOFILE=), or set it to {used}"
+        );
+    }
+    used
+}
+
+/// As many of those asked for as fit beside the reserve.
+fn fitting(asked: usize, reserve: usize, open_files: usize) -> usize {
+    // Where hardly any may be open, clients get half of them.
+    let left = open_files.saturating_sub(reserve).max(open_files / 2);
+    asked.min(left).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_others_is_kept_from_clients() {
+        assert_eq!(fitting(20_000, 300, 20_300), 20_000);
+        assert_eq!(fitting(20_000, 300, 20_299), 19_999);
+        assert_eq!(fitting(20_000, 300, 1024), 724);
+        assert_eq!(fitting(20_000, 300, 256), 128);
+        assert_eq!(fitting(20_000, 300, 0), 1);
+        assert_eq!(fitting(100, 300, 1024), 100);
+    }
+}

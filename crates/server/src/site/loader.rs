@@ -1,0 +1,124 @@
+//! Reloads, on a thread of their own: what a site is made from may hang (a file system that is
+//! gone, a name that is not resolved), and nothing else waits for it.
+//!
+//! One reload is under way at a time, and at most one follows it. One that is under way when the
+//! server shuts down is abandoned.
+
+use crate::site::Site;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
+/// takes waiting, such as reading files and looking names up, is done here.
+pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
+
+/// What became of a reload.
+pub(crate) type Reloaded = Result<(), String>;
+
+/// Who waits for a reload, if anybody does.
+type Order = Option<Sender<Reloaded>>;
+
+/// Has the loader's thread load the site.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    orders: SyncSender<Order>,
+    /// When that under way began.
+    began: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Reloads {
+    /// Starts the thread. What is loaded, or why nothing is, goes to `serve`.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub(crate) fn start(
+        mut loader: Loader,
+        mut serve: impl FnMut(Result<Arc<Site>, String>) -> Reloaded + Send + 'static,
+    ) -> io::Result<Reloads> {
+        let (orders, waiting): (_, Receiver<Order>) = sync_channel(1);
+        let began = Arc::<Mutex<Option<Instant>>>::default();
+        let its = began.clone();
+        let set = move |at| *its.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        let run = move || {
+            for order in waiting {
+                set(Some(Instant::now()));
+                let reloaded = serve(loader());
+                set(None);
+                if let Some(waits) = order {
+                    // It may have given up.
+                    let _ = waits.send(reloaded);
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("loader".to_owned())
+            .spawn(run)?;
+        Ok(Reloads { orders, began })
+    }
+
+    /// A reload, which is waited for.
+    pub(crate) fn wait(&self) -> Reloaded {
+        let (done, result) = channel();
+        let gone = || Err("the loader has ended".to_owned());
+        match self.orders.send(Some(done)) {
+            Ok(()) => result.recv().unwrap_or_else(|_| gone()),
+            Err(_) => gone(),
+        }
+    }
+
+    /// A reload, which nobody waits for.
+    pub(crate) fn ask(&self) {
+        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(began) = *began {
+            let seconds = began.elapsed().as_secs();
+            tracing::warn!(
+                seconds,
+                "a reload is under way that has not read the service yet; another follows it"
+            );
+        }
+        match self.orders.try_send(None) {
+            // The one that follows already will do.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => {
+                tracing::error!("the loader has panicked: restart the server to load the service");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn one_reload_that_hangs_is_followed_by_one_and_nobody_waits() {
+        let (free, hangs) = sync_channel::<()>(0);
+        let (begins, begun) = sync_channel(9);
+        let loader: Loader = Box::new(move || {
+            begins.send(()).expect("the test listens");
+            hangs.recv().map_err(|_| "not freed".to_owned())?;
+            Err("no site".to_owned())
+        });
+        let served = Arc::new(AtomicUsize::new(0));
+        let counts = served.clone();
+        let serve = move |loaded: Result<Arc<Site>, String>| {
+            counts.fetch_add(1, Ordering::AcqRel);
+            loaded.map(|_| ())
+        };
+        let reloads = Reloads::start(loader, serve).expect("a thread");
+        reloads.ask();
+        begun.recv().expect("it begins");
+        for _ in 0..5 {
+            reloads.ask();
+        }
+        free.send(()).expect("it waits");
+        begun.recv().expect("another follows");
+        free.send(()).expect("it waits");
+        drop(free);
+        assert_eq!(reloads.wait(), Err("not freed".to_owned()));
+        assert_eq!(served.load(Ordering::Acquire), 3);
+    }
+}

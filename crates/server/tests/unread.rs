@@ -1,0 +1,100 @@
+//! Clients that ask and do not read: what they may have the server keep.
+
+mod common;
+
+use common::*;
+use rhythm_server::Handle;
+use std::time::Duration;
+
+/// Too slow.
+const SHORT: Duration = Duration::from_millis(150);
+
+/// Requests of each, of a page of 800 KB.
+const PIPELINED: usize = 64;
+
+fn ask(client: &mut Client) {
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n".repeat(PIPELINED));
+}
+
+/// Bytes that connections hold, connections open and those that gave way.
+fn figures(server: &Handle) -> [u64; 3] {
+    let metrics = server.metrics().worker(0);
+    [&metrics.held_bytes, &metrics.connections, &metrics.gave_way].map(|count| count.get())
+}
+
+/// Waits until nothing changes any more.
+fn at_rest(server: &Handle) -> [u64; 3] {
+    let mut before = figures(server);
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = figures(server);
+        if now == before && now[0] > 0 {
+            return now;
+        }
+        before = now;
+    }
+    panic!("it does not come to rest: {before:?}");
+}
+
+#[test]
+fn a_connection_that_does_not_read_holds_one_page_and_gets_all_when_it_reads() {
+    let server = start(|_| {});
+    let mut client = client(&server);
+    ask(&mut client);
+    let [held, open, gave_way] = at_rest(&server);
+    let first = client.response(false);
+    assert_eq!(first.status, 200);
+    // What is left of one page, and the requests that wait.
+    let most = first.body.len() as u64 + 16 * 1024;
+    assert!(held <= most, "{held} bytes are held, of pages of {most}");
+    assert_eq!((open, gave_way), (1, 0));
+    for _ in 1..PIPELINED {
+        assert_eq!(client.response(false).body, first.body);
+    }
+    stop(server);
+}
+
+#[test]
+fn connections_that_do_not_read_hold_no_more_than_a_worker_may() {
+    const HELD_MAX: usize = 3 << 20;
+    let server = start(|options| options.pipeline.clients.held_max = HELD_MAX);
+    let mut reads = client(&server);
+    let page = reads.get("/large").body;
+    let mut deaf: Vec<Client> = (0..20).map(|_| client(&server)).collect();
+    for client in &mut deaf {
+        ask(client);
+        // Who reads goes before who does not.
+        assert!(reads.get("/large").body == page);
+    }
+    let [held, open, gave_way] = at_rest(&server);
+    assert!(held <= HELD_MAX as u64, "{held} bytes are held");
+    assert!(
+        gave_way > 0 && open + gave_way == 21,
+        "{open} are left, {gave_way} gave way"
+    );
+    assert!(reads.get("/large").body == page);
+    assert_eq!(reads.get("/hello").status, 200);
+    stop(server);
+}
+
+#[test]
+fn a_reader_that_is_too_slow_for_a_page_as_a_whole_is_dropped() {
+    const RATE: u64 = 1 << 20;
+    let server = start(|options| {
+        options.pipeline.clients.send_timeout = SHORT;
+        options.pipeline.clients.rate_min = RATE;
+    });
+    let mut slow = client(&server);
+    ask(&mut slow);
+    // It reads all the time, and takes more than the time-out for what it is sent to be seen; but
+    // less than the least rate.
+    let gone = (0..400).any(|_| {
+        let mut some = [0; 4096];
+        let _ = std::io::Read::read(&mut slow.stream, &mut some);
+        std::thread::sleep(Duration::from_millis(20));
+        let [_, open, _] = figures(&server);
+        open == 0
+    });
+    assert!(gone, "the connection is still there");
+    stop(server);
+}
