@@ -225,12 +225,6 @@ impl Clients {
         Some(sent)
     }
 
-    /// What was sent of an answer whose client is gone: told once.
-    pub(crate) fn take_sent(&mut self, slot: AnswerSlot) -> Option<Answered> {
-        let mut gone = self.gone.iter_mut();
-        gone.find(|(_, (gone, _))| *gone == slot)?.1.1.take()
-    }
-
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id)

@@ -103,7 +103,8 @@ pub trait Host {
         let _ = (answers, slot);
     }
 
-    /// The client to which this answer is owed is gone.
+    /// The client to which this answer is owed is gone. Told once, unless it was learned from
+    /// [`Flow::Gone`].
     fn gone(&mut self, slot: AnswerSlot) {
         let _ = slot;
     }
@@ -256,8 +257,8 @@ impl Answers<'_> {
     pub fn append_within(&mut self, slot: AnswerSlot, piece: &[u8], unsent_max: usize) -> Flow {
         let flow = (self.clients).append(self.port, slot, piece, unsent_max, self.now);
         if flow == Flow::Gone {
-            // What is known of it can be forgotten: it may not be finished. The host is told later.
-            let sent = self.clients.take_sent(slot);
+            // It need not be finished, and is not told of again.
+            let sent = self.clients.forget_gone(slot).flatten();
             self.given.push((slot, sent));
         }
         flow

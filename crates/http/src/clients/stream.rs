@@ -25,7 +25,7 @@ pub enum Flow {
     More,
     /// Not until told that there is room again.
     Wait,
-    /// Nobody waits for them any more.
+    /// Nobody waits for them any more. What they are for is over, and is not told of again.
     Gone,
 }
 
