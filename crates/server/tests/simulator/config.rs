@@ -293,7 +293,10 @@ impl Config {
                     nanos(header.max(idle)) + SECOND / 10,
                 )
             },
-            drain_short: self.drain_limit < 100 * SECOND || !self.hasten_after.contains(&0),
+            // What hangs may be waited for as long as a drain takes.
+            drain_short: self.drain_limit < 100 * SECOND
+                || !self.hasten_after.contains(&0)
+                || self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),
