@@ -296,7 +296,8 @@ impl Config {
             // What hangs may be waited for as long as a drain takes.
             drain_short: self.drain_limit < 100 * SECOND
                 || !self.hasten_after.contains(&0)
-                || self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs),
+                || self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs)
+                || self.disk.silent > 0,
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),
