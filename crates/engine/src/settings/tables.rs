@@ -41,7 +41,7 @@ section! {
             count(1, 1024).or_none("one a core").flag("workers").restart(),
         /// Keep each worker on a core of its own.
         pin: bool = false; switch().flag("pin").restart(),
-        /// The longest that a shutdown takes.
+        /// The longest that a shutdown takes, `drain_delay` and `drain_grace` included.
         drain_timeout: Duration = Duration::from_secs(10); time().flag("drain-timeout").restart(),
         /// For how long a shutdown goes on taking clients, while /readyz says that it is not ready:
         /// what a balancer needs to notice.
