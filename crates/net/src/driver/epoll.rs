@@ -141,7 +141,8 @@ impl Driver {
         })
     }
 
-    /// Takes clients from `listener` from now on; [`Accepted`](crate::port::Accepted) says for which `role`.
+    /// Takes clients from `listener` from now on; [`Accepted`](crate::port::Accepted) says for
+    /// which `role`.
     ///
     /// # Errors
     ///
