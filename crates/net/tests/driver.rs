@@ -759,3 +759,26 @@ fn listeners_are_closed_when_all_who_wait_have_found_a_place() {
     server.wait_for(|event| *event == Event::ListenersClosed);
     server.finish();
 }
+
+#[test]
+fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
+    let server = serve(DriverOptions::default());
+    let (release, until) = channel();
+    server.command(Command::Hold(until), "hold");
+    // As many as are let in in the first turn; those behind them are a crowd in the next two.
+    for _ in 0..64 {
+        let mut client = server.client();
+        client.write_all(b"gone").expect("the kernel takes it");
+    }
+    let mut clients: Vec<TcpStream> = (0..136).map(|_| server.client()).collect();
+    drop(release);
+    for client in &mut clients {
+        echoed(client, b"here");
+    }
+    let events: Vec<Event> = server.events.try_iter().collect();
+    let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(count(|event| matches!(event, Event::Received(_))), 136);
+    let has_failed = |event: &Event| matches!(event, Event::Ended(Ended::Failed(_)));
+    assert_eq!(count(has_failed), 64);
+    server.finish();
+}
