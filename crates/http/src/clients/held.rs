@@ -8,7 +8,7 @@
 //!                                 answers are more (`Connection::has_room`, `Clients::flow`)
 //!   a thread       held_max / 2   from a connection one request at a time, and none before the
 //!                                 answer to the one before is taken
-//!                  held_max       the slowest are dropped, until it is half of that again
+//!                  held_max       the slowest are dropped, until it is somewhat less (`relief.rs`)
 //! ```
 //!
 //! The first two keep what is reasonable from growing; they go by what answers are expected to

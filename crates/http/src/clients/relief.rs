@@ -4,6 +4,10 @@ use crate::clients::Clients;
 use crate::clients::held::Held;
 use rhythm_net::{ConnectionId, Port};
 
+/// Of what may be held, this part is freed at once when it is too much. Each connection that is
+/// dropped takes the system some time, in which nobody is served.
+const RELIEF: usize = 16;
+
 impl Clients {
     /// Whether the request at hand, which was [taken](crate::Next::Request), fits what its
     /// connection may have under way, if its answer is as long as is expected. If not, it is to be
@@ -40,7 +44,7 @@ impl Clients {
         }
     }
 
-    /// Where more is held than may be, drops connections until it is half as much: of those that
+    /// Where more is held than may be, drops connections until it is somewhat less: of those that
     /// hold no less than the others on average, those first that have made no progress for longest.
     /// Not the one at hand, which is being answered.
     #[inline]
@@ -62,7 +66,7 @@ impl Clients {
 
     #[cold]
     fn drop_slowest(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
-        let enough = self.held.max / 2;
+        let enough = self.held.max - self.held.max / RELIEF;
         let mut slowest = Vec::new();
         while self.held.total > enough {
             let holders = || {
