@@ -298,7 +298,14 @@ impl Clients {
     pub fn make_room(&mut self, port: &mut dyn Port, now: Time) -> usize {
         let least = self.upkeep.limits.yield_after;
         let silent = self.connections.iter().filter(|(_, connection)| {
-            let waits = connection.waiting != Waiting::Answer;
+            let waits = match connection.waiting {
+                Waiting::Answer => false,
+                // Unless requests before it wait for us.
+                Waiting::Body => {
+                    connection.under_way() == u32::from(connection.receiving.is_some())
+                }
+                _ => true,
+            };
             waits && now.since(connection.since) >= least
         });
         let mut silent: Vec<(Time, ConnectionId)> = silent

@@ -298,7 +298,10 @@ impl Config {
             // What hangs may be waited for as long as a drain takes.
             drain_short: self.drain_limit < 100 * SECOND
                 || !self.hasten_after.contains(&0)
-                || self.disk.silent > 0,
+                || self.disk.silent > 0
+                // A call that hangs has the only context.
+                || self.contexts == 1
+                    && self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),
