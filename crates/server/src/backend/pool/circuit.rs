@@ -381,13 +381,10 @@ mod tests {
     /// Calls that are told apart: where they lie is chance, and with it the slots of their counts.
     fn two_calls() -> [Rc<rhythm_engine::program::Call>; 2] {
         let first = Rc::new(call(&["a"], true));
-        let slot = |call| slot_of(Rc::as_ptr(call) as u64, SLOTS);
+        let slot = |call: &Rc<_>| slot_of(Rc::as_ptr(call) as u64, SLOTS);
         // Those that are not taken are kept, lest the next lies where they did.
         let mut others = vec![Rc::new(call(&["b"], true))];
-        while others
-            .last()
-            .is_none_or(|other| slot(other) == slot(&first))
-        {
+        while slot(&others[others.len() - 1]) == slot(&first) {
             others.push(Rc::new(call(&["b"], true)));
         }
         let other = others.pop().expect("one was made");
