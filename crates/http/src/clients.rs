@@ -211,7 +211,14 @@ impl Clients {
 
     /// An answer in pieces that has room again.
     pub(crate) fn next_roomy(&mut self) -> Option<(HostId, AnswerSlot)> {
-        self.upkeep.roomy.pop()
+        // Its client may have gone since that was noted, which is told by itself.
+        loop {
+            let (host, slot) = self.upkeep.roomy.pop()?;
+            let connection = self.connections.get(slot.connection);
+            if connection.is_some_and(|it| it.position(slot.ordinal).is_some()) {
+                return Some((host, slot));
+            }
+        }
     }
 
     /// An answer that a host owes to a client that is gone.

@@ -135,3 +135,29 @@ fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
         clients.check().unwrap();
     }
 }
+
+#[test]
+fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
+    let mut port = Sends {
+        room: Some(3),
+        ..Sends::default()
+    };
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    for leaves in [false, true] {
+        let (mut clients, owed) = asked(limits, 1, &mut port);
+        let slot = owed[0].slot;
+        begin(&mut clients, &mut port, owed[0], 1 << 20);
+        clients.flush(&mut port, Time::ZERO);
+        let flow = clients.append(&mut port, slot, &[b'x'; 200], 1, Time::ZERO);
+        assert_eq!(flow, Flow::Wait);
+        port.room = None;
+        clients.writable(&mut port, ID, Time::ZERO);
+        if leaves {
+            clients.remove(ID);
+        }
+        let roomy = clients.next_roomy();
+        assert_eq!(roomy, (!leaves).then_some((HOST, slot)));
+        assert_eq!(clients.next_gone().is_some(), leaves);
+        port.room = Some(3);
+    }
+}
