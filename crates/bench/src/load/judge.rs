@@ -105,7 +105,12 @@ impl Judge {
                 self.describe(pending)
             )));
         }
-        if matches!(pending.ask, Ask::Page(page) if page != Page::Login)
+        let asks_as_user = match pending.ask {
+            Ask::Page(page) => page != Page::Login,
+            Ask::Probe(probe) => probe == Probe::UnknownCheck,
+            Ask::Static(_) | Ask::SignOut => false,
+        };
+        if asks_as_user
             && visit.has_lost_connection
             && self.validate
             && self.validator.check(answer.body, &self.login_form).is_ok()

@@ -50,6 +50,13 @@ fn sums<T>(
         .collect()
 }
 
+/// What is so many now, in units of this scale.
+fn gauges(samples: Vec<Sample<u64>>, scale: f64) -> Vec<Sample<f64>> {
+    (samples.into_iter())
+        .map(|(labels, value)| (labels, value as f64 * scale))
+        .collect()
+}
+
 /// [`sums`] of several figures, told apart by one more label.
 fn sums_by<T, const N: usize>(
     all: &ByName<T>,
@@ -140,11 +147,6 @@ impl Collector for Scrape {
             .map(|(index, worker)| (index.to_string(), vec![worker.clone()]))
             .collect();
         let w = &by_worker;
-        let gauges = |samples: Vec<Sample<u64>>, scale: f64| -> Vec<Sample<f64>> {
-            (samples.into_iter())
-                .map(|(labels, value)| (labels, value as f64 * scale))
-                .collect()
-        };
         let open = gauges(sums(w, "worker", |m| &m.connections), 1.0);
         to.gauges("connections", "Connections open", open)?;
         let accepted = sums(w, "worker", |m| &m.accepted);
@@ -264,10 +266,7 @@ impl Scrape {
         let reasons = LaunchReason::ALL.map(LaunchReason::name);
         let launches = sums_by(p, "page", ("reason", reasons), |m| &m.launches);
         to.counters("launches", "Cohorts launched, by reason", launches)?;
-        let queued = sums(p, "page", |m| &m.queued).into_iter();
-        let queued = queued
-            .map(|(labels, value)| (labels, value as f64))
-            .collect();
+        let queued = gauges(sums(p, "page", |m| &m.queued), 1.0);
         to.gauges("queued", "Lanes in formation", queued)?;
         let stragglers = sums(p, "page", |m| &m.stragglers);
         to.counters(
@@ -299,7 +298,7 @@ impl Scrape {
             retries,
         )?;
         type Now = for<'a> fn(&'a BackendMetrics) -> &'a Count;
-        let gauges: [(&str, &str, Now); 4] = [
+        let states: [(&str, &str, Now); 4] = [
             (
                 "backend_under_way",
                 "Requests to backends that are not answered yet",
@@ -321,10 +320,8 @@ impl Scrape {
                 |m| &m.circuit_open,
             ),
         ];
-        for (name, help, now) in gauges {
-            let sums = sums(b, "backend", now).into_iter();
-            let values = sums.map(|(labels, value)| (labels, value as f64));
-            to.gauges(name, help, values.collect())?;
+        for (name, help, now) in states {
+            to.gauges(name, help, gauges(sums(b, "backend", now), 1.0))?;
         }
         let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
         to.histograms(
