@@ -160,15 +160,15 @@ impl Pool {
             if segment.expires() <= now || dead >= used {
                 return Some((self.remove(place), Fate::Drop));
             }
-            let gain = dead + capacity - used;
-            if gain > most.0 {
-                most = (gain, place);
+            if dead > most.0 {
+                most = (dead, place);
             }
             live += u64::from(used - dead) + (segment.elsewhere() >> unit);
             first_quiet = first_quiet.or(Some(place));
         }
         let first_quiet = first_quiet?;
-        // Where much is dead, moving the rest costs less than evicting it.
+        // Where much is dead, moving the rest costs less than evicting it. Each such move leaves
+        // less that is dead in all, so that it comes to an end.
         let worth = match may {
             May::Clean => false,
             May::Compact => most.0 >= capacity / 32,
@@ -177,7 +177,7 @@ impl Pool {
         match may {
             _ if worth => Some((self.remove(most.1), Fate::Move)),
             May::Evict => Some((self.remove(first_quiet), Fate::Evict)),
-            _ if self.sweep > 0 => Some((self.remove(first_quiet), Fate::Stay)),
+            May::Clean if self.sweep > 0 => Some((self.remove(first_quiet), Fate::Stay)),
             _ => None,
         }
     }
