@@ -33,6 +33,9 @@ const UNSENT_MAX: usize = 1 << 20;
 const SEND_BYTES: usize = 256 * 1024;
 /// How often silent connections are looked for, if they are.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How often the store takes back what has expired, and how soon again while there is more.
+const TEND_EVERY: Duration = Duration::from_secs(1);
+const TEND_AGAIN: Duration = Duration::from_millis(1);
 /// How long a server that ends gracefully waits for its clients to take their answers.
 const GRACE: Duration = Duration::from_secs(5);
 /// What is said to a client for whom there is no place.
@@ -65,6 +68,8 @@ pub(super) struct Worker {
     held_max: usize,
     /// When silent connections are looked for.
     sweep_at: Option<Time>,
+    /// When the store is tended.
+    tend_at: Time,
     /// When it ends, if it does.
     ends_at: Option<Time>,
 }
@@ -90,6 +95,7 @@ impl Worker {
             held: 0,
             held_max,
             sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
+            tend_at: now + TEND_EVERY,
             ends_at: None,
             shared,
         }
@@ -161,9 +167,10 @@ impl Worker {
                         let hash = self.cohort.hash_of(at);
                         self.out.clear();
                         turn.execute(self.cohort.parsed(part), command, hash, &mut self.out);
-                        // A key that is not there is told even by nothing.
-                        let is_key = matches!(command.kind, Kind::Get { .. });
-                        if is_key || !self.out.is_empty() {
+                        // A key that is not there, and a quiet request, are answered by nothing:
+                        // a frame without more, as memcached does.
+                        let has_frame = matches!(command.kind, Kind::Get { .. } | Kind::Binary { .. });
+                        if has_frame || !self.out.is_empty() {
                             self.datagrams.push(port, socket, peer, id, &self.out);
                         }
                     }
@@ -460,6 +467,10 @@ impl Handler for Worker {
             self.sweep(port, timeout, now);
             self.sweep_at = Some(now + SWEEP_EVERY);
         }
+        if self.tend_at <= now {
+            let has_more = self.store.pin().tend(self.shared.clock(now).now);
+            self.tend_at = now + if has_more { TEND_AGAIN } else { TEND_EVERY };
+        }
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -481,7 +492,8 @@ impl Handler for Worker {
 
     fn wake_at(&self) -> Option<Time> {
         let now = (!self.resumed.is_empty()).then_some(Time::ZERO);
-        [now, self.sweep_at, self.ends_at].into_iter().flatten().min()
+        let times = [now, self.sweep_at, Some(self.tend_at), self.ends_at];
+        times.into_iter().flatten().min()
     }
 
     fn turn_ended(&mut self, now: Time) {

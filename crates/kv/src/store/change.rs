@@ -9,6 +9,9 @@ pub enum Change<'a> {
     Store(New<'a>),
     /// The current item expires then (seconds; 0: never). Its CAS id stays.
     Touch(u32),
+    /// A client wins the right to renew the current item (see
+    /// [`Item::is_won`](super::Item::is_won)): of all that try, one finds that nobody has it.
+    Win,
     /// The current item is gone.
     Remove,
 }

@@ -12,6 +12,21 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash(pub(super) u64);
 
+impl Hash {
+    /// The halves, each of which names a bucket.
+    #[inline]
+    pub(super) fn halves(self) -> (u32, u32) {
+        (self.0 as u32, (self.0 >> 32) as u32)
+    }
+
+    /// The bits that are kept in the table, so that few items are compared in vain: the highest,
+    /// which name a bucket last. Never 0.
+    #[inline]
+    pub(super) fn tag(self) -> u8 {
+        ((self.0 >> 56) as u8).max(1)
+    }
+}
+
 /// The secret of a store.
 pub(super) struct Secret(u64, u64);
 

@@ -19,16 +19,48 @@
 //! puts another item in its place. So an item that was found can be read, in place, for as long as
 //! its turn lasts.
 
+//!
+//! What is where:
+//!
+//! ```text
+//!   Pinned::get, update (update.rs)      reclaim.rs: memory is taken back, items evicted
+//!        |                                    |
+//!        +------------> items.rs <------------+      locations become items, in turns only
+//!                  /        |       \
+//!            table/     segments/    epoch.rs
+//!   hash -> location    location ->   when memory may be used again
+//!                       key, value, ...
+//! ```
+//!
+//! What a key costs beside key and value: a header of 20 bytes (lengths and marks 4, last access 4,
+//! expiry 4, CAS id 8; see `segments/item.rs`), 4 more where the client's flags are not 0, up to 3
+//! to the next multiple of 4, and its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key
+//! of 16 bytes and a value of 32 that is 27.1 bytes.
+
+mod atomic;
 mod change;
+mod counters;
+mod epoch;
+mod flush;
 mod hash;
+mod items;
+mod prefetch;
+mod reclaim;
+mod region;
+mod segments;
+mod table;
+mod update;
 
 pub use change::{Change, New, NotStored, Updated, Value};
 pub use hash::Hash;
+pub use segments::{Item, Large};
 
-use std::collections::HashMap;
-use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use counters::{Counter, Counters};
+use flush::Flushes;
+use items::{Items, Seat, Turn};
+use reclaim::{Progress, Reclaim};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -81,6 +113,8 @@ pub struct Stats {
     pub items_total: u64,
     /// Bytes that the items now take, with what each costs beside key and value.
     pub bytes: u64,
+    /// Bytes of memory that are in use for items now, at most what the options say.
+    pub memory_used: u64,
     /// Items that made room for others before they expired.
     pub evictions: u64,
     /// Of these, items that nobody ever fetched.
@@ -100,33 +134,14 @@ pub struct Stats {
 /// The items of a server; see the head of this file.
 pub struct Store {
     options: StoreOptions,
-    secret: hash::Secret,
+    items: Items,
+    reclaim: Mutex<Reclaim>,
+    flushes: Flushes,
     cas: AtomicU64,
-    workers: AtomicUsize,
-    map: Mutex<Map>,
+    /// A set a worker, and what they were when they were last reset.
+    counters: Box<[Counters]>,
+    reset: Mutex<Stats>,
 }
-
-#[derive(Default)]
-struct Map {
-    items: HashMap<Box<[u8]>, Arc<Entry>>,
-    stats: Stats,
-    flush: Option<(u32, u64)>,
-}
-
-struct Entry {
-    key: Box<[u8]>,
-    value: Box<[u8]>,
-    flags: u32,
-    cas: u64,
-    expires: AtomicU32,
-    accessed: AtomicU32,
-    fetched: AtomicBool,
-    stale: bool,
-    won: AtomicBool,
-}
-
-/// What an item costs beside key and value.
-const OVERHEAD: usize = 20;
 
 impl Store {
     /// An empty store.
@@ -135,12 +150,16 @@ impl Store {
     /// The memory cannot be reserved.
     pub fn new(options: StoreOptions) -> Result<Store, StoreError> {
         let secret = hash::Secret::new(options.secret);
+        let items = Items::new(options.memory, options.workers, secret)
+            .ok_or(StoreError::Memory(options.memory))?;
         Ok(Store {
-            options,
-            secret,
+            items,
+            reclaim: Mutex::new(Reclaim::new()),
+            flushes: Flushes::default(),
             cas: AtomicU64::new(0),
-            workers: AtomicUsize::new(0),
-            map: Mutex::default(),
+            counters: (0..options.workers).map(|_| Counters::new()).collect(),
+            reset: Mutex::default(),
+            options,
         })
     }
 
@@ -149,52 +168,79 @@ impl Store {
     /// # Errors
     /// There are [`StoreOptions::workers`] of them.
     pub fn worker(self: &Arc<Self>) -> Result<Worker, StoreError> {
-        let most = self.options.workers;
-        let taken = self.workers.fetch_add(1, Ordering::Relaxed);
-        if taken >= most {
-            self.workers.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::Workers(most));
-        }
+        let seat = self.items.sit();
         Ok(Worker {
+            seat: seat.ok_or(StoreError::Workers(self.options.workers))?,
             store: Arc::clone(self),
-            of_one_thread: PhantomData,
         })
     }
 
     /// The hash of a key; the key may be any bytes, 250 at most.
+    #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
-        self.secret.hash(key)
+        self.items.secret.hash(key)
     }
 
     /// At `at` and not before, all items that were last accessed before that second are gone, and
     /// if `at` is now or past, all that are there (memcached's flush_all).
     pub fn flush_all(&self, at: u32, now: u32) {
-        let mut map = self.map();
         let cas = if at <= now { self.next_cas() } else { 0 };
-        map.flush = Some((at.saturating_sub(1), cas));
+        self.flushes.flush(at, now, cas);
+        if at <= now {
+            self.items.segments.sweep();
+        }
     }
 
     /// Counts and sizes now.
     pub fn stats(&self) -> Stats {
-        let map = self.map();
+        let reset = *self
+            .reset
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let all = self.counted();
         Stats {
-            items: map.items.len() as u64,
-            ..map.stats
+            items_total: all.items_total - reset.items_total,
+            evictions: all.evictions - reset.evictions,
+            evicted_unfetched: all.evicted_unfetched - reset.evicted_unfetched,
+            expired: all.expired - reset.expired,
+            expired_unfetched: all.expired_unfetched - reset.expired_unfetched,
+            refused: all.refused - reset.refused,
+            ..all
         }
     }
 
-    /// Sets the counters that memcached's `stats reset` sets to zero.
+    /// Begins all counts anew; sizes stay (memcached's `stats reset`).
     pub fn reset_stats(&self) {
-        let mut map = self.map();
-        map.stats = Stats {
-            bytes: map.stats.bytes,
-            ..Stats::default()
-        };
+        *self
+            .reset
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = self.counted();
     }
 
     /// The options it was made with.
     pub fn options(&self) -> &StoreOptions {
         &self.options
+    }
+
+    fn counted(&self) -> Stats {
+        let sum = |counter| {
+            let counts = self.counters.iter().map(|of| of.get(counter));
+            counts.fold(0_u64, u64::wrapping_add)
+        };
+        let table = &self.items.table;
+        Stats {
+            items: table.items(),
+            items_total: sum(Counter::Stored),
+            bytes: sum(Counter::BytesIn).saturating_sub(sum(Counter::BytesOut)),
+            memory_used: self.items.segments.bytes_used() as u64,
+            evictions: sum(Counter::Evicted),
+            evicted_unfetched: sum(Counter::EvictedUnfetched),
+            expired: sum(Counter::Expired),
+            expired_unfetched: sum(Counter::ExpiredUnfetched),
+            refused: sum(Counter::Refused),
+            table_bytes: table.bytes(),
+            table_slots: table.slots(),
+        }
     }
 
     fn next_cas(&self) -> u64 {
@@ -204,16 +250,22 @@ impl Store {
         }
     }
 
-    fn map(&self) -> MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Is the item neither expired nor flushed?
+    #[inline]
+    fn is_valid(&self, item: &Item<'_>, now: u32) -> bool {
+        let expires = item.expires();
+        (expires == 0 || expires > now) && !self.flushes.took(item.last_access(), item.cas(), now)
+    }
+
+    fn counters(&self, turn: &Turn<'_>) -> &Counters {
+        &self.counters[turn.worker()]
     }
 }
 
 /// A worker's way into a store; one a thread.
 pub struct Worker {
     store: Arc<Store>,
-    /// Keeps it from being shared between threads.
-    of_one_thread: PhantomData<std::cell::Cell<()>>,
+    seat: Seat,
 }
 
 impl Worker {
@@ -225,235 +277,54 @@ impl Worker {
     /// Begins a turn: what is found in it stays readable until its end. Turns are short, and none
     /// goes on while the worker waits, for the memory of items that went in it is not used again
     /// before.
+    #[inline]
     pub fn pin(&mut self) -> Pinned<'_> {
-        Pinned { worker: self }
+        Pinned {
+            store: &self.store,
+            turn: self.store.items.turn(&mut self.seat),
+        }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.store.workers.fetch_sub(1, Ordering::Relaxed);
+        self.store.items.stand(&mut self.seat);
     }
 }
 
 /// A turn of a worker.
 pub struct Pinned<'w> {
-    worker: &'w mut Worker,
+    store: &'w Store,
+    turn: Turn<'w>,
 }
 
 impl Pinned<'_> {
     /// Starts loading what of the table is needed for the key of this hash.
+    #[inline]
     pub fn prefetch(&self, hash: Hash) {
-        let _ = hash;
+        self.store.items.table.prefetch(hash);
     }
 
     /// Starts loading the items that may be the key's: best some operations after
     /// [`prefetch`](Self::prefetch), and some before [`get`](Self::get).
+    #[inline]
     pub fn prefetch_item(&self, hash: Hash) {
-        let _ = hash;
+        self.turn.prefetch_items(hash);
     }
 
     /// The key's item, if it has one that is valid now. It changes nothing: that an item was
     /// accessed is said by [`Item::access`].
+    #[inline]
     pub fn get(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
-        debug_assert_eq!(hash, self.worker.store.hash(key));
-        let map = self.worker.store.map();
-        let entry = map.items.get(key)?;
-        is_valid(entry, map.flush, now).then(|| Item {
-            entry: Arc::clone(entry),
-            turn: PhantomData,
-        })
+        debug_assert_eq!(hash, self.store.hash(key));
+        (self.turn.find(hash, key)).filter(|item| self.store.is_valid(item, now))
     }
 
-    /// Changes what the key has, atomically: `decide` is given its valid item and says what to do,
-    /// and something to be returned. It may be called more than once, only the last time counting,
-    /// and must not use the store.
-    ///
-    /// # Errors
-    /// The item is too large or there is no room; nothing has changed.
-    pub fn update<'a, T>(
-        &mut self,
-        hash: Hash,
-        key: &[u8],
-        now: u32,
-        mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
-    ) -> Result<Updated<T>, NotStored> {
-        debug_assert_eq!(hash, self.worker.store.hash(key));
-        let store = &self.worker.store;
-        let mut map = store.map();
-        let flush = map.flush;
-        let current = map.items.get(key).filter(|of| is_valid(of, flush, now));
-        let current = current.map(|entry| Item {
-            entry: Arc::clone(entry),
-            turn: PhantomData,
-        });
-        let (change, outcome) = decide(current.as_ref());
-        let mut cas = 0;
-        match (change, current) {
-            (Change::Keep, _) | (Change::Touch(_) | Change::Remove, None) => {}
-            (Change::Touch(expires), Some(item)) => {
-                item.entry.expires.store(expires, Ordering::Relaxed);
-            }
-            (Change::Remove, Some(item)) => map.remove(item.key()),
-            (Change::Store(new), current) => {
-                let entry = store.entry(key, new, current.as_ref(), now)?;
-                let size = entry.size();
-                if map.stats.bytes as usize + size > store.options.memory {
-                    if !store.options.evict || size > store.options.memory {
-                        map.stats.refused += 1;
-                        return Err(NotStored::OutOfMemory);
-                    }
-                    map.make_room(store.options.memory - size);
-                }
-                cas = entry.cas;
-                map.remove(key);
-                map.stats.bytes += size as u64;
-                map.stats.items_total += 1;
-                map.items.insert(key.into(), Arc::new(entry));
-            }
-        }
-        Ok(Updated { outcome, cas })
-    }
-}
-
-impl Store {
-    /// The item that a decision wants.
-    fn entry(
-        &self,
-        key: &[u8],
-        new: New<'_>,
-        current: Option<&Item<'_>>,
-        now: u32,
-    ) -> Result<Entry, NotStored> {
-        let before = current.map_or(&[][..], Item::value);
-        let value: Box<[u8]> = match new.value {
-            Value::Bytes(bytes) => bytes.into(),
-            Value::Appended(bytes) => [before, bytes].concat().into(),
-            Value::Prepended(bytes) => [bytes, before].concat().into(),
-            Value::Same => before.into(),
-            Value::Number { number, width } => format!("{number:<width$}").into_bytes().into(),
-        };
-        if key.len() + value.len() > self.options.item_max {
-            return Err(NotStored::TooLarge);
-        }
-        let kept = current.filter(|_| matches!(new.value, Value::Same | Value::Number { .. }));
-        Ok(Entry {
-            key: key.into(),
-            value,
-            flags: new.flags,
-            cas: new.cas.unwrap_or_else(|| self.next_cas()),
-            expires: AtomicU32::new(new.expires),
-            accessed: AtomicU32::new(kept.map_or(now, Item::last_access)),
-            fetched: AtomicBool::new(kept.is_some_and(Item::is_fetched)),
-            stale: new.stale,
-            won: AtomicBool::new(false),
-        })
-    }
-}
-
-impl Map {
-    fn remove(&mut self, key: &[u8]) {
-        if let Some(entry) = self.items.remove(key) {
-            self.stats.bytes -= entry.size() as u64;
-        }
-    }
-
-    /// Evicts any items until at most `bytes` are used.
-    fn make_room(&mut self, bytes: usize) {
-        while self.stats.bytes as usize > bytes {
-            let Some(entry) = self.items.values().next().map(Arc::clone) else {
-                return;
-            };
-            self.remove(&entry.key);
-            self.stats.evictions += 1;
-            self.stats.evicted_unfetched += u64::from(!entry.fetched.load(Ordering::Relaxed));
-        }
-    }
-}
-
-impl Entry {
-    fn size(&self) -> usize {
-        OVERHEAD + self.key.len() + self.value.len()
-    }
-}
-
-/// Is the item neither expired nor flushed?
-fn is_valid(entry: &Entry, flush: Option<(u32, u64)>, now: u32) -> bool {
-    let expires = entry.expires.load(Ordering::Relaxed);
-    let flushed = flush.is_some_and(|(before, cas)| {
-        let accessed = entry.accessed.load(Ordering::Relaxed);
-        before <= now && (accessed <= before || (entry.cas != 0 && entry.cas < cas))
-    });
-    (expires == 0 || expires > now) && !flushed
-}
-
-/// An item that was found, readable until the end of its turn.
-pub struct Item<'p> {
-    entry: Arc<Entry>,
-    turn: PhantomData<&'p ()>,
-}
-
-impl Item<'_> {
-    /// Its key.
-    pub fn key(&self) -> &[u8] {
-        &self.entry.key
-    }
-
-    /// Its value.
-    pub fn value(&self) -> &[u8] {
-        &self.entry.value
-    }
-
-    /// The client's flags.
-    pub fn flags(&self) -> u32 {
-        self.entry.flags
-    }
-
-    /// Its CAS id.
-    pub fn cas(&self) -> u64 {
-        self.entry.cas
-    }
-
-    /// The second at which it expires; 0: never.
-    pub fn expires(&self) -> u32 {
-        self.entry.expires.load(Ordering::Relaxed)
-    }
-
-    /// The second at which it was last accessed: stored, or fetched since.
-    pub fn last_access(&self) -> u32 {
-        self.entry.accessed.load(Ordering::Relaxed)
-    }
-
-    /// Was it ever fetched?
-    pub fn is_fetched(&self) -> bool {
-        self.entry.fetched.load(Ordering::Relaxed)
-    }
-
-    /// Was it invalidated?
-    pub fn is_stale(&self) -> bool {
-        self.entry.stale
-    }
-
-    /// Has some client won the right to renew it?
-    pub fn is_won(&self) -> bool {
-        self.entry.won.load(Ordering::Relaxed)
-    }
-
-    /// Gives the right to renew it, to one client until the item is stored anew: true for who wins.
-    pub fn win(&self) -> bool {
-        !self.entry.won.swap(true, Ordering::Relaxed)
-    }
-
-    /// Notes that it is fetched now, for `last_access`, `is_fetched`, and the choice of what is
-    /// evicted.
-    pub fn access(&self, now: u32) {
-        self.entry.accessed.store(now, Ordering::Relaxed);
-        self.entry.fetched.store(true, Ordering::Relaxed);
-    }
-
-    /// The bytes it takes, with what it costs beside key and value.
-    pub fn size(&self) -> usize {
-        self.entry.size()
+    /// Does a bounded piece of what can be done ahead: takes back the memory of items that have
+    /// expired. To be called now and then, such as once a second; true: there may be more to be
+    /// done.
+    pub fn tend(&mut self, now: u32) -> bool {
+        self.store.tend_to(&mut self.turn, now) == Progress::More
     }
 }
 

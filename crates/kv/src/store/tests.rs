@@ -107,5 +107,14 @@ fn one_client_wins_and_access_is_noted() {
     assert_eq!((item.last_access(), item.is_fetched()), (3, false));
     item.access(4);
     assert_eq!((item.last_access(), item.is_fetched()), (4, true));
-    assert!(item.win() && !item.win() && item.is_won());
+    drop(pinned);
+    let mut wins = || {
+        let win = |item: Option<&Item<'_>>| match item {
+            Some(item) if !item.is_won() => (Change::Win, true),
+            _ => (Change::Keep, false),
+        };
+        let updated = worker.pin().update(hash, b"k", 4, win);
+        updated.expect("it needs no room").outcome
+    };
+    assert!(wins() && !wins());
 }
