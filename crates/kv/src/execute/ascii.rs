@@ -90,7 +90,6 @@ impl Turn<'_> {
                     up,
                     by: delta,
                     cas: 0,
-                    expires: None,
                     initial: None,
                 };
                 match self.sum(at, delta) {

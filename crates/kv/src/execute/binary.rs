@@ -102,7 +102,6 @@ impl Turn<'_> {
                     up,
                     by: delta,
                     cas: request.cas,
-                    expires: None,
                     initial: (exptime != u32::MAX).then_some((initial, expires)),
                 };
                 match self.sum(at, delta) {

@@ -46,11 +46,12 @@ impl Turn<'_> {
     }
 
     /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
-    fn vivify(&mut self, at: Place<'_>, exptime: i32) -> bool {
+    /// Its expiry comes with the answer ([`Turn::expire`]).
+    fn vivify(&mut self, at: Place<'_>) -> bool {
         let new = New {
             value: NOTHING,
             flags: 0,
-            expires: self.seconds(exptime),
+            expires: 0,
             cas: None,
             stale: false,
         };
@@ -61,11 +62,47 @@ impl Turn<'_> {
         updated.is_ok_and(|updated| updated.outcome)
     }
 
+    /// Whether a client that finds this item may renew it, if nobody does already: who made it; of
+    /// a stale one who comes first; of one with little time left (`R`) as well.
+    fn may_win(&self, item: &Item<'_>, is_new: bool, flags: &Flags, bytes: &[u8]) -> bool {
+        if is_new || item.is_stale() {
+            return true;
+        }
+        let Some(least) = flags.recache.map(|exptime| self.seconds(exptime)) else {
+            return false;
+        };
+        // What counts is the time left before or after a `T`, as the flags stand.
+        let mut letters = each(flags.text, bytes).map(|flag| flag[0]);
+        let is_touched = letters.find(|letter| matches!(letter, b'T' | b'R')) == Some(b'T');
+        let expires = match flags.exptime {
+            Some(exptime) if is_touched => self.seconds(exptime),
+            _ => item.expires(),
+        };
+        expires != 0 && expires < least
+    }
+
+    /// Takes the right to renew an item, if nobody has it.
+    fn win(&mut self, at: Place<'_>) -> bool {
+        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
+            Some(item) if !item.is_won() => (Change::Win, true),
+            _ => (Change::Keep, false),
+        });
+        updated.is_ok_and(|updated| updated.outcome)
+    }
+
     fn meta_get(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let now = self.clock.now;
-        let is_new = flags.vivify.is_some_and(|exptime| self.vivify(at, exptime));
+        let is_new = flags.vivify.is_some() && self.vivify(at);
         let touches = flags.exptime.is_some();
-        let Some(item) = self.pinned.get(at.hash, at.key, now) else {
+        let mut found = self.pinned.get(at.hash, at.key, now);
+        let was_won = found.as_ref().is_some_and(Item::is_won);
+        let may_win = found.as_ref().is_some_and(|item| self.may_win(item, is_new, flags, bytes));
+        let mut wins = false;
+        if may_win && !was_won {
+            wins = self.win(at);
+            found = self.pinned.get(at.hash, at.key, now);
+        }
+        let Some(item) = found else {
             self.count_fetch(touches, false);
             if !flags.quiet {
                 out.extend_from_slice(b"EN");
@@ -81,17 +118,10 @@ impl Turn<'_> {
         } else {
             out.extend_from_slice(b"HD");
         }
-        let was_won = item.is_won();
-        // A new item is renewed by who made it; a stale one by who comes first.
-        let mut may_win = is_new || item.is_stale();
         let mut expires = item.expires();
         for flag in each(flags.text, bytes) {
             match flag[0] {
-                b'T' => expires = flags.exptime.map_or(expires, |exptime| self.seconds(exptime)),
-                b'R' => {
-                    let least = flags.recache.map_or(0, |exptime| self.seconds(exptime));
-                    may_win |= !is_new && expires != 0 && expires < least;
-                }
+                b'T' | b'N' => expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires),
                 b's' => {
                     out.extend_from_slice(b" s");
                     number(value.len() as u64, out);
@@ -118,7 +148,6 @@ impl Turn<'_> {
                 _ => {}
             }
         }
-        let wins = may_win && !was_won && item.win();
         // Another may have won since, which comes to the same.
         if was_won || may_win && !wins {
             out.extend_from_slice(b" Z");
@@ -137,13 +166,30 @@ impl Turn<'_> {
         if !flags.no_update {
             item.access(now);
         }
-        if touches {
-            let updated = self.pinned.update(at.hash, at.key, now, |item| {
-                (item.map_or(Change::Keep, |_| Change::Touch(expires)), ())
-            });
-            debug_assert!(updated.is_ok(), "another expiry takes no room");
+        if expires != item.expires() {
+            self.expire(at, expires);
         }
         self.count_fetch(touches, true);
+    }
+
+    /// What a flag `T`, or `N` on a new item, says of the expiry.
+    fn flag_expiry(&self, flag: u8, flags: &Flags, is_new: bool) -> Option<u32> {
+        let exptime = match flag {
+            b'T' => flags.exptime,
+            _ => flags.vivify.filter(|_| is_new),
+        };
+        exptime.map(|exptime| self.seconds(exptime))
+    }
+
+    /// Gives an item another expiry, which may have passed: so this comes behind the answer.
+    fn expire(&mut self, at: Place<'_>, expires: u32) {
+        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |_| {
+            (Change::Touch(expires), ())
+        });
+        if updated.is_err() {
+            // There is no room to have it live longer, or shorter.
+            self.remove(at);
+        }
     }
 
     fn meta_set(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
@@ -230,13 +276,11 @@ impl Turn<'_> {
     }
 
     fn meta_arithmetic(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
-        let initial = flags.vivify.map(|exptime| (flags.initial, self.seconds(exptime)));
         let delta = Delta {
             up: flags.up,
             by: flags.delta,
             cas: flags.cas.unwrap_or(0),
-            expires: flags.exptime.map(|exptime| self.seconds(exptime)),
-            initial,
+            initial: flags.vivify.map(|_| (flags.initial, 0)),
         };
         let sum = match self.sum(at, delta) {
             Summed::Yes(sum) => sum,
@@ -251,9 +295,9 @@ impl Turn<'_> {
             Summed::NotANumber => return out.extend_from_slice(NOT_A_NUMBER),
             Summed::NoMemory => return out.extend_from_slice(b"SERVER_ERROR out of memory\r\n"),
         };
-        if flags.quiet && !sum.is_new {
-            return;
-        }
+        // A new number is told even to who wants to hear nothing.
+        let is_told = !flags.quiet || sum.is_new;
+        let before = out.len();
         let mut buffer = itoa::Buffer::new();
         let text = buffer.format(sum.number);
         if flags.value {
@@ -262,13 +306,13 @@ impl Turn<'_> {
         } else {
             out.extend_from_slice(b"HD");
         }
-        let Sum { mut expired, expires, cas, is_new, .. } = sum;
+        let Sum { cas, is_new, .. } = sum;
+        let mut expires = sum.expires;
         for flag in each(flags.text, bytes) {
             match flag[0] {
                 // The time left is that of before or after, as the flags stand.
-                b'T' => expired = expires,
-                b'N' if is_new => expired = expires,
-                b't' => self.time_left(expired, out),
+                b'T' | b'N' => expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires),
+                b't' => self.time_left(expires, out),
                 b'c' => {
                     out.extend_from_slice(b" c");
                     number(cas, out);
@@ -282,6 +326,12 @@ impl Turn<'_> {
         if flags.value {
             out.extend_from_slice(text.as_bytes());
             out.extend_from_slice(b"\r\n");
+        }
+        if !is_told {
+            out.truncate(before);
+        }
+        if expires != sum.expires {
+            self.expire(at, expires);
         }
     }
 

@@ -6,6 +6,9 @@ use crate::shared::Counter;
 use crate::store::{Change, Item, New, NotStored, Value};
 use crate::wire::{self, Mode, Rules, number};
 
+/// An item that memcached has in several chunks is no number, whatever it begins with.
+const CHUNK_MAX: u64 = 512 * 1024;
+
 /// What became of a value to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
@@ -41,8 +44,7 @@ pub(super) enum Summed {
 pub(super) struct Sum {
     pub(super) number: u64,
     pub(super) cas: u64,
-    /// When it expired before and expires now.
-    pub(super) expired: u32,
+    /// When it expires.
     pub(super) expires: u32,
     /// It is new.
     pub(super) is_new: bool,
@@ -55,8 +57,6 @@ pub(super) struct Delta {
     pub(super) by: u64,
     /// The CAS id that must be there; 0 for none.
     pub(super) cas: u64,
-    /// The new expiry, if it changes.
-    pub(super) expires: Option<u32>,
     /// Where there is no item: a new one's number and expiry.
     pub(super) initial: Option<(u64, u32)>,
 }
@@ -151,12 +151,12 @@ impl Turn<'_> {
             }
         };
         // Who has won the right to renew a stale item keeps it.
-        if was_won
-            && matches!(stored, Stored::Yes(_))
-            && let Some(item) = self.pinned.get(at.hash, at.key, self.clock.now)
-            && item.is_stale()
-        {
-            item.win();
+        if was_won && matches!(stored, Stored::Yes(_)) {
+            let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
+                Some(item) if item.is_stale() => (Change::Win, ()),
+                _ => (Change::Keep, ()),
+            });
+            debug_assert!(updated.is_ok(), "a mark takes no room");
         }
         if store.mode == Mode::Cas {
             self.count(match stored {
@@ -170,8 +170,14 @@ impl Turn<'_> {
 
     /// Adds to a number, or takes away from it.
     pub(super) fn sum(&mut self, at: Place<'_>, delta: Delta) -> Summed {
+        let rules = &self.shared.rules;
+        let chunked = |item: &Item<'_>| {
+            let size = item.value().len() as u64;
+            rules.item_size(at.key.len(), item.flags(), size) > CHUNK_MAX
+        };
         let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| {
             match item {
+                Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
                 Some(item) => delta.of(item),
                 None => delta.of_nothing(),
             }
@@ -273,7 +279,7 @@ impl Delta {
             true => before.wrapping_add(self.by),
             false => before.saturating_sub(self.by),
         };
-        let expires = self.expires.unwrap_or(item.expires());
+        let expires = item.expires();
         let new = New {
             // A number that gets shorter leaves a blank behind it.
             value: Value::Number {
@@ -288,7 +294,6 @@ impl Delta {
         let sum = Sum {
             number,
             cas: 0,
-            expired: item.expires(),
             expires,
             is_new: false,
         };
@@ -309,7 +314,6 @@ impl Delta {
         let sum = Sum {
             number,
             cas: 0,
-            expired: 0,
             expires,
             is_new: true,
         };

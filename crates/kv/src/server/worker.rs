@@ -160,6 +160,7 @@ impl Worker {
                     }
                 }
                 Source::Datagram { socket, peer, id } => {
+                    let mut is_first = true;
                     for at in self.cohort.part(index).commands.clone() {
                         self.cohort.prepare(at, index, &store, &turn);
                         let part = self.cohort.part(index);
@@ -167,12 +168,12 @@ impl Worker {
                         let hash = self.cohort.hash_of(at);
                         self.out.clear();
                         turn.execute(self.cohort.parsed(part), command, hash, &mut self.out);
-                        // A key that is not there, and a quiet request, are answered by nothing:
-                        // a frame without more, as memcached does.
-                        let has_frame = matches!(command.kind, Kind::Get { .. } | Kind::Binary { .. });
-                        if has_frame || !self.out.is_empty() {
-                            self.datagrams.push(port, socket, peer, id, &self.out);
+                        let answer = &self.out[..];
+                        if has_datagram(&command.kind, answer, is_first) {
+                            self.datagrams.push(port, socket, peer, id, answer);
+                            is_first = false;
                         }
+                        is_first |= is_sent_at_once(&command.kind, answer);
                     }
                 }
             }
@@ -232,6 +233,29 @@ impl Worker {
             port.close(id);
             self.forget(id);
         }
+    }
+}
+
+/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet request,
+/// are answered by a frame with nothing behind it, but only in front of all others: memcached's.
+fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
+    let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
+    !answer.is_empty() || may_be_empty && is_first
+}
+
+/// Whether memcached sends the answers that are ready behind this one, so that those that follow
+/// have a first again.
+fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
+    match kind {
+        Kind::Get { is_last, .. } => *is_last,
+        Kind::Stats(_) => true,
+        Kind::Say(text) => *text == "MN\r\n",
+        // An error, unless it tells the key; and NOOP.
+        Kind::Binary { .. } => match answer {
+            [_, opcode, 0, 0, _, _, status @ ..] => *opcode == 0x0a || !status.starts_with(&[0, 0]),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

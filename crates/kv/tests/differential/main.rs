@@ -87,6 +87,9 @@ fn mistakes() {
             false => generator.ascii(),
         };
         let bytes = generator.mangled(command);
+        // A mangled expiry may come about before the next round.
+        let flush = b"flush_all\r\n";
+        pair.compare_whole(flush, &[flush.len()], false);
         let pieces = generator.pieces(&bytes);
         pair.compare_whole(&bytes, &pieces, true);
     });
@@ -101,6 +104,10 @@ fn datagrams() {
                 true => generator.binary(),
                 false => generator.ascii(),
             };
+            // The versions are not of the same length, which a datagram's is told of.
+            if command == b"version\r\n" {
+                continue;
+            }
             let (noop, answer) = generate::noop();
             match is_binary {
                 true => pair.compare_datagram(&command, &noop, &answer),
