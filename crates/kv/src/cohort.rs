@@ -88,6 +88,8 @@ pub struct Cohort {
     /// Commands whose buckets, and whose items, are prefetched.
     hashed: usize,
     fetched: usize,
+    /// The part that the first command which is not hashed belongs to, or one before it.
+    hashed_part: usize,
 }
 
 impl Cohort {
@@ -170,12 +172,12 @@ impl Cohort {
 
     /// Takes the steps that come before the execution of a command, for it and those that follow.
     #[inline]
-    pub fn prepare(&mut self, index: usize, part: usize, store: &Store, turn: &Turn<'_>) {
+    pub fn prepare(&mut self, index: usize, store: &Store, turn: &Turn<'_>) {
         if index < self.hashed && !index.is_multiple_of(STRIDE) {
             return;
         }
         let all = self.commands.list.len();
-        self.hash(all.min(index + HASHED_AHEAD), part, store, turn);
+        self.hash(all.min(index + HASHED_AHEAD), store, turn);
         if all == 1 {
             return;
         }
@@ -186,14 +188,14 @@ impl Cohort {
         self.fetched = fetched.max(self.fetched);
     }
 
-    /// Hashes the keys of the commands up to `until`; `part` is one that is not behind them.
-    fn hash(&mut self, until: usize, mut part: usize, store: &Store, turn: &Turn<'_>) {
+    /// Hashes the keys of the commands up to `until`.
+    fn hash(&mut self, until: usize, store: &Store, turn: &Turn<'_>) {
         let mut hashes = std::mem::take(&mut self.hashes);
         while self.hashed < until {
-            while self.parts[part].commands.end <= self.hashed {
-                part += 1;
+            while self.parts[self.hashed_part].commands.end <= self.hashed {
+                self.hashed_part += 1;
             }
-            let of = &self.parts[part];
+            let of = &self.parts[self.hashed_part];
             let bytes = self.bytes_of(of);
             let end = of.commands.end.min(until);
             let alone = self.commands.list.len() == 1;
@@ -231,6 +233,6 @@ impl Cohort {
         self.parts.clear();
         self.commands.clear();
         self.hashes.clear();
-        (self.hashed, self.fetched) = (0, 0);
+        (self.hashed, self.fetched, self.hashed_part) = (0, 0, 0);
     }
 }

@@ -162,7 +162,7 @@ impl Worker {
                 Source::Datagram { socket, peer, id } => {
                     let mut is_first = true;
                     for at in self.cohort.part(index).commands.clone() {
-                        self.cohort.prepare(at, index, &store, &turn);
+                        self.cohort.prepare(at, &store, &turn);
                         let part = self.cohort.part(index);
                         let command = &self.cohort.commands().list[at];
                         let hash = self.cohort.hash_of(at);
@@ -292,7 +292,7 @@ impl Lane<'_> {
                 cut = Some(at);
                 break;
             }
-            cohort.prepare(at, index, store, turn);
+            cohort.prepare(at, store, turn);
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
             let hash = cohort.hash_of(at);

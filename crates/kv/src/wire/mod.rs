@@ -444,3 +444,6 @@ enum Step {
     /// The command is not whole; so many bytes from its beginning on are needed, 0 for unknown.
     Need(usize),
 }
+
+#[cfg(test)]
+mod tests;

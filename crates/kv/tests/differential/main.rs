@@ -90,6 +90,10 @@ fn mistakes() {
         // A mangled expiry may come about before the next round.
         let flush = b"flush_all\r\n";
         pair.compare_whole(flush, &[flush.len()], false);
+        // What they tell of themselves is their own.
+        if bytes.windows(5).any(|window| window == b"stats") {
+            return;
+        }
         let pieces = generator.pieces(&bytes);
         pair.compare_whole(&bytes, &pieces, true);
     });
