@@ -10,7 +10,8 @@
 //! is masked: what is left of a time to live, and how long ago something was (`pair::masked`).
 //! Without `memcached` on the machine nothing is compared, and the test says so.
 //!
-//! `DIFFERENTIAL_SECONDS` says how long each test goes on, `DIFFERENTIAL_SEED` where it begins.
+//! `DIFFERENTIAL_SECONDS` says how long each test goes on, `DIFFERENTIAL_SEED` where it begins, and
+//! `DIFFERENTIAL_TRACE` has all told that is sent and answered.
 
 mod generate;
 mod pair;
@@ -49,7 +50,8 @@ fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
 fn ascii_commands_one_by_one() {
     repeat(|pair, generator| {
         let commands: Vec<_> = (0..100).map(|_| generator.ascii()).collect();
-        pair.compare_in_step(&commands, b"mn\r\n", b"MN\r\n");
+        // An item that is stored tells whether both have given as many CAS ids by now.
+        pair.compare_in_step(&commands, b"ms probe 1 c\r\nx\r\nmn\r\n", b"MN\r\n");
     });
 }
 
@@ -82,6 +84,7 @@ fn commands_together_and_in_pieces() {
 #[test]
 fn mistakes() {
     repeat(|pair, generator| {
+        generator.has_wrong_lengths = true;
         let command = match generator.random.one_in(3) {
             true => generator.binary(),
             false => generator.ascii(),

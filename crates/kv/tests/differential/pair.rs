@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Memory for items, in MiB, of both: enough for all that a test stores.
 const MEMORY: u64 = 256;
 /// Who does not answer for so long does not answer at all.
-const NEVER: Duration = Duration::from_secs(20);
+const NEVER: Duration = Duration::from_secs(10);
 /// In front of the commands in a datagram.
 const FRAME: &[u8] = b"\x12\x34\0\0\0\x01\0\0";
 
@@ -32,6 +32,8 @@ impl Drop for Theirs {
 /// Both servers, with a connection and a datagram socket to each.
 pub(crate) struct Pair {
     pub(crate) seed: u64,
+    /// All that is sent and answered is told (`DIFFERENTIAL_TRACE`).
+    traces: bool,
     ours: Option<Server>,
     _theirs: Theirs,
     tcp: [SocketAddr; 2],
@@ -124,6 +126,7 @@ impl Pair {
         });
         Some(Pair {
             seed: 0,
+            traces: std::env::var_os("DIFFERENTIAL_TRACE").is_some(),
             ours: Some(ours),
             _theirs: theirs,
             tcp,
@@ -140,6 +143,9 @@ impl Pair {
 
     fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
         let (ours, theirs) = (masked(ours), masked(theirs));
+        if self.traces {
+            eprintln!("{}: {}\n    {}", self.seed, shortened(sent), shortened(&ours));
+        }
         if ours != theirs {
             let at = ours.iter().zip(&theirs).position(|(a, b)| a != b);
             let at = at.unwrap_or(ours.len().min(theirs.len())).saturating_sub(80);
