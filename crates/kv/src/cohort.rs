@@ -164,8 +164,7 @@ impl Cohort {
             };
             let first = self.commands.list.len();
             let most = first + PART_COMMANDS;
-            part.parsed =
-                wire::parse(&mut part.stream, rules, bytes, most, &mut self.commands);
+            part.parsed = wire::parse(&mut part.stream, rules, bytes, most, &mut self.commands);
             part.commands = first..self.commands.list.len();
         }
     }

@@ -73,7 +73,9 @@ impl Running {
 fn expect(stream: &mut (impl Read + Write), sent: &str, answer: &str) {
     stream.write_all(sent.as_bytes()).expect("it reads");
     let mut got = vec![0; answer.len()];
-    stream.read_exact(&mut got).unwrap_or_else(|error| panic!("{sent:?}: {error}"));
+    stream
+        .read_exact(&mut got)
+        .unwrap_or_else(|error| panic!("{sent:?}: {error}"));
     assert_eq!(String::from_utf8_lossy(&got), answer, "{sent:?}");
 }
 
@@ -98,10 +100,17 @@ fn a_unix_socket_has_its_permissions_and_is_taken_over() {
             threads: 2,
             ..Settings::default()
         });
-        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        let mode = std::fs::metadata(&path)
+            .expect("it is there")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o640);
         let mut stream = UnixStream::connect(&path).expect("it listens");
-        expect(&mut stream, "set a 1 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 1 1\r\nx\r\nEND\r\n");
+        expect(
+            &mut stream,
+            "set a 1 0 1\r\nx\r\nget a\r\n",
+            "STORED\r\nVALUE a 1 1\r\nx\r\nEND\r\n",
+        );
     }
     let _ = std::fs::remove_dir_all(&folder);
 }
@@ -159,7 +168,11 @@ fn users_enter_and_others_do_not() {
     let mut stream = running.connect();
     expect(&mut stream, "get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     let wrong = "set x 0 0 10\r\nuser wrong\r\n";
-    expect(&mut stream, wrong, "CLIENT_ERROR authentication failure\r\n");
+    expect(
+        &mut stream,
+        wrong,
+        "CLIENT_ERROR authentication failure\r\n",
+    );
     let right = "set x 0 0 11\r\nuser secret\r\nget x\r\n";
     expect(&mut stream, right, "STORED\r\nEND\r\n");
     let handle = running.server.as_ref().expect("it runs").handle();
@@ -167,7 +180,9 @@ fn users_enter_and_others_do_not() {
     // In time; until then the old secret is the right one.
     loop {
         let mut stream = running.connect();
-        stream.write_all(b"set x 0 0 10\r\nuser other\r\n").expect("it reads");
+        stream
+            .write_all(b"set x 0 0 10\r\nuser other\r\n")
+            .expect("it reads");
         let mut byte = [0];
         stream.read_exact(&mut byte).expect("an answer");
         if byte == *b"S" {
@@ -183,8 +198,14 @@ fn a_client_may_shut_it_down_if_allowed() {
         ..here()
     });
     let mut stream = running.connect();
-    expect(&mut stream, "shutdown now\r\n", "CLIENT_ERROR invalid shutdown mode\r\n");
-    stream.write_all(b"shutdown graceful\r\n").expect("it reads");
+    expect(
+        &mut stream,
+        "shutdown now\r\n",
+        "CLIENT_ERROR invalid shutdown mode\r\n",
+    );
+    stream
+        .write_all(b"shutdown graceful\r\n")
+        .expect("it reads");
     assert_eq!(running.shut_down.recv_timeout(NEVER), Ok(true));
     expect_end(&mut stream);
 }
@@ -206,7 +227,11 @@ fn slow_readers_are_waited_for_and_keep_nobody_waiting() {
     let running = start(here());
     let value = "v".repeat(1_000_000);
     let mut stream = running.connect();
-    expect(&mut stream, &format!("set a 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    expect(
+        &mut stream,
+        &format!("set a 0 0 1000000\r\n{value}\r\n"),
+        "STORED\r\n",
+    );
     let answer = format!("VALUE a 0 1000000\r\n{value}\r\n");
     // Each asks for 100 MB, over one line and over several, and reads nothing yet.
     let slow: Vec<_> = (0..20)
@@ -225,7 +250,10 @@ fn slow_readers_are_waited_for_and_keep_nobody_waiting() {
     }
     expect(&mut stream, "get a\r\n", &format!("{answer}END\r\n"));
     let resident = resident_bytes();
-    assert!(resident < 600 << 20, "what is asked for is not made yet: {resident}");
+    assert!(
+        resident < 600 << 20,
+        "what is asked for is not made yet: {resident}"
+    );
     for (index, mut slow) in slow.into_iter().enumerate() {
         let end = if index % 2 == 0 { "" } else { "END\r\n" };
         let expected = format!("{answer}{end}");
@@ -244,7 +272,10 @@ fn slow_readers_are_waited_for_and_keep_nobody_waiting() {
 /// Memory that this process has, tests beside this one among it.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    let pages = status
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number") * 4096
 }
 
@@ -253,7 +284,10 @@ fn values_come_in_pieces_and_much_at_once() {
     let running = start(here());
     let mut stream = running.connect();
     let value = "w".repeat(500_000);
-    for piece in format!("set a 0 0 500000\r\n{value}\r\n").as_bytes().chunks(7_777) {
+    for piece in format!("set a 0 0 500000\r\n{value}\r\n")
+        .as_bytes()
+        .chunks(7_777)
+    {
         stream.write_all(piece).expect("it reads");
     }
     expect(&mut stream, "", "STORED\r\n");
@@ -261,7 +295,9 @@ fn values_come_in_pieces_and_much_at_once() {
     let count = 50_000;
     let mut reader = stream.try_clone().expect("a handle");
     let writer = std::thread::spawn(move || {
-        stream.write_all(&b"mn\r\n".repeat(count)).expect("it reads");
+        stream
+            .write_all(&b"mn\r\n".repeat(count))
+            .expect("it reads");
         stream
     });
     let mut got = vec![0; 4 * count];
@@ -285,10 +321,16 @@ fn malformed_datagrams_are_dropped() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.set_read_timeout(Some(NEVER)).expect("a time");
     socket.connect(at).expect("an address");
-    for datagram in [&b"\0"[..], b"\0\x01\0\0\0\x02\0\0get a\r\n", b"\0\x01\0\0\0\x01\0\0"] {
+    for datagram in [
+        &b"\0"[..],
+        b"\0\x01\0\0\0\x02\0\0get a\r\n",
+        b"\0\x01\0\0\0\x01\0\0",
+    ] {
         socket.send(datagram).expect("it is there");
     }
-    socket.send(b"\0\x07\0\0\0\x01\0\0get a\r\n").expect("it is there");
+    socket
+        .send(b"\0\x07\0\0\0\x01\0\0get a\r\n")
+        .expect("it is there");
     let mut buffer = [0; 2048];
     let count = socket.recv(&mut buffer).expect("an answer");
     assert_eq!(&buffer[..count], b"\0\x07\0\0\0\x01\0\0END\r\n");

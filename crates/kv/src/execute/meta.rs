@@ -55,10 +55,12 @@ impl Turn<'_> {
             cas: None,
             stale: false,
         };
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
-            None => (Change::Store(new), true),
-            Some(_) => (Change::Keep, false),
-        });
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Store(new), true),
+                Some(_) => (Change::Keep, false),
+            });
         updated.is_ok_and(|updated| updated.outcome)
     }
 
@@ -83,10 +85,12 @@ impl Turn<'_> {
 
     /// Takes the right to renew an item, if nobody has it.
     fn win(&mut self, at: Place<'_>) -> bool {
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
-            Some(item) if !item.is_won() => (Change::Win, true),
-            _ => (Change::Keep, false),
-        });
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                Some(item) if !item.is_won() => (Change::Win, true),
+                _ => (Change::Keep, false),
+            });
         updated.is_ok_and(|updated| updated.outcome)
     }
 
@@ -96,7 +100,9 @@ impl Turn<'_> {
         let touches = flags.exptime.is_some();
         let mut found = self.pinned.get(at.hash, at.key, now);
         let was_won = found.as_ref().is_some_and(Item::is_won);
-        let may_win = found.as_ref().is_some_and(|item| self.may_win(item, is_new, flags, bytes));
+        let may_win = found
+            .as_ref()
+            .is_some_and(|item| self.may_win(item, is_new, flags, bytes));
         let mut wins = false;
         if may_win && !was_won {
             wins = self.win(at);
@@ -121,7 +127,9 @@ impl Turn<'_> {
         let mut expires = item.expires();
         for flag in each(flags.text, bytes) {
             match flag[0] {
-                b'T' | b'N' => expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires),
+                b'T' | b'N' => {
+                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
+                }
                 b's' => {
                     out.extend_from_slice(b" s");
                     number(value.len() as u64, out);
@@ -252,22 +260,24 @@ impl Turn<'_> {
     /// Marks an item as stale, instead of dropping it.
     fn invalidate(&mut self, at: Place<'_>, flags: &Flags) -> Option<bool> {
         let expires = flags.exptime.map(|exptime| self.seconds(exptime));
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
-            None => (Change::Keep, None),
-            Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
-                (Change::Keep, Some(false))
-            }
-            Some(item) => {
-                let new = New {
-                    value: Value::Same,
-                    flags: item.flags(),
-                    expires: expires.unwrap_or(item.expires()),
-                    cas: None,
-                    stale: true,
-                };
-                (Change::Store(new), Some(true))
-            }
-        });
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Keep, None),
+                Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
+                    (Change::Keep, Some(false))
+                }
+                Some(item) => {
+                    let new = New {
+                        value: Value::Same,
+                        flags: item.flags(),
+                        expires: expires.unwrap_or(item.expires()),
+                        cas: None,
+                        stale: true,
+                    };
+                    (Change::Store(new), Some(true))
+                }
+            });
         // Without room to mark it, it goes: nobody may take it for fresh.
         match updated {
             Ok(updated) => updated.outcome,
@@ -311,7 +321,9 @@ impl Turn<'_> {
         for flag in each(flags.text, bytes) {
             match flag[0] {
                 // The time left is that of before or after, as the flags stand.
-                b'T' | b'N' => expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires),
+                b'T' | b'N' => {
+                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
+                }
                 b't' => self.time_left(expires, out),
                 b'c' => {
                     out.extend_from_slice(b" c");

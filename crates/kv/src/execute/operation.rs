@@ -152,10 +152,12 @@ impl Turn<'_> {
         };
         // Who has won the right to renew a stale item keeps it.
         if was_won && matches!(stored, Stored::Yes(_)) {
-            let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
-                Some(item) if item.is_stale() => (Change::Win, ()),
-                _ => (Change::Keep, ()),
-            });
+            let updated = self
+                .pinned
+                .update(at.hash, at.key, self.clock.now, |item| match item {
+                    Some(item) if item.is_stale() => (Change::Win, ()),
+                    _ => (Change::Keep, ()),
+                });
             debug_assert!(updated.is_ok(), "a mark takes no room");
         }
         if store.mode == Mode::Cas {
@@ -175,13 +177,13 @@ impl Turn<'_> {
             let size = item.value().len() as u64;
             rules.item_size(at.key.len(), item.flags(), size) > CHUNK_MAX
         };
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| {
-            match item {
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
                 Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
                 Some(item) => delta.of(item),
                 None => delta.of_nothing(),
-            }
-        });
+            });
         let summed = match updated {
             Ok(updated) => match updated.outcome {
                 Summed::Yes(sum) => Summed::Yes(Sum {
@@ -205,17 +207,21 @@ impl Turn<'_> {
 
     /// Drops a key's item.
     pub(super) fn remove(&mut self, at: Place<'_>) {
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |_| (Change::Remove, ()));
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |_| (Change::Remove, ()));
         debug_assert!(updated.is_ok(), "to drop an item takes no room");
     }
 
     /// Drops a key's item, if it has the CAS id (0: whichever). Whether it was there, and had it.
     pub(super) fn delete(&mut self, at: Place<'_>, cas: u64) -> Option<bool> {
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| match item {
-            None => (Change::Keep, None),
-            Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
-            Some(_) => (Change::Keep, Some(false)),
-        });
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Keep, None),
+                Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
+                Some(_) => (Change::Keep, Some(false)),
+            });
         let deleted = updated.map_or(None, |updated| updated.outcome);
         match deleted {
             Some(true) => self.count(Counter::DeleteHits),

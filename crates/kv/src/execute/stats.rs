@@ -54,7 +54,9 @@ impl Sink<'_> {
 
 /// Answers an ASCII `stats` with what stands behind it.
 pub(super) fn lines(shared: &Shared, clock: &Clock, about: &[u8], out: &mut Vec<u8>) {
-    let mut words = about.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut words = about
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
     let say = |out: &mut Vec<u8>, text: &[u8]| out.extend_from_slice(text);
     let topic = words.next().unwrap_or(b"");
     match topic {
@@ -231,7 +233,10 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
     }
     sink.put("umask", format_args!("{:o}", settings.unix_mask));
     sink.put("shutdown_command", yes(settings.shutdown));
-    sink.put("growth_factor", format_args!("{:.2}", settings.growth_factor));
+    sink.put(
+        "growth_factor",
+        format_args!("{:.2}", settings.growth_factor),
+    );
     sink.put("chunk_size", settings.chunk_size);
     sink.put("num_threads", settings.threads);
     sink.put("num_threads_per_udp", settings.threads);
@@ -258,7 +263,10 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
     sink.put("lru_maintainer_thread", "no");
     sink.put("lru_segmented", "no");
     sink.put("temp_lru", "no");
-    sink.put("idle_timeout", settings.idle_timeout.map_or(0, |timeout| timeout.as_secs()));
+    sink.put(
+        "idle_timeout",
+        settings.idle_timeout.map_or(0, |timeout| timeout.as_secs()),
+    );
     sink.put("track_sizes", "no");
     sink.put("inline_ascii_response", "no");
 }

@@ -50,7 +50,10 @@ impl Client {
 
     /// Adds to the input, where there is memory for it.
     pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
-        let more = self.needed.saturating_sub(self.input.len()).max(bytes.len());
+        let more = self
+            .needed
+            .saturating_sub(self.input.len())
+            .max(bytes.len());
         if self.input.try_reserve(more).is_err() {
             return false;
         }

@@ -61,8 +61,7 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
             path: path.clone(),
             source,
         };
-        let listener =
-            Listener::bind_unix(path, settings.unix_mask, &options).map_err(failed)?;
+        let listener = Listener::bind_unix(path, settings.unix_mask, &options).map_err(failed)?;
         let others = (1..threads).map(|_| listener.try_clone());
         let mut listeners = others.collect::<io::Result<Vec<_>>>().map_err(failed)?;
         listeners.push(listener);
@@ -77,7 +76,11 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
             }
             listeners => listeners?,
         };
-        addresses.extend(listeners.first().map(|one| Address::Tcp(one.local_address())));
+        addresses.extend(
+            listeners
+                .first()
+                .map(|one| Address::Tcp(one.local_address())),
+        );
         entrances.push(Entrance::listeners(role, listeners));
     }
     for address in places(settings, settings.udp_port)? {

@@ -89,7 +89,10 @@ impl Server {
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Result<Server, ServerError> {
         let threads = settings.threads.max(1);
-        let settings = Settings { threads, ..settings };
+        let settings = Settings {
+            threads,
+            ..settings
+        };
         let (entrances, addresses) = listen::bind(&settings)?;
         let store = Arc::new(Store::new(StoreOptions {
             memory: settings.memory as usize,

@@ -202,7 +202,10 @@ impl Worker {
             port.abort(id);
             self.forget(id);
         }
-        tracing::warn!(held = self.held, "slow connections were dropped: they held too much");
+        tracing::warn!(
+            held = self.held,
+            "slow connections were dropped: they held too much"
+        );
     }
 
     /// Counts what a connection holds by now.
@@ -216,7 +219,10 @@ impl Worker {
 
     /// Closes the connections that were silent for too long.
     fn sweep(&mut self, port: &mut dyn Port, timeout: Duration, now: Time) {
-        let silent = self.clients.iter().filter(|(_, client)| now.since(client.moved) >= timeout);
+        let silent = self
+            .clients
+            .iter()
+            .filter(|(_, client)| now.since(client.moved) >= timeout);
         let silent: Vec<_> = silent.map(|(id, _)| id).collect();
         for id in silent {
             port.close(id);
@@ -227,7 +233,10 @@ impl Worker {
 
     /// Closes the connections that owe nothing.
     fn close_idle(&mut self, port: &mut dyn Port) {
-        let idle = self.clients.iter().filter(|(_, client)| client.out.is_empty());
+        let idle = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.out.is_empty());
         let idle: Vec<_> = idle.map(|(id, _)| id).collect();
         for id in idle {
             port.close(id);
@@ -319,15 +328,19 @@ impl Lane<'_> {
             client.needed = 0;
             client.is_stalled = true;
             client.stream.state = match command.kind {
-                Kind::Get { with_cas, touch, is_first: false, .. } => {
-                    State::Keys(ascii::Get { with_cas, touch })
-                }
+                Kind::Get {
+                    with_cas,
+                    touch,
+                    is_first: false,
+                    ..
+                } => State::Keys(ascii::Get { with_cas, touch }),
                 _ => State::Between,
             };
             // Who it is was said before what was cut, or is still to be said.
             let done = &cohort.commands().list[commands.start..at];
-            let has_entered =
-                done.iter().any(|done| done.kind == Kind::Auth { accepted: true });
+            let has_entered = done
+                .iter()
+                .any(|done| done.kind == Kind::Auth { accepted: true });
             client.stream.is_stranger = part.before.is_stranger && !has_entered;
         } else {
             let rest = &bytes[part.parsed.consumed..];
@@ -403,14 +416,16 @@ impl Handler for Worker {
         client.moved = now;
         if client.input.is_empty() {
             client.in_cohort = true;
-            self.cohort.add(Source::Connection(id), client.stream, bytes);
+            self.cohort
+                .add(Source::Connection(id), client.stream, bytes);
         } else if !client.append(bytes) {
             port.abort(id);
             return self.forget(id);
         } else if client.input.len() >= client.needed && !client.is_stalled {
             client.in_cohort = true;
             let input = std::mem::take(&mut client.input);
-            self.cohort.add_own(Source::Connection(id), client.stream, input);
+            self.cohort
+                .add_own(Source::Connection(id), client.stream, input);
         } else {
             self.recount(id);
             if self.held > self.held_max {
@@ -505,7 +520,8 @@ impl Handler for Worker {
             {
                 client.in_cohort = true;
                 let input = std::mem::take(&mut client.input);
-                self.cohort.add_own(Source::Connection(id), client.stream, input);
+                self.cohort
+                    .add_own(Source::Connection(id), client.stream, input);
             }
         }
         self.run(port, now);

@@ -61,7 +61,10 @@ mod tests {
     #[test]
     fn expiries_are_relative_absolute_or_passed() {
         let clock = Clock::new(100, 1_700_000_000);
-        assert_eq!((clock.now, clock.unix(), clock.uptime()), (162, 1_700_000_100, 102));
+        assert_eq!(
+            (clock.now, clock.unix(), clock.uptime()),
+            (162, 1_700_000_100, 102)
+        );
         for (exptime, expiry) in [
             (0, 0),
             (1, 163),

@@ -99,7 +99,10 @@ impl Counters {
     #[inline]
     pub fn add(&self, counter: Counter, more: u64) {
         let counter = &self.0[counter as usize];
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        counter.store(
+            counter.load(Ordering::Relaxed).wrapping_add(more),
+            Ordering::Relaxed,
+        );
     }
 
     /// How many it were.

@@ -109,12 +109,16 @@ impl Shared {
 
     /// The `verbosity` command.
     pub fn set_verbosity(&self, level: u32) {
-        self.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+        self.verbosity
+            .store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
     }
 
     /// The `shutdown` command.
     pub fn shut_down(&self, graceful: bool) {
-        let act = self.on_shut_down.lock().unwrap_or_else(PoisonError::into_inner);
+        let act = self
+            .on_shut_down
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         act(graceful);
     }
 }

@@ -99,7 +99,12 @@ impl Prefixes {
         for (prefix, counts) in counts.iter() {
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
-            let Counts { gets, hits, sets, deletes } = counts;
+            let Counts {
+                gets,
+                hits,
+                sets,
+                deletes,
+            } = counts;
             let line = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
             out.extend_from_slice(line.as_bytes());
         }

@@ -648,7 +648,9 @@ impl Parser<'_> {
 
 /// The length of a value as a line says it, if there can be one.
 pub(super) fn value_length(length: i32) -> Option<u32> {
-    (0..=i32::MAX - 2).contains(&length).then_some(length as u32)
+    (0..=i32::MAX - 2)
+        .contains(&length)
+        .then_some(length as u32)
 }
 
 /// What memcached's tree of first letters leaves for its last branch, where it knows a browser.

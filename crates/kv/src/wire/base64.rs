@@ -52,7 +52,12 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| chunk.get(at).copied().unwrap_or(0);
         let (a, b, c) = (byte(0), byte(1), byte(2));
-        let digits = [a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63];
+        let digits = [
+            a >> 2,
+            (a & 3) << 4 | b >> 4,
+            (b & 15) << 2 | c >> 6,
+            c & 63,
+        ];
         for (place, digit) in digits.into_iter().enumerate() {
             out.push(match place <= chunk.len() {
                 true => ALPHABET[digit as usize],
@@ -90,6 +95,10 @@ mod tests {
             assert!(bytes.is_empty());
         }
         let mut bytes = Vec::new();
-        assert_eq!(decode(b"Zm9v!Zm9v!!", &mut bytes), Some(6), "others are passed over");
+        assert_eq!(
+            decode(b"Zm9v!Zm9v!!", &mut bytes),
+            Some(6),
+            "others are passed over"
+        );
     }
 }

@@ -238,7 +238,9 @@ fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> St
 }
 
 fn be32(bytes: &[u8]) -> u32 {
-    bytes[..4].iter().fold(0, |n, byte| n << 8 | u32::from(*byte))
+    bytes[..4]
+        .iter()
+        .fold(0, |n, byte| n << 8 | u32::from(*byte))
 }
 
 fn be64(bytes: &[u8]) -> u64 {

@@ -120,8 +120,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, verb: Verb) -> Step {
                             None | Some(b'I' | b'+') => true,
                             Some(b'D' | b'-') => false,
                             _ => {
-                                return parser
-                                    .say("CLIENT_ERROR invalid mode for ma M token\r\n");
+                                return parser.say("CLIENT_ERROR invalid mode for ma M token\r\n");
                             }
                         };
                     }

@@ -38,7 +38,7 @@ const ITEM_HEADER: u64 = 48;
 /// A line that is longer, and has not ended, is no command but a `get` (memcached's own bound).
 const LINE_MAX: usize = 2048;
 /// The longest line of keys that is waited for. memcached has no bound here.
-const KEYS_LINE_MAX: usize = 8 << 20;
+const KEYS_LINE_MAX: usize = 4 << 20;
 
 /// A part of the bytes that were parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

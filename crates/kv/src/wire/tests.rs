@@ -39,7 +39,9 @@ fn seen(bytes: &[u8], commands: &Commands) -> Vec<Seen> {
             Kind::Binary { index } => {
                 let request = commands.binary[index as usize];
                 match request.what {
-                    What::Store(it) => format!("{} {} {}", request.opcode, request.quiet, store(&it)),
+                    What::Store(it) => {
+                        format!("{} {} {}", request.opcode, request.quiet, store(&it))
+                    }
                     _ => format!("{request:?}"),
                 }
             }
@@ -56,7 +58,11 @@ fn seen(bytes: &[u8], commands: &Commands) -> Vec<Seen> {
 }
 
 /// Parses pieces as a connection gets them: what is left of one stays in front of the next.
-fn parsed<'a>(rules: &Rules, stream: &mut Stream, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Seen> {
+fn parsed<'a>(
+    rules: &Rules,
+    stream: &mut Stream,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<Seen> {
     let mut all = Vec::new();
     let mut input: Vec<u8> = Vec::new();
     let mut needed = 0;
@@ -71,7 +77,10 @@ fn parsed<'a>(rules: &Rules, stream: &mut Stream, pieces: impl IntoIterator<Item
         all.extend(seen(&input, &commands));
         input.drain(..result.consumed);
         needed = result.needed;
-        assert!(needed == 0 || needed > input.len(), "more is asked for than there is");
+        assert!(
+            needed == 0 || needed > input.len(),
+            "more is asked for than there is"
+        );
     }
     all
 }
@@ -86,7 +95,16 @@ fn kinds(bytes: &[u8]) -> Vec<String> {
 
 fn request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u32;
-    let mut packet = vec![0x80, opcode, 0, key.len() as u8, extras.len() as u8, 0, 0, 0];
+    let mut packet = vec![
+        0x80,
+        opcode,
+        0,
+        key.len() as u8,
+        extras.len() as u8,
+        0,
+        0,
+        0,
+    ];
     packet.extend(body.to_be_bytes());
     packet.extend([7; 12]);
     [&packet[..], extras, key, value].concat()
@@ -125,14 +143,23 @@ fn bytes_mean_the_same_wherever_they_are_parted() {
 fn a_get_goes_on_where_it_was_cut() {
     let bytes = b"gets a b c\r\nget d\r\n";
     let mut commands = Commands::default();
-    parse(&mut Stream::default(), &Rules::default(), bytes, 100, &mut commands);
+    parse(
+        &mut Stream::default(),
+        &Rules::default(),
+        bytes,
+        100,
+        &mut commands,
+    );
     let all = seen(bytes, &commands);
     for (index, command) in commands.list.iter().enumerate() {
         let rest = &bytes[command.start as usize..];
         let state = match command.kind {
-            Kind::Get { with_cas, touch, is_first: false, .. } => {
-                State::Keys(ascii::Get { with_cas, touch })
-            }
+            Kind::Get {
+                with_cas,
+                touch,
+                is_first: false,
+                ..
+            } => State::Keys(ascii::Get { with_cas, touch }),
             _ => State::Between,
         };
         let mut stream = Stream {
@@ -174,7 +201,10 @@ fn values_too_large_are_passed_over_and_take_the_item_along() {
     bytes.extend(b"get k\r\n");
     let seen = parsed(&rules, &mut Stream::default(), [&bytes[..]]);
     let kinds: Vec<_> = seen.iter().map(|seen| &seen.kind[..]).collect();
-    assert!(matches!(kinds[..], ["Drop", _, get] if get.starts_with("Get")), "{kinds:?}");
+    assert!(
+        matches!(kinds[..], ["Drop", _, get] if get.starts_with("Get")),
+        "{kinds:?}"
+    );
     assert!(kinds[1].contains("too large"), "{kinds:?}");
 }
 
@@ -192,13 +222,19 @@ fn strangers_are_heard_when_they_say_who_they_are() {
         };
         let bytes = format!("set x 0 0 {}\r\n{value}\r\nget a\r\n", value.len());
         let seen = parsed(&rules, &mut stream, bytes.as_bytes().chunks(1));
-        (stream.is_stranger, seen.into_iter().map(|seen| seen.kind).collect::<Vec<_>>())
+        (
+            stream.is_stranger,
+            seen.into_iter().map(|seen| seen.kind).collect::<Vec<_>>(),
+        )
     };
     let (is_stranger, kinds) = enter("user secret");
     assert!(!is_stranger && kinds[0].contains("accepted: true") && kinds[1].starts_with("Get"));
     for wrong in ["user wrong", "user secrets", "user", "other secret"] {
         let (is_stranger, kinds) = enter(wrong);
-        assert!(is_stranger && kinds[1].contains("unauthenticated"), "{wrong}: {kinds:?}");
+        assert!(
+            is_stranger && kinds[1].contains("unauthenticated"),
+            "{wrong}: {kinds:?}"
+        );
     }
 }
 

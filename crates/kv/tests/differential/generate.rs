@@ -56,8 +56,28 @@ const NUMBERS: &[&str] = &[
     "noreply",
 ];
 /// Expiries that do not come about during a test.
-const EXPTIMES: &[&str] = &["0", "0", "0", "1000", "2592000", "-1", "3000000000", "100", "x", "0x"];
-const KEYS: &[&str] = &["a", "b", "c", "d:e", "d:f", "number", "counter", "key-of-16-bytes."];
+const EXPTIMES: &[&str] = &[
+    "0",
+    "0",
+    "0",
+    "1000",
+    "2592000",
+    "-1",
+    "3000000000",
+    "100",
+    "x",
+    "0x",
+];
+const KEYS: &[&str] = &[
+    "a",
+    "b",
+    "c",
+    "d:e",
+    "d:f",
+    "number",
+    "counter",
+    "key-of-16-bytes.",
+];
 
 /// A request that is answered by nothing but its own answer, and that answer.
 pub(crate) fn noop() -> (Vec<u8>, Vec<u8>) {
@@ -127,12 +147,18 @@ impl Generator {
             13 => b"12 ".to_vec(),
             14 => b"12\0".to_vec(),
             15 => b"\r\n\r\nget a\r\n".to_vec(),
-            _ => (0..self.random.below(40)).map(|at| b'A' + (at % 26) as u8).collect(),
+            _ => (0..self.random.below(40))
+                .map(|at| b'A' + (at % 26) as u8)
+                .collect(),
         }
     }
 
     fn noreply(&mut self) -> &'static str {
-        if self.random.one_in(5) { " noreply" } else { "" }
+        if self.random.one_in(5) {
+            " noreply"
+        } else {
+            ""
+        }
     }
 
     /// One whole command of the ASCII protocol, right or nearly so; its length fits its value.
@@ -150,7 +176,10 @@ impl Generator {
                     1000.. => ("0".to_owned(), "0"),
                     _ => (self.flags(), exptime),
                 };
-                let line = format!("{verb} {key} {flags} {exptime} {}{noreply}\r\n", value.len());
+                let line = format!(
+                    "{verb} {key} {flags} {exptime} {}{noreply}\r\n",
+                    value.len()
+                );
                 self.with_value(line, value)
             }
             4 => {
@@ -199,7 +228,11 @@ impl Generator {
     /// A line and its value, whose end is wrong at times.
     fn with_value(&mut self, line: String, mut value: Vec<u8>) -> Vec<u8> {
         let is_short = value.len() < 1000;
-        let end = if is_short && self.random.one_in(40) { b"xy" } else { b"\r\n" };
+        let end = if is_short && self.random.one_in(40) {
+            b"xy"
+        } else {
+            b"\r\n"
+        };
         value.extend_from_slice(end);
         [line.into_bytes(), value].concat()
     }
@@ -225,9 +258,15 @@ impl Generator {
     }
 
     fn meta(&mut self, key: &str) -> Vec<u8> {
-        let verb = self.random.of(&["mg", "mg", "mg", "ms", "ms", "md", "ma", "me"]);
+        let verb = self
+            .random
+            .of(&["mg", "mg", "mg", "ms", "ms", "md", "ma", "me"]);
         let mut line = format!("{verb} ");
-        let key = if verb == "ma" { format!("{key}{ONLY}") } else { key.to_owned() };
+        let key = if verb == "ma" {
+            format!("{key}{ONLY}")
+        } else {
+            key.to_owned()
+        };
         let is_encoded = self.random.one_in(12);
         line += match is_encoded {
             true => self.random.of(&["YWJj", "/wA=", "!", "YQ="]),
@@ -266,7 +305,10 @@ impl Generator {
                 }
                 18 => format!(" J{number}"),
                 19 => format!(" D{number}"),
-                _ => self.random.of(&[" u", " u", " b", " P", " L", " y", " \u{1}"]).to_owned(),
+                _ => self
+                    .random
+                    .of(&[" u", " u", " b", " P", " L", " y", " \u{1}"])
+                    .to_owned(),
             };
         }
         if is_encoded && self.random.one_in(2) {
@@ -376,9 +418,12 @@ impl Generator {
                 let opcode = [5, 5, 0x15][self.random.below(3)];
                 let delta = self.random.next() >> self.random.below(64);
                 let initial = self.random.below(2000) as u64;
-                let extras =
-                    [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()]
-                        .concat();
+                let extras = [
+                    &delta.to_be_bytes()[..],
+                    &initial.to_be_bytes(),
+                    &exptime.to_be_bytes(),
+                ]
+                .concat();
                 packet(opcode, &extras, b"number-only", &[], cas)
             }
             10 => {

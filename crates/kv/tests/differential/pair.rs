@@ -60,7 +60,19 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let ports = folder.join("ports");
     let memory = MEMORY.to_string();
-    let args = ["-u", "root", "-l", "127.0.0.1", "-p", "-1", "-U", "-1", "-t", "1", "-m"];
+    let args = [
+        "-u",
+        "root",
+        "-l",
+        "127.0.0.1",
+        "-p",
+        "-1",
+        "-U",
+        "-1",
+        "-t",
+        "1",
+        "-m",
+    ];
     let started = Command::new("memcached")
         .args(args)
         .arg(memory)
@@ -85,7 +97,10 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
         std::thread::sleep(Duration::from_millis(10));
     };
     let port = |protocol: &str| {
-        let line = text.lines().find(|line| line.starts_with(protocol)).expect("both are on");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(protocol))
+            .expect("both are on");
         let port = line.rsplit(' ').next().expect("a port");
         port.parse().expect("a number")
     };
@@ -144,11 +159,18 @@ impl Pair {
     fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
         let (ours, theirs) = (masked(ours), masked(theirs));
         if self.traces {
-            eprintln!("{}: {}\n    {}", self.seed, shortened(sent), shortened(&ours));
+            eprintln!(
+                "{}: {}\n    {}",
+                self.seed,
+                shortened(sent),
+                shortened(&ours)
+            );
         }
         if ours != theirs {
             let at = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-            let at = at.unwrap_or(ours.len().min(theirs.len())).saturating_sub(80);
+            let at = at
+                .unwrap_or(ours.len().min(theirs.len()))
+                .saturating_sub(80);
             let show = |bytes: &[u8]| shortened(bytes.get(at..).unwrap_or(b""));
             panic!(
                 "seed {}: {}\nours:   {}\ntheirs: {}",
@@ -258,7 +280,10 @@ pub(crate) fn masked(bytes: &[u8]) -> Vec<u8> {
                 continue;
             };
             let digits = number.strip_prefix(b"-").unwrap_or(number);
-            let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let count = digits
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
             if count > 0 && !number.starts_with(b"-1 ") && !number.starts_with(b"-1\r") {
                 out.extend_from_slice(mark);
                 out.push(b'#');

@@ -129,7 +129,11 @@ impl Listener {
     /// # Errors
     ///
     /// What the system said.
-    pub fn bind_unix(path: &Path, permissions: u32, options: &ListenOptions) -> io::Result<Listener> {
+    pub fn bind_unix(
+        path: &Path,
+        permissions: u32,
+        options: &ListenOptions,
+    ) -> io::Result<Listener> {
         let is_socket = |found: fs::Metadata| found.file_type().is_socket();
         if fs::symlink_metadata(path).is_ok_and(is_socket) {
             fs::remove_file(path)?;

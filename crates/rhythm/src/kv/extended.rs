@@ -62,8 +62,7 @@ pub(super) fn apply(list: &str, settings: &mut Settings, remarks: &mut Vec<Strin
             "no_maxconns_fast" => settings.turn_away = false,
             "idle_timeout" => {
                 let seconds = number()?;
-                settings.idle_timeout =
-                    (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+                settings.idle_timeout = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
             }
             "hashpower" => match number()? {
                 power @ 12..=32 => settings.hash_power = power,

@@ -24,10 +24,10 @@ const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 /// ends it when the answers under way are taken, SIGHUP reads the file of users again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// TCP port; 0: none, -1: one that the system chooses
-    #[arg(short, long, value_name = "NUM", default_value_t = 11211, allow_negative_numbers = true)]
+    /// TCP port; 0: none, -1: one that the system chooses [default: 11211, or that of -U]
+    #[arg(short, long, value_name = "NUM", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(i32).range(-1..=65535))]
-    port: i32,
+    port: Option<i32>,
 
     /// UDP port; 0: none, -1: one that the system chooses
     #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]

@@ -6,7 +6,7 @@
 use super::Args;
 use anyhow::{Context, Result, bail};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, Rlimit, getrlimit, geteuid, setrlimit, setsid};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, setsid};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
@@ -40,7 +40,9 @@ pub(super) fn as_asked(args: &Args) -> Result<Option<ExitCode>> {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         command.stdin(Stdio::null());
-        command.spawn().context("-d: cannot start in the background")?;
+        command
+            .spawn()
+            .context("-d: cannot start in the background")?;
         return Ok(Some(ExitCode::SUCCESS));
     }
     Err(command.exec()).context("-u: cannot start as this user")

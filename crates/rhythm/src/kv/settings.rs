@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// The most users, and the longest line of one, as in memcached.
 const USERS_MAX: usize = 8;
 const USER_LINE_MAX: usize = 256;
+/// The TCP port where none is given.
+const PORT: i32 = 11211;
 
 /// The settings, and remarks on what was typed and means nothing here.
 pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
@@ -45,9 +47,10 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         }
     }
     // A UDP port alone is meant for both.
-    let tcp = match (args.udp_port, args.port) {
-        (udp, 11211) if udp != 0 => udp,
-        (_, tcp) => tcp,
+    let tcp = match (args.port, args.udp_port) {
+        (Some(tcp), _) => tcp,
+        (None, 0) => PORT,
+        (None, udp) => udp,
     };
     let mut settings = Settings {
         port: port(tcp),
@@ -138,12 +141,15 @@ pub(super) fn users(file: &Path) -> Result<Users> {
 
 pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
     let mask = u32::from_str_radix(text, 8).ok();
-    mask.filter(|mask| *mask <= 0o777).ok_or("an octal number such as 700")
+    mask.filter(|mask| *mask <= 0o777)
+        .ok_or("an octal number such as 700")
 }
 
 pub(super) fn factor(text: &str) -> Result<f64, &'static str> {
     let factor = text.parse().ok();
-    factor.filter(|factor| *factor > 1.0).ok_or("a number greater than 1")
+    factor
+        .filter(|factor| *factor > 1.0)
+        .ok_or("a number greater than 1")
 }
 
 pub(super) fn delimiter(text: &str) -> Result<u8, &'static str> {
@@ -165,8 +171,12 @@ pub(super) fn item_size(text: &str) -> Result<u64, &'static str> {
         [.., b'm' | b'M'] => (&text[..text.len() - 1], 1 << 20),
         _ => (text, 1),
     };
-    let size = digits.parse::<u64>().ok().and_then(|size| size.checked_mul(unit));
-    size.filter(|size| (1 << 10..=1 << 30).contains(size)).ok_or("a size from 1k to 1024m")
+    let size = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|size| size.checked_mul(unit));
+    size.filter(|size| (1 << 10..=1 << 30).contains(size))
+        .ok_or("a size from 1k to 1024m")
 }
 
 #[cfg(test)]
@@ -190,6 +200,61 @@ mod tests {
         }
         assert!(parse_listen("[::1").is_err());
         assert!(parse_listen("127.0.0.1:x").is_err());
+    }
+
+    fn typed(line: &str) -> Result<(Settings, Vec<String>)> {
+        use clap::{Args as _, FromArgMatches as _};
+        let command = Args::augment_args(clap::Command::new("kv"));
+        let words = ["kv"].into_iter().chain(line.split_whitespace());
+        from_args(&Args::from_arg_matches(
+            &command.try_get_matches_from(words)?,
+        )?)
+    }
+
+    #[test]
+    fn memcacheds_command_lines_are_understood() {
+        let (settings, remarks) = typed("").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(11211), None));
+        assert_eq!((settings.memory, settings.threads), (64 << 20, 4));
+        assert!(remarks.is_empty());
+        // Debian's.
+        let line = "-m 64 -p 11211 -u memcache -l 127.0.0.1 -P /var/run/memcached/memcached.pid";
+        let (settings, _) = typed(line).unwrap();
+        assert_eq!(settings.listen[0].host.as_deref(), Some("127.0.0.1"));
+        let line = "-d -vv -c 4096 -t 2 -M -C -F -A -b 10 -B ascii -I 2m -R 5 -f 1.1 -n 64 -k -r \
+                    -L -D / -o idle_timeout=9,modern -s /tmp/x -a 666 -X -W";
+        let (settings, remarks) = typed(line).unwrap();
+        assert_eq!(settings.connections_max, 4096);
+        assert!(!settings.evict && !settings.cas && !settings.flush && settings.shutdown);
+        assert_eq!(settings.unix_mask, 0o666);
+        assert_eq!((settings.prefix_delimiter, settings.detail), (b'/', true));
+        assert_eq!(remarks.len(), 4, "{remarks:?}");
+        let (settings, _) = typed("-p -1 -U -1").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(0), Some(0)));
+        let (settings, _) = typed("-U 7").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(7), Some(7)));
+        let (settings, _) = typed("--port=0 --udp-port 7").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (None, Some(7)));
+        let long = "--memory-limit=100 --disable-evictions --conn-limit=5 --threads=1 --disable-cas \
+                    --listen-backlog 3 --protocol binary --max-item-size 1k --extended modern \
+                    --enable-shutdown --unix-mask 700 --user nobody --lock-memory";
+        assert_eq!(typed(long).unwrap().0.item_max, 1024);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        for (line, said) in [
+            ("-S", "no SASL"),
+            ("-Z", "no TLS"),
+            ("-e /tmp/x", "not kept"),
+            ("-o ext_path=/x", "no external storage"),
+            ("-Y /nonexistent", "cannot read"),
+            ("-t 0", "1..=1024"),
+            ("-B x", "auto, ascii or binary"),
+        ] {
+            let error = format!("{:#}", typed(line).unwrap_err());
+            assert!(error.contains(said), "{line}: {error}");
+        }
     }
 
     #[test]
