@@ -39,6 +39,7 @@
 
 mod atomic;
 mod change;
+mod chunks;
 mod counters;
 mod epoch;
 mod flush;

@@ -20,7 +20,7 @@ pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
 pub(super) use pool::{Fate, May};
 
-use super::atomic::{AtomicU32, Ordering};
+use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
 use super::prefetch::prefetch;
 use super::region::Region;

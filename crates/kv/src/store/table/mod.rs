@@ -14,13 +14,12 @@
 //!
 //! A slot takes 64 / 12 = 5.3 bytes, so an item of a table 3/4 full 7.1.
 
-pub(super) mod bucket;
-mod chunks;
+mod bucket;
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::chunks::{Chunks, FIRST};
 use super::hash::Hash;
 use bucket::{Bucket, SLOTS};
-use chunks::Chunks;
 
 /// Buckets tried one behind the other to make a free slot by moving items: two moves.
 const MOVES_DEEP: usize = 2;
@@ -32,7 +31,7 @@ pub(super) struct Table {
     items: AtomicU64,
     /// 1 while a thread splits a bucket.
     growing: AtomicU32,
-    chunks: Chunks,
+    chunks: Chunks<Bucket>,
 }
 
 /// The two buckets of a hash, which may be one.
@@ -63,7 +62,7 @@ impl Table {
     /// An empty table; none where the system has no memory.
     pub(super) fn new() -> Option<Table> {
         Some(Table {
-            size: AtomicU64::new(chunks::FIRST as u64),
+            size: AtomicU64::new(FIRST as u64),
             items: AtomicU64::new(0),
             growing: AtomicU32::new(0),
             chunks: Chunks::new()?,
