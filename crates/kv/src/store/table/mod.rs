@@ -209,7 +209,7 @@ impl Table {
         &self,
         from: usize,
         deep: usize,
-        held: &[usize],
+        held: [usize; MOVES_DEEP + 1],
         hash_of: &impl Fn(u32) -> Hash,
     ) -> Option<usize> {
         let bucket = self.chunks.get(from);
@@ -227,8 +227,7 @@ impl Table {
             let still = pair == Pair(first, second);
             let mut place = other.free().next().filter(|_| still);
             if place.is_none() && still && deep > 1 {
-                let held = [held, &[to]].concat();
-                place = self.vacate(to, deep - 1, &held, hash_of);
+                place = self.vacate(to, deep - 1, [held[0], held[1], to], hash_of);
             }
             if let Some(place) = place {
                 other.put(place, bucket.tag(slot), location);
@@ -310,8 +309,8 @@ impl<'t> Locked<'t> {
             return Some(Slot { bucket, slot });
         }
         [first, second].into_iter().find_map(|index| {
-            let held = [first, second];
-            let slot = self.table.vacate(index, MOVES_DEEP, &held, &hash_of)?;
+            let held = [first, second, index];
+            let slot = self.table.vacate(index, MOVES_DEEP, held, &hash_of)?;
             let bucket = self.table.chunks.get(index);
             Some(Slot { bucket, slot })
         })
