@@ -44,8 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
     for (path, why) in &sources.unread {
-        let hint = "the file is to be a text in UTF-8 that may be read";
-        report.error(file(path, ""), why, hint);
+        report.error(file(path, ""), &why.message, &why.hint);
     }
     for path in &sources.others {
         report.warning(file(path, ""), "this file is not used", use_of(path));

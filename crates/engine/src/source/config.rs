@@ -85,8 +85,17 @@ pub(crate) fn read<'a>(
                 config.set(section.name(), definition, value, Origin::File);
             }
         }
-        if section.name() == "limits" {
-            check_limits(config, &keys, report);
+        match section.name() {
+            "limits" => check_limits(config, &keys, report),
+            "server" => {
+                if let Some(mistake) = config.server.drain_mistake() {
+                    let written = ["drain_delay", "drain_timeout"];
+                    let key = written.into_iter().find(|key| keys.has(key));
+                    let place = keys.place_of(key.unwrap_or(written[0]));
+                    report.error(place, mistake.message, mistake.hint);
+                }
+            }
+            _ => {}
         }
         if section.name() == "session"
             && let Some((missing, offset)) = keys.table("missing", report)

@@ -22,7 +22,7 @@ pub(crate) use page_file::PageFile;
 
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
-use crate::settings::ServiceConfig;
+use crate::settings::{Mistake, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files of a service, by their paths within its folder.
@@ -32,8 +32,8 @@ pub struct Sources {
     pub files: BTreeMap<String, String>,
     /// Paths of static files, relative to `static/`.
     pub static_files: BTreeSet<String>,
-    /// Texts that could not be read, and why.
-    pub unread: BTreeMap<String, String>,
+    /// Files that could not be read, by their paths within the folder, and why.
+    pub unread: BTreeMap<String, Mistake>,
     /// Files of `pages/` and `templates/` that are neither, for what their names end in.
     pub others: BTreeSet<String>,
 }

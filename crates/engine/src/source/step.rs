@@ -134,6 +134,7 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
     const HEADS: [&str; 7] = [
         "call", "check", "session", "redirect", "headers", "status", "file",
     ];
+    let one_of = "a step has one of: call, check, session, redirect, headers, status, file";
     let mut keys: Vec<(usize, &str)> = (table.iter())
         .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
         .collect();
@@ -144,19 +145,22 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
     let misspelled = keys.iter().filter(unknown).find(is_near);
     let (place, message, hint) = match (misspelled, keys.first()) {
         (Some((at, key)), _) => (*at, format!("unknown key `{key}`"), near(key)),
+        (None, Some((at, key))) if unknown(&&(*at, *key)) => {
+            (*at, format!("unknown key `{key}`"), one_of.to_owned())
+        }
         (None, Some((at, key))) => {
             let of = match *key {
                 "else" | "with" => "check = \"...\"",
                 "user" => "session = \"create\"",
                 "rows" | "row" | "each" | "retry" => "call = \"...\"",
-                _ => "one of: call, check, session, redirect, headers, status, file",
+                _ => "call, check, session, redirect, headers, status or file",
             };
             let message = format!("this step has `{key}`, but nothing says what it does");
             (*at, message, format!("it needs {of}"))
         }
         (None, None) => {
-            let hint = "a step has one of: call, check, session, redirect, headers, status, file";
-            (offset, "this step does nothing".to_owned(), hint.to_owned())
+            let message = "this step does nothing";
+            (offset, message.to_owned(), one_of.to_owned())
         }
     };
     report.error(toml.place(place), message, hint);

@@ -95,10 +95,10 @@ fn explain(message: &str, toml: &str, offset: usize) -> (String, &'static str) {
         return told("this key is here twice", hint);
     }
     if begins("unclosed array table") {
-        return told("this line does not end", "add `]]`: [[step]]");
+        return told("this line does not end", "add `]]` at its end");
     }
     if begins("unclosed table") {
-        return told("this line does not end", "add `]`: [params]");
+        return told("this line does not end", "add `]` at its end");
     }
     if begins("missing comma") {
         return told("a comma is missing before this", "add `,`");
