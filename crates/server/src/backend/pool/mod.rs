@@ -258,7 +258,7 @@ impl<W: Wire> ConnectionPool<W> {
             ..
         } = self;
         let pipe = &mut pipes[at];
-        let (since, mut count) = (pipe.owes_since(), 0);
+        let (owed, mut count) = (pipe.owed(), 0);
         loop {
             if W::IN_ORDER && !input.is_empty() && !pipe.is_asked() {
                 // Nobody asked: a part of an answer that was kept would be the next user's.
@@ -273,8 +273,8 @@ impl<W: Wire> ConnectionPool<W> {
             let (used, verdict) = match decoded {
                 Ok((used, Some(verdict))) => (used, verdict),
                 Ok((_, None)) => {
-                    if let Some(since) = since.filter(|_| count > 0) {
-                        pace.answered(count, now.since(since));
+                    if let Some((measured, since)) = owed.filter(|_| count > 0) {
+                        pace.answered(count, measured, now.since(since));
                     }
                     return None;
                 }
