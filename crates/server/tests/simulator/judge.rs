@@ -23,6 +23,14 @@ impl Client {
         let status = response.status;
         shared.books.seen.insert(status.to_string());
         let waited = world.now - pending.begun;
+        if shared.explains.soon != 0
+            && u64::from(self.user) != shared.explains.fails_for
+            && !self.is_slow()
+            && pending.complete
+            && !shared.draining
+        {
+            shared.books.slowest = shared.books.slowest.max(waited);
+        }
         // When a drain's grace is over, a head that is not whole is not waited for long.
         let slow = !pending.complete
             || waited >= shared.explains.patience
