@@ -276,4 +276,14 @@ mod tests {
         // The largest cohort has a bound; what is larger has none.
         assert_eq!(counts[15..], [0, 1, 1]);
     }
+
+    #[test]
+    fn figures_that_are_read_just_now_are_forgotten_the_next_time() {
+        let metrics = WorkerMetrics::default();
+        let (kept, read) = (metrics.page("kept"), metrics.page("gone"));
+        assert!(!metrics.retire(1, 0));
+        drop(read);
+        assert!(metrics.retire(1, 0));
+        assert!(Arc::ptr_eq(&kept, &metrics.page("kept")));
+    }
 }

@@ -128,6 +128,12 @@ impl Client {
         }
     }
 
+    /// Whether neither it nor a fault keeps it waiting.
+    pub(crate) fn is_prompt(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
+        let is_slow = self.manners.pace.is_some() || !pending.complete;
+        !is_slow && u64::from(self.user) != shared.explains.fails_for
+    }
+
     fn chance(&mut self, times: usize) -> bool {
         times != 0 && self.dice.once_in(times)
     }

@@ -23,18 +23,14 @@ impl Client {
         let status = response.status;
         shared.books.seen.insert(status.to_string());
         let waited = world.now - pending.begun;
-        if shared.explains.soon != 0
-            && u64::from(self.user) != shared.explains.fails_for
-            && !self.is_slow()
-            && pending.complete
-            && !shared.draining
-        {
-            shared.books.slowest = shared.books.slowest.max(waited);
-        }
         // When a drain's grace is over, a head that is not whole is not waited for long.
         let slow = !pending.complete
             || waited >= shared.explains.patience
             || world.now >= shared.drain.0 && waited >= SECOND / 10 * 9;
+        if shared.explains.soon.is_some_and(|soon| waited > soon) && self.is_prompt(pending, shared)
+        {
+            return Err(format!("answered after {waited} ns: {pending:?}"));
+        }
         if status == 408 && pending.rest.is_some() {
             return Err(format!("a 408 instead of a 100: {pending:?}"));
         }

@@ -5,7 +5,7 @@ mod ending;
 mod sites;
 
 use crate::backends::{BackendSabotage, Blame, FaultyBackend};
-use crate::besim_server::BesimServer;
+use crate::besim_server::{BesimServer, ServerSabotage};
 use crate::clients::Client;
 use crate::config::Config;
 use crate::device_server::DeviceServer;
@@ -44,6 +44,7 @@ pub(crate) struct Sabotages {
     pub(crate) world: Sabotage,
     pub(crate) device: DeviceSabotage,
     pub(crate) backend: BackendSabotage,
+    pub(crate) server: ServerSabotage,
     pub(crate) disk: DiskSabotage,
 }
 
@@ -127,7 +128,12 @@ pub(crate) fn run(
     let mut remote = None;
     if let Some((faults, mut options)) = config.remote {
         let actor = config.clients.len();
-        besim_server = Some(BesimServer::new(actor, faults, fork(&mut dice)));
+        besim_server = Some(BesimServer::new(
+            actor,
+            faults,
+            sabotages.server,
+            fork(&mut dice),
+        ));
         world.servers.push((BESIM_ADDRESS, actor));
         options.timeout = Duration::from_nanos(config.backend_timeout);
         options.connections_max = options.connections_max.min(config.net.outgoing_max);
