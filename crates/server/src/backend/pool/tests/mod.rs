@@ -3,7 +3,9 @@
 mod driver;
 mod faults;
 mod greeting;
+mod reaching;
 mod schedule;
 mod shares;
+mod spreading;
 mod tagged;
 pub(super) mod world;
