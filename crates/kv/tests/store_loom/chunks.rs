@@ -4,6 +4,9 @@
 pub(super) const FIRST: usize = 4;
 
 /// As in the store.
+///
+/// # Safety
+/// Nothing here relies on it.
 pub(super) unsafe trait Zeroed: Default + Sync {}
 
 pub(super) struct Chunks<T>(Vec<T>);
