@@ -81,7 +81,7 @@ fn what_a_turn_found_stays_whole_while_memory_is_used_again() {
                 let value = checked(key, serial);
                 let new = New {
                     flags: serial as u32 & 3,
-                    expires: if serial % 3 == 0 { now + 5 } else { 0 },
+                    expires: if serial.is_multiple_of(3) { now + 5 } else { 0 },
                     ..new(Value::Bytes(&value))
                 };
                 let change = match serial % 16 {

@@ -262,6 +262,29 @@ impl<'t> Held<'t> {
     }
 }
 
+/// What is being taken back.
+pub(super) struct Reclaim {
+    pub(super) victim: Option<Victim>,
+    pub(super) destinations: Destinations,
+    /// Units of the victim that were looked at, and that moved.
+    pub(super) seen: u32,
+    pub(super) moved: u32,
+    /// The second in which all segments were last looked through for want of anything better.
+    pub(super) swept: u32,
+}
+
+impl Reclaim {
+    pub(super) fn new() -> Reclaim {
+        Reclaim {
+            victim: None,
+            destinations: Destinations::new(),
+            seen: 0,
+            moved: 0,
+            swept: 0,
+        }
+    }
+}
+
 /// A segment that is being taken back, and how far.
 pub(super) struct Victim {
     segment: u32,

@@ -39,6 +39,7 @@
 
 mod atomic;
 mod change;
+mod chunks;
 mod counters;
 mod epoch;
 mod flush;
@@ -57,8 +58,7 @@ pub use segments::{Item, Large};
 
 use counters::{Counter, Counters};
 use flush::Flushes;
-use items::{Items, Seat, Turn};
-use reclaim::{Progress, Reclaim};
+use items::{Items, Reclaim, Seat, Turn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -318,13 +318,6 @@ impl Pinned<'_> {
     pub fn get(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
         debug_assert_eq!(hash, self.store.hash(key));
         (self.turn.find(hash, key)).filter(|item| self.store.is_valid(item, now))
-    }
-
-    /// Does a bounded piece of what can be done ahead: takes back the memory of items that have
-    /// expired. To be called now and then, such as once a second; true: there may be more to be
-    /// done.
-    pub fn tend(&mut self, now: u32) -> bool {
-        self.store.tend_to(&mut self.turn, now) == Progress::More
     }
 }
 

@@ -13,12 +13,13 @@
 //! half of its memory. The rest is evicted.
 //!
 //! Writers do this themselves as soon as few segments are left: for each byte written, some bytes
-//! of a victim, so that no write waits for a whole segment. Only where that came too late, one does.
+//! of a victim, so that no write waits for a whole segment. Only where that came too late, one
+//! does.
 
-use super::Store;
 use super::counters::Counter;
-use super::items::{Remains, Turn, Victim};
-use super::segments::{Destinations, Fate, Item, May, Wants};
+use super::items::{Reclaim, Remains, Turn, Victim};
+use super::segments::{Fate, Item, May, Wants};
+use super::{Pinned, Store};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 /// Units looked at for each unit written: a victim gives a half of what is looked at, or more.
@@ -30,41 +31,27 @@ const SWEEPS: u32 = 8;
 /// How often a writer lets others go on, to wait for their turns to end, before it is refused.
 const PATIENCE: u32 = 10_000;
 
-/// What is being taken back.
-pub(super) struct Reclaim {
-    victim: Option<Victim>,
-    destinations: Destinations,
-    /// Units of the victim that were looked at, and that moved.
-    seen: u32,
-    moved: u32,
-    /// The second in which all segments were last looked through for want of anything better.
-    swept: u32,
-}
-
 /// What a piece of work came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+enum Progress {
     /// There may be more to be done.
     More,
     /// There is nothing that may be taken back.
     Nothing,
 }
 
-impl Reclaim {
-    pub(super) fn new() -> Reclaim {
-        Reclaim {
-            victim: None,
-            destinations: Destinations::new(),
-            seen: 0,
-            moved: 0,
-            swept: 0,
-        }
+impl Pinned<'_> {
+    /// Does a bounded piece of what can be done ahead: takes back the memory of items that have
+    /// expired or were flushed. To be called now and then, such as once a second, and as long as
+    /// there is nothing else to do and it says that there may be more.
+    pub fn tend(&mut self, now: u32) -> bool {
+        self.store.tend_to(&mut self.turn, now) == Progress::More
     }
 }
 
 impl Store {
     /// Takes back what has expired, a segment's worth of items at most.
-    pub(super) fn tend_to(&self, turn: &mut Turn<'_>, now: u32) -> Progress {
+    fn tend_to(&self, turn: &mut Turn<'_>, now: u32) -> Progress {
         if self.flushes.settle(now) {
             self.items.segments.sweep();
         }

@@ -118,3 +118,9 @@ fn one_client_wins_and_access_is_noted() {
     };
     assert!(wins() && !wins());
 }
+
+#[test]
+fn a_bucket_of_twelve_slots_is_a_cache_line() {
+    let stats = worker(StoreOptions::default()).store().stats();
+    assert_eq!(stats.table_bytes * 12, stats.table_slots * 64);
+}

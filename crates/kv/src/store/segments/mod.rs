@@ -1,11 +1,11 @@
 //! The memory of items: segments, each of items that expire at about the same time.
 //!
-//! One range of memory, the *heap*, is cut into segments of equal size. Items are written one behind
-//! the other into the open segment of their *group*, which says how long they live (an octave of
-//! seconds; those that never expire are one), and where an item lies is its *location*: 32 bits,
-//! counted in units of 4 bytes, or as many more as a heap beyond 16 GiB needs. A full segment is
-//! sealed, and at some time taken back ([`super::reclaim`]): when all of its items have expired,
-//! which happens within about the time they live, or to make room.
+//! One range of memory, the *heap*, is cut into segments of equal size. Items are written one
+//! behind the other into the open segment of their *group*, which says how long they live (an
+//! octave of seconds; those that never expire are one), and where an item lies is its *location*:
+//! 32 bits, counted in units of 4 bytes, or as many more as a heap beyond 16 GiB needs. A full
+//! segment is sealed, and at some time taken back ([`super::reclaim`]): when all of its items have
+//! expired, which happens within about the time they live, or to make room.
 //!
 //! Values that are too long for a segment lie elsewhere ([`large`]), counted in the same sum.
 #![allow(unsafe_code)]
@@ -20,7 +20,7 @@ pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
 pub(super) use pool::{Fate, May};
 
-use super::atomic::{AtomicU32, Ordering};
+use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
 use super::prefetch::prefetch;
 use super::region::Region;

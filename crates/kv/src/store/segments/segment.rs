@@ -5,10 +5,10 @@
 //! state, which also counts it as a writer until it has written; so a segment that is sealed (no
 //! longer open) and *quiet* (no writers) holds whole items from 0 to `used`.
 
-use super::super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// See the head of this file. Sizes are in units of the heap.
-pub(crate) struct Segment {
+pub(super) struct Segment {
     /// Units used (bits 0 to 31), writers (32 to 47), whether it is open (48).
     state: AtomicU64,
     /// Units of items that nothing refers to any more.

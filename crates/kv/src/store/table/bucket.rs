@@ -18,15 +18,17 @@
 //! saw the slot cleared therefore sees the count, too, if it looks again; and if it had seen that
 //! count from the start, it saw the item in its new place. 2^31 moves out of one bucket between two
 //! loads of a reader would fool it.
+#![allow(unsafe_code)]
 
 use super::super::atomic::{AtomicU32, AtomicU64, Ordering, wait};
+use super::super::chunks::Zeroed;
 
 /// The slots of a bucket.
-pub(crate) const SLOTS: usize = 12;
+pub(super) const SLOTS: usize = 12;
 
 /// See the head of this file. All bytes zero is an empty bucket.
 #[repr(C, align(64))]
-pub(crate) struct Bucket {
+pub(super) struct Bucket {
     state: AtomicU32,
     tags_high: AtomicU32,
     tags_low: AtomicU64,
@@ -140,10 +142,10 @@ impl Bucket {
             }
         }
     }
+}
 
-    /// An empty bucket.
-    #[cfg(test)]
-    pub(super) fn empty() -> Bucket {
+impl Default for Bucket {
+    fn default() -> Bucket {
         Bucket {
             state: AtomicU32::new(0),
             tags_high: AtomicU32::new(0),
@@ -152,6 +154,9 @@ impl Bucket {
         }
     }
 }
+
+// SAFETY: it consists of atomic integers, all zero by default, aligned to 64.
+unsafe impl Zeroed for Bucket {}
 
 /// Some slots of a bucket, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,8 +217,7 @@ mod tests {
 
     #[test]
     fn every_slot_keeps_its_own() {
-        assert_eq!(size_of::<Bucket>(), 64);
-        let bucket = Bucket::empty();
+        let bucket = Bucket::default();
         for slot in 0..SLOTS {
             bucket.put(slot, slot as u8 + 1, slot as u32 + 100);
         }
