@@ -186,8 +186,9 @@ fn long_lines_end_the_connection_unless_they_are_keys() {
 fn keys_too_long_are_refused_with_all_others_of_their_line() {
     let long = "k".repeat(251);
     let say = format!("Say({:?})", ascii::BAD_FORMAT);
-    assert_eq!(kinds(format!("get a {long}\r\n").as_bytes()), [say.clone()]);
-    assert_eq!(kinds(format!("delete {long}\r\n").as_bytes()), [say]);
+    for line in [format!("get a {long}\r\n"), format!("delete {long}\r\n")] {
+        assert_eq!(kinds(line.as_bytes()), [&say[..]]);
+    }
 }
 
 #[test]
