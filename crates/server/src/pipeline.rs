@@ -650,7 +650,10 @@ impl Pipeline {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
             self.backends.set_gauges(&self.epoch);
             (self.backends).retire(port, &self.epoch, &self.cohorts);
-            self.metrics.retire();
+            let [pages, backends] = [self.epoch.pages.len(), self.epoch.backends.len()];
+            if !self.metrics.retire(pages, backends) {
+                self.gauges.touch();
+            }
             self.responder.sweep(now);
             if self.cohorts.forget_unused(now) {
                 self.gauges.touch();
