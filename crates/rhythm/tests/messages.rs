@@ -80,17 +80,33 @@ fn an_access_log_that_cannot_be_written_names_its_setting() {
 }
 
 #[test]
-fn a_shutdown_that_is_over_before_it_begins_is_refused_wherever_it_is_said() {
+fn a_shutdown_that_is_over_before_it_begins_is_told_wherever_it_is_said() {
+    let told = "a shutdown is over after `drain_timeout` = 10s, before `drain_delay` = 20s is";
     let folder = service("drain", "[server]\ndrain_delay = \"20s\"\n");
     let output = rhythm(&["check"]).arg(&folder).output();
-    let told = "service.toml:2:15: error: a shutdown is over after `drain_timeout` = 10s, before \
-                `drain_delay` = 20s is";
     let said = errors(&output.expect("the binary runs"));
-    assert!(said.starts_with(told), "{said}");
-    let folder = service("drain_flag", "");
-    let mut serve = rhythm(&["serve", "--no-admin", "--drain-delay", "20s"]);
-    let said = errors(&serve.arg(&folder).output().expect("the binary runs"));
-    assert!(said.starts_with("rhythm: a shutdown is over"), "{said}");
+    let place = "service.toml:2:15: warning: ";
+    assert!(said.starts_with(&format!("{place}{told}")), "{said}");
+    let listens = ["serve", "--listen", "127.0.0.1:0", "--no-admin"];
+    for (folder, flags) in [
+        (folder, &[][..]),
+        (service("drain_flag", ""), &["--drain-delay", "20s"]),
+    ] {
+        let mut serve = rhythm(&listens);
+        let server = serve
+            .args(flags)
+            .arg(&folder)
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut server = server.expect("the binary runs");
+        let log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+        let log = log.map(|line| line.expect("UTF-8"));
+        let before: Vec<String> = log.take_while(|line| !line.contains("serving")).collect();
+        server.kill().expect("it is there");
+        server.wait().expect("it is there");
+        let warned = before.iter().filter(|line| line.contains(told));
+        assert_eq!(warned.count(), 1, "{before:?}");
+    }
 }
 
 #[test]
