@@ -18,18 +18,24 @@ const HOST: HostId = HostId(0);
 /// A connection, of which so many requests were taken.
 fn asked(limits: ClientLimits, requests: usize, port: &mut TestPort) -> (Clients, Vec<Owed>) {
     let mut clients = Clients::new(limits, Time::ZERO);
-    clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
-    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+    let owed = ask(&mut clients, ID, requests, port);
+    (clients, owed)
+}
+
+/// Opens a connection and takes so many requests of it.
+fn ask(clients: &mut Clients, id: ConnectionId, count: usize, port: &mut TestPort) -> Vec<Owed> {
+    clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(count);
     let limits = RequestLimits::default();
     let mut owed = Vec::new();
-    let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
+    let mut reading: Reading<'_> = clients.read(id, &input).unwrap();
     while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
         owed.push(reading.owed());
         reading.taken();
     }
     clients.read_done(port, reading, Time::ZERO);
-    assert_eq!(owed.len(), requests);
-    (clients, owed)
+    assert_eq!(owed.len(), count);
+    owed
 }
 
 /// Begins an answer of so many bytes.
@@ -154,4 +160,27 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
         assert_eq!(clients.next_gone().is_some(), leaves);
         port.at(ID).room = 3;
     }
+}
+
+#[test]
+fn where_half_of_all_memory_is_held_nobody_has_a_second_answer_under_way() {
+    let limits = ClientLimits {
+        held_max: 20_000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, 0);
+    let (mut clients, owed) = asked(limits, 2, &mut port);
+    let other = ConnectionId::new(1, 1);
+    port.accept(other);
+    ask(&mut clients, other, 2, &mut port);
+    for (owed, bytes, has_room) in [(owed[0], 9_000, true), (owed[1], 3_000, false)] {
+        clients.answer(&mut port, owed.slot, owed.shape, Time::ZERO, |_, _| {
+            Body::Bytes(&[b'x'; 9_000][..bytes])
+        });
+        clients.flush(&mut port, Time::ZERO);
+        assert_eq!(clients.has_room(other, 10), has_room);
+    }
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    assert!(clients.has_room(other, 10), "all is sent");
 }
