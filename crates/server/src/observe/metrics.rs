@@ -155,6 +155,10 @@ pub struct WorkerMetrics {
     pub yielded: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
+    /// Cohorts that waited for memory that others had.
+    pub memory_waits: Count,
+    /// Bytes that cohorts have now of what is common to them.
+    pub lent_bytes: Count,
     /// Bytes that connections hold now.
     pub held_bytes: Count,
     /// Connections dropped because all of a worker's held too much.

@@ -9,9 +9,10 @@ use crate::manners::{Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
+use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, ClientsBy, HELD_MAX, RATE_MIN, UNSENT_MAX};
+use rhythm_server::{ClientLimits, ClientsBy, CohortBytes, HELD_MAX, RATE_MIN, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) net: Net,
     pub(crate) cohort: usize,
     pub(crate) contexts: usize,
+    /// What cohorts may take.
+    pub(crate) cohort_bytes: CohortBytes,
     pub(crate) policy: Policy,
     pub(crate) delay: u64,
     pub(crate) host: bool,
@@ -64,6 +67,13 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
 const SOON: u64 = 5 * SECOND;
+
+/// More memory than any run takes.
+const PLENTY: usize = 1 << 30;
+
+/// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
+/// but not for its page.
+const ASKED_BYTES: usize = 2_000;
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -223,9 +233,11 @@ impl Config {
         };
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
+        let cohort = *dice.pick(&[1, 2, 7, 64]);
+        let scarce = dice.once_in(3);
         Config {
             net,
-            cohort: *dice.pick(&[1, 2, 7, 64]),
+            cohort,
             contexts: 1 + dice.below(8) + usize::from(one_hangs),
             policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
             delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
@@ -268,6 +280,17 @@ impl Config {
                 ) as u64
             }),
             clients_by: *dice.pick(&[ClientsBy::Address, ClientsBy::Connection]),
+            cohort_bytes: CohortBytes {
+                arena_max: Arena::BYTES_MAX,
+                first_part: match scarce {
+                    true => cohort * ASKED_BYTES,
+                    false => PLENTY,
+                },
+                common_max: match scarce {
+                    true => *dice.pick(&[0, 10_000, 200_000]),
+                    false => PLENTY,
+                },
+            },
             requests,
             one_hangs,
         }

@@ -17,7 +17,6 @@ use crate::reference::Reference;
 use crate::remote_device::{Fates, RemoteDevice};
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
-use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
@@ -196,7 +195,7 @@ pub(crate) fn run(
             lanes_max: config.cohort,
             delay: Duration::from_nanos(config.delay),
         },
-        arena_bytes_max: Arena::BYTES_MAX,
+        cohort_bytes: config.cohort_bytes,
         clients: config.limits,
         clients_by: config.clients_by,
     };
@@ -249,6 +248,7 @@ pub(crate) fn run(
         (again.get(), "stages begun anew"),
         (failed.get(), "stages lost"),
         (run.metrics.gave_way.get(), "gave way"),
+        (run.metrics.memory_waits.get(), "waited for memory"),
     ] {
         if count > 0 {
             books.seen.insert(what.to_owned());
