@@ -184,3 +184,46 @@ fn where_half_of_all_memory_is_held_nobody_has_a_second_answer_under_way() {
     clients.writable(&mut port, ID, Time::ZERO);
     assert!(clients.has_room(other, 10), "all is sent");
 }
+
+#[test]
+fn an_answer_larger_than_all_memory_is_sent_where_nobody_else_holds_any() {
+    let limits = ClientLimits {
+        held_max: 1000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, 10);
+    let (mut clients, owed) = asked(limits, 1, &mut port);
+    let page = vec![b'x'; 30_000];
+    clients.answer(
+        &mut port,
+        owed[0].slot,
+        owed[0].shape,
+        Time::ZERO,
+        |_, _| Body::Bytes(&page),
+    );
+    clients.flush(&mut port, Time::ZERO);
+    clients.check().unwrap();
+    assert_eq!((clients.has(ID), clients.gave_way()), (true, 0));
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    assert!(port.at(ID).sent == page);
+}
+
+#[test]
+fn so_many_requests_of_a_connection_are_under_way_and_no_more() {
+    let limits = ClientLimits {
+        pipelined_max: 3,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, usize::MAX);
+    let (mut clients, _) = asked(limits, 2, &mut port);
+    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5);
+    let limits = RequestLimits::default();
+    let mut reading = clients.read(ID, &input).unwrap();
+    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    assert_eq!(next, Next::Request);
+    reading.taken();
+    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    assert_eq!(next, Next::Nothing);
+    clients.read_done(&mut port, reading, Time::ZERO);
+}
