@@ -7,6 +7,7 @@ mod ending;
 mod observing;
 
 use common::*;
+use rhythm_engine::settings::AccessLogFormat;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -239,6 +240,43 @@ fn one_context_serves_all_if_not_at_once() {
         );
     }
     stop(server);
+}
+
+#[test]
+fn who_waits_for_a_context_keeps_his_place() {
+    let written = Written::default();
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.contexts = 1;
+    options.log_format = AccessLogFormat::Common;
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    parts.log = Some(log_to(written.clone()));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let metrics = server.metrics().worker(0);
+    // The first has the only context; each of the others is of another page than the one before.
+    let paths = [
+        "/ask?q=late",
+        "/hello?name=1",
+        "/number/12",
+        "/hello?name=3",
+        "/number/14",
+    ];
+    let mut clients: Vec<Client> = paths.iter().map(|_| client(&server)).collect();
+    for (stalls, (client, path)) in clients.iter_mut().zip(paths).enumerate() {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        until("it is known", || {
+            metrics.page("ask").requests.get() == 1 && metrics.stalls.get() == stalls as u64
+        });
+    }
+    clients
+        .iter_mut()
+        .for_each(|client| drop(client.response(false)));
+    stop(server);
+    let text = written.text();
+    let logged = text
+        .lines()
+        .filter_map(|line| line.split(' ').find(|word| word.starts_with('/')));
+    assert_eq!(logged.collect::<Vec<_>>(), paths);
 }
 
 #[test]
