@@ -23,20 +23,26 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends_lost: bool,
 }
 
-/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default; `None` where it
-/// is no TOML.
+impl ServiceFile<'_> {
+    /// What there is where the file cannot be read, which is reported.
+    pub(crate) fn lost() -> Self {
+        ServiceFile {
+            config: ServiceConfig::default(),
+            backends: Vec::new(),
+            missing: None,
+            missing_lost: true,
+            backends_lost: true,
+        }
+    }
+}
+
+/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default.
 pub(crate) fn read<'a>(
     text: &'a str,
     kinds: &[BackendKind],
     report: &mut Report,
-) -> Option<ServiceFile<'a>> {
-    let mut service = ServiceFile {
-        config: ServiceConfig::default(),
-        backends: Vec::new(),
-        missing: None,
-        missing_lost: false,
-        backends_lost: false,
-    };
+) -> ServiceFile<'a> {
+    let mut service = ServiceFile::lost();
     let before = report.errors();
     let toml = TomlText {
         file: "service.toml",
@@ -44,7 +50,9 @@ pub(crate) fn read<'a>(
         start: 0,
         end: text.len(),
     };
-    let table = toml.parse(report)?;
+    let Some(table) = toml.parse(report) else {
+        return service;
+    };
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
@@ -77,8 +85,17 @@ pub(crate) fn read<'a>(
                 config.set(section.name(), definition, value, Origin::File);
             }
         }
-        if section.name() == "limits" {
-            check_limits(config, &keys, report);
+        match section.name() {
+            "limits" => check_limits(config, &keys, report),
+            "server" => {
+                if let Some(mistake) = config.server.drain_mistake() {
+                    let written = ["drain_delay", "drain_timeout"];
+                    let key = written.into_iter().find(|key| keys.has(key));
+                    let place = keys.place_of(key.unwrap_or(written[0]));
+                    report.error(place, mistake.message, mistake.hint);
+                }
+            }
+            _ => {}
         }
         if section.name() == "session"
             && let Some((missing, offset)) = keys.table("missing", report)
@@ -87,12 +104,13 @@ pub(crate) fn read<'a>(
             service.missing = read_answer(&keys, "page", report);
         }
     }
+    let mut backends_lost = false;
     if let Some((backends, _)) = root.table("backend", report) {
         for (name, value) in Keys::entries(&toml, backends) {
             let DeValue::Table(table) = value.get_ref() else {
                 let hint = format!("[backend.{}]", name.value);
                 report.error(name.place, "a backend is a table", hint);
-                service.backends_lost = true;
+                backends_lost = true;
                 continue;
             };
             let offset = value.span().start;
@@ -102,8 +120,8 @@ pub(crate) fn read<'a>(
     }
     let is_mistaken = report.errors() > before;
     service.missing_lost = is_mistaken && service.missing.is_none();
-    service.backends_lost |= is_mistaken && service.backends.is_empty();
-    Some(service)
+    service.backends_lost = backends_lost || is_mistaken && service.backends.is_empty();
+    service
 }
 
 /// So many of the longest answers are to fit what a worker's connections may hold: with two that
@@ -150,7 +168,7 @@ fn read_backend<'a>(
     }
     let settings = PoolSettings::DEFINITIONS;
     let keys = Keys::of_settings(toml, table, offset, settings, &others, |_| None, report);
-    if !keys.has("kind") {
+    if keys.lacks("kind") {
         let hint = kinds
             .first()
             .map(|kind| format!("kind = \"{}\"", kind.name));

@@ -7,15 +7,16 @@ use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
 use crate::clients::stream::Flow;
-use crate::clients::turns::tests::{ID, Sends};
+use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
+use rhythm_net::testing::TestPort;
 use std::time::Duration;
 
 /// The host of all answers in pieces.
 const HOST: HostId = HostId(0);
 
 /// A connection, of which so many requests were taken.
-fn asked(limits: ClientLimits, requests: usize, port: &mut Sends) -> (Clients, Vec<Owed>) {
+fn asked(limits: ClientLimits, requests: usize, port: &mut TestPort) -> (Clients, Vec<Owed>) {
     let mut clients = Clients::new(limits, Time::ZERO);
     clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
@@ -32,7 +33,7 @@ fn asked(limits: ClientLimits, requests: usize, port: &mut Sends) -> (Clients, V
 }
 
 /// Begins an answer of so many bytes.
-fn begin(clients: &mut Clients, port: &mut Sends, owed: Owed, length: u64) {
+fn begin(clients: &mut Clients, port: &mut TestPort, owed: Owed, length: u64) {
     let begun = Begun {
         host: HOST,
         framing: Framing::Length(length),
@@ -52,10 +53,7 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             rate_min: 1000,
             ..ClientLimits::within(Duration::from_secs(1))
         };
-        let mut port = Sends {
-            room: Some(5),
-            ..Sends::default()
-        };
+        let mut port = TestPort::with(ID, 5);
         let (mut clients, owed) = asked(limits, 1, &mut port);
         begin(&mut clients, &mut port, owed[0], 1 << 20);
         clients.flush(&mut port, Time::ZERO);
@@ -70,7 +68,9 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             for _ in 0..2 {
                 now += Duration::from_millis(pause);
                 clients.expire(&mut port, now, &mut Vec::new());
-                port.room = Some(100);
+                if clients.has(ID) {
+                    port.at(ID).room = 100;
+                }
                 clients.writable(&mut port, ID, now);
             }
             clients.check().unwrap();
@@ -81,7 +81,7 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
 
 #[test]
 fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
-    let mut port = Sends::default();
+    let mut port = TestPort::with(ID, usize::MAX);
     let limits = ClientLimits::within(Duration::from_secs(1));
     let (mut clients, _) = asked(limits, 1, &mut port);
     assert!(clients.stall(&mut port, ID, Stall::Output));
@@ -96,15 +96,12 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
 #[test]
 fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
     // With room in the socket for all, for some of it, and with something unsent before it.
-    for room in [None, Some(3000), Some(3)] {
-        let mut port = Sends {
-            room,
-            ..Sends::default()
-        };
+    for room in [usize::MAX, 3000, 3] {
+        let mut port = TestPort::with(ID, room);
         let limits = ClientLimits::within(Duration::from_secs(1));
         let (mut clients, owed) = asked(limits, 3, &mut port);
         let long = vec![b'x'; 100_000];
-        let mut answer = |port: &mut Sends, owed: &Owed, body: &[u8]| {
+        let mut answer = |port: &mut TestPort, owed: &Owed, body: &[u8]| {
             let Owed { slot, shape, .. } = *owed;
             assert!(clients.answer(port, slot, shape, Time::ZERO, |_, out| {
                 out.extend_from_slice(b"head ");
@@ -118,9 +115,9 @@ fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
         answer(&mut port, &owed[0], &[b'o'; 2000]);
         answer(&mut port, &owed[2], b"last");
         clients.flush(&mut port, Time::ZERO);
-        port.room = None;
+        port.at(ID).room = usize::MAX;
         clients.writable(&mut port, ID, Time::ZERO);
-        let sent = port.slices.iter().flatten();
+        let sent = port.at(ID).slices.iter().flatten();
         let end = place.wrapping_add(long.len());
         assert!(
             sent.clone().any(|(at, _)| (place..end).contains(at)),
@@ -131,17 +128,14 @@ fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
         whole.extend(b"head ");
         whole.extend(&long);
         whole.extend(b"head last");
-        assert!(port.bytes == whole, "{room:?}");
+        assert!(port.at(ID).sent == whole, "{room:?}");
         clients.check().unwrap();
     }
 }
 
 #[test]
 fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
-    let mut port = Sends {
-        room: Some(3),
-        ..Sends::default()
-    };
+    let mut port = TestPort::with(ID, 3);
     let limits = ClientLimits::within(Duration::from_secs(1));
     for leaves in [false, true] {
         let (mut clients, owed) = asked(limits, 1, &mut port);
@@ -150,7 +144,7 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
         clients.flush(&mut port, Time::ZERO);
         let flow = clients.append(&mut port, slot, &[b'x'; 200], 1, Time::ZERO);
         assert_eq!(flow, Flow::Wait);
-        port.room = None;
+        port.at(ID).room = usize::MAX;
         clients.writable(&mut port, ID, Time::ZERO);
         if leaves {
             clients.remove(ID);
@@ -158,6 +152,6 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
         let roomy = clients.next_roomy();
         assert_eq!(roomy, (!leaves).then_some((HOST, slot)));
         assert_eq!(clients.next_gone().is_some(), leaves);
-        port.room = Some(3);
+        port.at(ID).room = 3;
     }
 }

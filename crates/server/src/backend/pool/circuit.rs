@@ -377,16 +377,22 @@ mod tests {
     fn connections_that_fail_in_a_row_open_it() {
         let mut bank = Bank::new();
         for _ in 0..5 {
-            bank.circuit.unreachable(ErrorKind::ConnectionRefused, at(0));
-            bank.circuit.unreachable(ErrorKind::ConnectionRefused, at(0));
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0));
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0));
             bank.circuit.reached();
         }
         assert!(bank.circuit.admit(99, at(0)));
-        (0..3).for_each(|_| bank.circuit.unreachable(ErrorKind::ConnectionRefused, at(0)));
+        (0..3).for_each(|_| {
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0))
+        });
         assert!(bank.circuit.is_open());
         // A trial that reaches nobody is enough.
         assert!(bank.circuit.admit(99, at(100)) && !bank.circuit.is_open());
-        bank.circuit.unreachable(ErrorKind::ConnectionRefused, at(101));
+        bank.circuit
+            .unreachable(ErrorKind::ConnectionRefused, at(101));
         assert!(bank.circuit.is_open());
     }
 

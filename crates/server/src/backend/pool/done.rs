@@ -2,8 +2,8 @@
 
 use super::super::BackendCounts;
 use super::super::answers::QueryAnswers;
-use super::super::failure::{Cause, Failure};
 use super::super::awaited::{Sent, Taken};
+use super::super::failure::{Cause, Failure};
 use super::super::wire::Verdict;
 use super::options::PoolOptions;
 use super::share::UnderWay;

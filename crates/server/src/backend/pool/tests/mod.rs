@@ -1,7 +1,6 @@
 //! Tests of pools that need another side.
 
 mod driver;
-pub(super) mod fake;
 mod faults;
 mod greeting;
 mod reaching;
