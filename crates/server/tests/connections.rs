@@ -13,6 +13,9 @@ use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(150);
 
+/// Longer than any test runs.
+const NEVER: Duration = Duration::from_secs(600);
+
 #[test]
 fn connections_end_as_agreed() {
     let server = start(|options| options.pipeline.clients.requests_max = NonZeroU32::new(3));
@@ -335,6 +338,51 @@ fn draining_ends_even_if_clients_do_not() {
     assert!(accepted, "the client is not known");
     stop(server);
     assert!(stuck.dropped());
+}
+
+#[test]
+fn draining_waits_for_what_is_half_sent_but_not_for_as_long_as_it_may() {
+    let server = start(|options| {
+        options.pipeline.clients.header_timeout = NEVER;
+        options.pipeline.clients.body_timeout = NEVER;
+        options.drain.timeout = NEVER;
+    });
+    let halves = [
+        "GET /hello HTTP/1.1\r\nHo",
+        "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nna",
+    ];
+    let mut clients = halves.map(|half| {
+        let mut client = client(&server);
+        client.send(half);
+        client
+    });
+    let metrics = server.metrics().worker(0);
+    eventually("they are let in", || metrics.accepted.get() == 2);
+    server.shutdown();
+    for client in &mut clients {
+        assert_eq!(client.response(false).status, 408);
+        assert!(client.closed());
+    }
+    server.join().expect("its workers were well");
+}
+
+#[test]
+fn an_address_has_as_many_connections_as_it_may_and_no_more() {
+    let server = start(|options| options.connections_per_address_max = NonZeroU32::new(2));
+    let [mut first, mut second] = [client(&server), client(&server)];
+    assert_eq!(first.get("/hello").status, 200);
+    assert_eq!(second.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
+    // One that leaves makes room for another, and for no more.
+    drop(second);
+    let metrics = server.metrics().worker(0);
+    eventually("it has left", || metrics.connections.get() == 1);
+    let mut third = client(&server);
+    assert_eq!(third.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
+    stop(server);
 }
 
 #[test]

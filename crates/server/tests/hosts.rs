@@ -276,15 +276,6 @@ fn serve_logging(
     (Server::start(options, parts).expect("it starts"), seen)
 }
 
-/// Waits until something holds, for a bounded time.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let held = (0..4000).any(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        holds()
-    });
-    assert!(held, "{what}");
-}
-
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
@@ -352,6 +343,34 @@ fn a_slow_reader_stops_its_stream() {
     assert_eq!(made(), LENGTH);
     assert_eq!(client.get("/hello").status, 200);
     stop(server);
+}
+
+#[test]
+fn who_stands_still_with_a_body_or_a_stream_yields_his_place_to_others() {
+    const NEVER: Duration = Duration::from_secs(600);
+    for sent in [
+        "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nna",
+        "POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        "GET /app/stream/100000000 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ] {
+        let (server, _) = serve(None, |options| {
+            options.connections_max = 1;
+            let clients = &mut options.pipeline.clients;
+            clients.yield_after = Duration::from_millis(50);
+            clients.body_timeout = NEVER;
+            clients.send_timeout = NEVER;
+        });
+        let metrics = server.metrics().worker(0);
+        let mut still = client(&server);
+        still.send(sent);
+        eventually("he is let in", || metrics.accepted.get() == 1);
+        let mut other = client(&server);
+        assert_eq!(other.get("/hello").status, 200, "beside {sent}");
+        assert_eq!(metrics.yielded.get(), 1, "{sent}");
+        let left = still.stream.read_to_end(&mut Vec::new());
+        assert!(left.is_ok_and(|length| length < 100_000_000) || sent.starts_with("GET"));
+        stop(server);
+    }
 }
 
 #[test]
