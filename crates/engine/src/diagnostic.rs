@@ -115,15 +115,16 @@ struct Use {
     how: How,
     /// The file that is used.
     of: String,
-    /// Where it is used, as `FILE:LINE`.
-    by: String,
+    /// Where it is used: the file, and its line.
+    by: (String, u32),
 }
 
 impl fmt::Display for Use {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line) = &self.by;
         match self.how {
-            How::Shows => write!(f, "shown in place of a page by {}", self.by),
-            How::Uses => write!(f, "used by {}", self.by),
+            How::Shows => write!(f, "shown in place of a page by {file}:{line}"),
+            How::Uses => write!(f, "used by {file}:{line}"),
         }
     }
 }
@@ -162,7 +163,7 @@ impl Report {
         self.uses.push(Use {
             how,
             of: of.to_owned(),
-            by: format!("{}:{}", by.file, by.line()),
+            by: (by.file.to_owned(), by.line()),
         });
         before
     }
@@ -184,9 +185,13 @@ impl Report {
 
     /// How the page under way came to a file, the nearest use first.
     fn way_to(&self, file: &str) -> Option<String> {
-        let last = self.uses.iter().rposition(|one| one.of == file)?;
-        let way = self.uses[..=last].iter().rev().map(Use::to_string);
-        Some(way.collect::<Vec<_>>().join(", "))
+        let (mut file, mut before) = (file, &self.uses[..]);
+        let mut way = Vec::new();
+        while let Some(last) = before.iter().rposition(|one| one.of == file) {
+            way.push(before[last].to_string());
+            (file, before) = (&before[last].by.0, &before[..last]);
+        }
+        (!way.is_empty()).then(|| way.join(", "))
     }
 
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
@@ -240,8 +245,10 @@ impl Report {
 
     /// All diagnostics, by file and position.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
-        self.found
-            .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        // Pages build on service.toml, so its mistakes come first.
+        let is_page = |found: &Diagnostic| found.file != "service.toml";
+        let place = |it: &Diagnostic| (is_page(it), it.file.clone(), it.line, it.column);
+        self.found.sort_by_cached_key(place);
         self.found
     }
 }

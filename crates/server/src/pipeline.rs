@@ -59,7 +59,7 @@ use crate::site::epoch::Epoch;
 use crate::site::routes::PatternId;
 use gauges::Gauges;
 use rhythm_cohort::{ContextId, LaunchReason};
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Go, LaneError};
 use rhythm_http::{Clients, HostId, Hosts, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -135,11 +135,7 @@ impl Pipeline {
             parser: Parser::default(),
             clients_by: options.clients_by,
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(
-                contexts,
-                options.formation.lanes_max,
-                options.arena_bytes_max,
-            ),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, options.cohort_bytes),
             device: Device::new(device),
             backends,
             hosts,
@@ -460,6 +456,10 @@ impl Pipeline {
                 self.proceed(port, id, false, now);
                 any = true;
             }
+            while let Some(id) = self.cohorts.next_with_memory() {
+                self.try_again(port, id, now);
+                any = true;
+            }
             if self.cohorts.take_freed() {
                 any |= self.admit(port, now);
             }
@@ -560,6 +560,32 @@ impl Pipeline {
         if !self.answer(port, id, now) {
             return;
         }
+        match self.cohorts.next_go(id) {
+            Go::Over => self.ask(port, id, now),
+            Go::Again => self.run_stage(port, id, now),
+            Go::Short => self.wait_for_memory(id),
+        }
+    }
+
+    /// A cohort waits for memory that others have.
+    fn wait_for_memory(&mut self, id: ContextId) {
+        self.metrics.memory_waits.add(1);
+        self.cohorts.wait_for_memory(id);
+    }
+
+    /// A cohort that waited for memory goes on where it was.
+    fn try_again(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        match self.cohorts.pool.cohort(id).is_between_goes() {
+            true => self.run_stage(port, id, now),
+            false => self.ask(port, id, now),
+        }
+    }
+
+    /// Asks the backend for the lanes of a cohort that are left.
+    fn ask(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if self.cohorts.is_scarce_for(id) {
+            return self.wait_for_memory(id);
+        }
         match self.backends.ask(port, &mut self.cohorts, id, now) {
             Asked::Answered => self.run_stage(port, id, now),
             Asked::Waiting => {}
@@ -620,8 +646,14 @@ impl Pipeline {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
             self.backends.set_gauges(&self.epoch);
             (self.backends).retire(port, &self.epoch, &self.cohorts);
-            self.metrics.retire();
+            let [pages, backends] = [self.epoch.pages.len(), self.epoch.backends.len()];
+            if !self.metrics.retire(pages, backends) {
+                self.gauges.touch();
+            }
             self.responder.sweep(now);
+            if self.cohorts.forget_unused(now) {
+                self.gauges.touch();
+            }
         }
     }
 

@@ -73,12 +73,16 @@ impl<'a> Compiler<'_, 'a> {
         name: &str,
         place: Place<'a>,
     ) -> Reported {
+        let is_like = |known| did_you_mean(name, [known]).starts_with("did you mean");
         let hint = match base {
             Operand::Record(names) | Operand::Module(names) => {
                 did_you_mean_or(name, names.keys().map(String::as_str), "it defines nothing")
             }
             Operand::Row { list, .. } => {
                 did_you_mean(name, list.columns.iter().map(|(name, _)| name.as_str()))
+            }
+            Operand::List(list) if list.status.is_some() && is_like("status") => {
+                "did you mean `status`?".to_owned()
             }
             Operand::List(_) => {
                 "go through the list with `for`, or take an item: rows[0]".to_owned()

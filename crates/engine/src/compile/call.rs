@@ -130,7 +130,7 @@ impl<'a> Compiler<'_, 'a> {
                     }
                     Operand::Loop(_) => "loops have the function `cycle`".to_owned(),
                     _ if is_filter(name) => format!("there are no methods: `|{name}` is a filter"),
-                    _ => format!("there are no methods; filters: {}", instead_of(name)),
+                    _ => format!("there are no methods, but filters; {}", instead_of(name)),
                 };
                 Err(self.error(
                     place,
@@ -158,7 +158,7 @@ impl<'a> Compiler<'_, 'a> {
                     _ => {
                         let visible = self.scope.visible();
                         let macros = (visible.iter())
-                            .filter(|(_, operand)| matches!(operand, Operand::Macro(_)))
+                            .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
                             .map(|(name, _)| name.as_str());
                         let near = did_you_mean(name, macros.chain(["range"]));
                         match near.starts_with("did you mean") {

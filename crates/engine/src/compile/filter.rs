@@ -389,12 +389,12 @@ impl<'a> Compiler<'_, 'a> {
         };
         let Some(column) = list.columns.iter().position(|(name, _)| *name == column) else {
             let columns = || list.columns.iter().map(|(name, _)| name.as_str());
-            let hint = match columns().all(str::is_empty) {
-                true => "the items are plain values: |join(\", \")".to_owned(),
-                false => format!(
-                    "|join(\", \", attribute=\"...\"); {}",
-                    did_you_mean(&column, columns())
-                ),
+            let hint = match columns().next() {
+                Some("") => "the items are plain values: |join(\", \")".to_owned(),
+                Some(first) if column.is_empty() => {
+                    format!("|join(\", \", attribute=\"{first}\")")
+                }
+                _ => did_you_mean(&column, columns()),
             };
             return Err(self.error(place, "`join` needs a column of the records", hint));
         };

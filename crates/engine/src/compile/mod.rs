@@ -145,7 +145,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     }
     if complete {
         let statics = &service_file.config.statics;
-        redirect::check(&pages, statics, &sources.static_files, &mut report);
+        let index = &service_file.index;
+        redirect::check(&pages, index, statics, &sources.static_files, &mut report);
     }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();

@@ -14,15 +14,17 @@ const ANY: char = '\0';
 /// Warns of redirects within the service that lead nowhere.
 pub(super) fn check(
     pages: &[PageFile<'_>],
+    index: &[Text<'_>],
     statics: &StaticSettings,
     static_files: &BTreeSet<String>,
     report: &mut Report,
 ) {
     let steps = pages.iter().flat_map(|page| &page.header.steps);
-    for step in steps {
-        let StepKind::Redirect { to, status } = &step.kind else {
-            continue;
-        };
+    let of_steps = steps.filter_map(|step| match &step.kind {
+        StepKind::Redirect { to, status } => Some((to, *status)),
+        _ => None,
+    });
+    for (to, status) in of_steps.chain(index.iter().map(|to| (to, 303))) {
         let target = outline(&to.value);
         if target.is_empty() {
             let hint = "redirect = \"/path\", or a whole URL";

@@ -212,8 +212,10 @@ fn text_template<'a>(
                     let place = origin.place(raw.span().start_offset as usize + at);
                     let bytes = unfit.to_string();
                     let encoded: String = bytes.bytes().map(|b| format!("%{b:02X}")).collect();
-                    let hint =
-                        format!("write {encoded}; what an {{{{ output }}}} gives is encoded");
+                    let hint = match unfit {
+                        '{' | '}' => "{{ name }}, in two braces each, puts a value in".to_owned(),
+                        _ => format!("write {encoded}; outputs are encoded without that"),
+                    };
                     let message = format!("`{unfit}` cannot stand in a URL");
                     result = Err(compiler.error(place, message, hint));
                 }

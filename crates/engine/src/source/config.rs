@@ -1,7 +1,7 @@
 //! Reads the settings of a service, `service.toml`, by their definitions.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, Text, TomlText};
+use super::keys::{Keys, Text, TomlText, text_of};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::kind::{BackendKind, Kinds};
@@ -17,6 +17,8 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<AnswerDecl<'a>>,
+    /// Where the redirects lead of `index` of `[static]`.
+    pub(crate) index: Vec<Text<'a>>,
     /// Whether its mistakes are why there is no such answer.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
@@ -30,6 +32,7 @@ impl ServiceFile<'_> {
             config: ServiceConfig::default(),
             backends: Vec::new(),
             missing: None,
+            index: Vec::new(),
             missing_lost: true,
             backends_lost: true,
         }
@@ -70,7 +73,7 @@ pub(crate) fn read<'a>(
     let root = Keys::named(toml, &table, 0, &known, elsewhere, report);
     let config = &mut service.config;
     for section in sections {
-        let Some((table, offset)) = root.table(section.name(), report) else {
+        let Some((table, offset)) = root.table(section.name(), "...", report) else {
             continue;
         };
         // How a missing session is answered is no value, but an answer to be compiled.
@@ -97,20 +100,34 @@ pub(crate) fn read<'a>(
             }
             _ => {}
         }
+        if let Some(index) = keys
+            .get("index")
+            .and_then(|index| index.get_ref().as_table())
+        {
+            let leads = Keys::entries(&toml, index).into_iter();
+            service.index = leads.filter_map(|(_, to)| text_of(&toml, to)).collect();
+        }
         if section.name() == "session"
-            && let Some((missing, offset)) = keys.table("missing", report)
+            && let Some((missing, offset)) =
+                keys.table("missing", "{ page = \"login.html\" }", report)
         {
             let keys = Keys::new(toml, missing, offset, &["page", "status", "with"], report);
             service.missing = read_answer(&keys, "page", report);
         }
     }
     let mut backends_lost = false;
-    if let Some((backends, _)) = root.table("backend", report) {
+    if let Some((backends, _)) = root.table("backend", "...", report) {
         for (name, value) in Keys::entries(&toml, backends) {
             let DeValue::Table(table) = value.get_ref() else {
-                let hint = format!("[backend.{}]", name.value);
-                report.error(name.place, "a backend is a table", hint);
                 backends_lost = true;
+                if name.value == "kind" {
+                    let hint = "[backend.NAME], and below it what it is";
+                    report.error(name.place, "a backend has a name of its own", hint);
+                    // The others belong to it.
+                    break;
+                }
+                let hint = format!("[backend.{}], and below it kind = \"...\"", name.value);
+                report.error(name.place, "a backend is a table", hint);
                 continue;
             };
             let offset = value.span().start;

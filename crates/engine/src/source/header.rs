@@ -146,7 +146,20 @@ pub(crate) fn read<'a>(
         ("optional", SessionUse::Optional),
     ];
     // Whatever a word that is none of them was to mean, the page looks at the session.
-    header.session = match keys.choice("session", &uses, report) {
+    let of_step = (keys
+        .get("session")
+        .and_then(|value| value.get_ref().as_str()))
+    .filter(|word| ["create", "destroy"].contains(word));
+    if let Some(word) = of_step {
+        let message = format!("`session` cannot be `{word}` here");
+        let hint = format!("a step does that: [[step]], and below it session = \"{word}\"");
+        report.error(keys.place_of("session"), message, hint);
+    }
+    let read = match of_step {
+        Some(_) => None,
+        None => keys.choice("session", &uses, report),
+    };
+    header.session = match read {
         None if keys.has("session") => SessionUse::Optional,
         read => read.unwrap_or_default(),
     };
@@ -161,7 +174,11 @@ pub(crate) fn read<'a>(
         }
         header.content_type = content_type.value;
     }
-    if let Some((params, _)) = keys.table("params", report) {
+    if let Some((params, _)) = keys.table(
+        "params",
+        "{ id = { in = \"query\", type = \"int\" } }",
+        report,
+    ) {
         for (name, value) in Keys::entries(&toml, params) {
             let declared = name.value.clone();
             if PAGE_KEYS.contains(&declared.as_str())

@@ -322,6 +322,14 @@ impl<'t, 'a> Keys<'t, 'a> {
         choices: &[(&str, T)],
         report: &mut Report,
     ) -> Option<T> {
+        let is_word = |value: &Spanned<DeValue<'_>>| value.get_ref().is_str();
+        if self.get(key).is_some_and(|value| !is_word(value)) {
+            let words: Vec<_> = (choices.iter())
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect();
+            self.mistyped(key, "a string", &words.join(" or "), report);
+            return None;
+        }
         let text = self.text(key, report)?;
         let found = choices.iter().find(|(word, _)| *word == text.value);
         if found.is_none() {
@@ -344,8 +352,11 @@ impl<'t, 'a> Keys<'t, 'a> {
     ) -> Option<i64> {
         let value = self.get(key)?;
         if !matches!(value.get_ref(), DeValue::Integer(_)) {
-            let least = bounds.start().max(&0);
-            self.mistyped(key, "an integer", &least.to_string(), report);
+            let quoted = value.get_ref().as_str().and_then(|text| text.parse().ok());
+            let meant = quoted.filter(|number| bounds.contains(number));
+            let meant = meant.unwrap_or(*bounds.start().max(&0));
+            let form = format!("{meant}, without quotes");
+            self.mistyped(key, "an integer", &form, report);
             return None;
         }
         let number = integer_of(value).filter(|number| bounds.contains(number));
@@ -371,13 +382,18 @@ impl<'t, 'a> Keys<'t, 'a> {
         }
     }
 
-    /// A table.
-    pub(crate) fn table(&self, key: &str, report: &mut Report) -> Option<(&'t DeTable<'a>, usize)> {
+    /// A table, which looks like `form`.
+    pub(crate) fn table(
+        &self,
+        key: &str,
+        form: &str,
+        report: &mut Report,
+    ) -> Option<(&'t DeTable<'a>, usize)> {
         let value = self.get(key)?;
         match value.get_ref() {
             DeValue::Table(table) => Some((table, value.span().start)),
             _ => {
-                self.mistyped(key, "a table", "{ name = ... }", report);
+                self.mistyped(key, "a table", form, report);
                 None
             }
         }

@@ -119,7 +119,7 @@ fn read_list(
         report.error(keys.place_of("default"), "a list has no default", hint);
     }
     let mut columns = Vec::new();
-    if let Some((fields, _)) = keys.table("fields", report) {
+    if let Some((fields, _)) = keys.table("fields", "{ amount = { type = \"int\" } }", report) {
         if keys.has("type") {
             report.error(
                 keys.place_of("type"),
@@ -225,11 +225,14 @@ fn read_type(keys: &Keys<'_, '_>, name: &Text<'_>, report: &mut Report) -> Optio
                 .int("min", i64::MIN..=i64::MAX, report)
                 .unwrap_or(i64::MIN);
             let max = keys.int("max", i64::MIN..=i64::MAX, report);
-            let mut max = max.unwrap_or(i64::MAX);
+            let max = max.unwrap_or(i64::MAX);
             if max < min {
                 let message = format!("no number is from {min} to {max}");
                 report.error(keys.place_of("max"), message, "`max` is `min` or more");
-                max = i64::MAX;
+                return Some(ParamType::Int {
+                    min: i64::MIN,
+                    max: i64::MAX,
+                });
             }
             ParamType::Int { min, max }
         }

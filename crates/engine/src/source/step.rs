@@ -21,7 +21,7 @@ pub(crate) fn read_answer<'a>(
     let page = keys.required(page_key, &hint, report)?;
     let status = keys.int("status", 200..=599, report).unwrap_or(200) as u16;
     let mut with = Vec::new();
-    let table = keys.table("with", report);
+    let table = keys.table("with", "{ title = \"...\" }", report);
     let with_lost = table.is_none() && !keys.lacks("with");
     if let Some((table, _)) = table {
         for (name, value) in Keys::entries(&keys.toml, table) {
@@ -170,7 +170,7 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
     /// What else the server itself says.
     const SERVERS_OWN: [&str; 2] = ["content-type", "set-cookie"];
     let mut headers = Vec::new();
-    let Some((table, _)) = keys.table("headers", report) else {
+    let Some((table, _)) = keys.table("headers", "{ \"Cache-Control\" = \"...\" }", report) else {
         return headers;
     };
     for (name, value) in Keys::entries(&keys.toml, table) {

@@ -45,15 +45,30 @@ pub(super) fn report<'a>(
             return;
         }
     }
-    let mut told = Vec::new();
-    for error in errors {
-        let offset = offset(error);
-        let line = toml[..floor(toml, offset)].matches('\n').count();
-        if !told.contains(&line) {
-            told.push(line);
-            let (message, hint) = explain(error.message().trim_end(), toml, floor(toml, offset));
-            report.error(place(offset), message, hint);
+    let mut found: Vec<(usize, &str)> = (errors.iter())
+        .map(|error| (floor(toml, offset(error)), error.message().trim_end()))
+        .collect();
+    found.sort_by_key(|(offset, _)| *offset);
+    // Where what has been told of ends.
+    let mut told = 0;
+    for (offset, message) in found {
+        if offset < told {
+            continue;
         }
+        let rest = &toml[offset..];
+        told = offset + rest.find('\n').unwrap_or(rest.len());
+        let is_table = toml[..offset].ends_with('[');
+        let (message, hint) = match message.starts_with("duplicate key") && is_table {
+            true => {
+                // Its keys are those of the first one.
+                told = offset + rest.find("\n[").unwrap_or(rest.len());
+                let hint =
+                    "put it into one; [[step]], in two brackets, begins one of several steps";
+                ("this table is here twice".to_owned(), hint)
+            }
+            false => explain(message, toml, offset),
+        };
+        report.error(place(offset), message, hint);
     }
 }
 
@@ -91,8 +106,7 @@ fn explain(message: &str, toml: &str, offset: usize) -> (String, &'static str) {
         return told("`\\` begins an escape, and this is none", hint);
     }
     if begins("duplicate key") {
-        let hint = "remove one of them; [[step]], in two brackets, begins one of several steps";
-        return told("this key is here twice", hint);
+        return told("this key is here twice", "remove one of them");
     }
     if begins("unclosed array table") {
         return told("this line does not end", "add `]]` at its end");
