@@ -1,6 +1,7 @@
 //! What the binary tells people: of what they mistyped, and where.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -183,4 +184,85 @@ fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machi
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let message = line["fields"]["message"].as_str().expect("a message");
     assert!(message.contains(&mistake), "{message}");
+}
+
+#[test]
+fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let gone = gone.expect("a port");
+    let folder = service(
+        "failures",
+        &format!("[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n"),
+    );
+    let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+                [[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
+                rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
+    std::fs::write(folder.join("pages/ask.html"), page).expect("a file can be written");
+    let page = "+++\nroute = \"POST /login\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
+                +++\nin";
+    std::fs::write(folder.join("pages/login.html"), page).expect("a file can be written");
+    let mut serve = rhythm(&["serve", "--listen", "127.0.0.1:0", "--no-admin"]);
+    serve.args(["--workers", "1"]).arg(&folder);
+    let mut server = serve.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+    let mut until = |told: &str| loop {
+        let line = log.next().expect("it tells more").expect("UTF-8");
+        if line.contains(told) {
+            return line;
+        }
+    };
+    let line = until("serving");
+    let address = line
+        .split("address=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let address = address.expect("it is told").trim_matches('"').to_owned();
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        write!(
+            stream,
+            "{request}\r\nHost: bank\r\nConnection: close\r\n\r\n"
+        )
+        .expect("a socket");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer[9..12].to_owned()
+    };
+    for (request, status, told, words) in [
+        (
+            "GET /ask?n=7 HTTP/1.1",
+            "502",
+            "a request failed",
+            &[
+                "page=\"ask\" step=1 backend=\"bank\"",
+                &*format!("({gone})"),
+                "no connection could be opened: connection refused",
+            ][..],
+        ),
+        (
+            "GET /ask?n=x HTTP/1.1",
+            "400",
+            "a request was refused",
+            &["path=\"/ask\"", "parameter=\"n\""],
+        ),
+        (
+            "POST /login HTTP/1.1\r\nContent-Length: 0\r\nOrigin: http://other",
+            "403",
+            "a request was refused",
+            &["path=\"/login\" origin=\"http://other\" host=\"bank\""],
+        ),
+        (
+            "GET",
+            "400",
+            "a request was refused",
+            &["no request of HTTP"],
+        ),
+    ] {
+        assert_eq!(ask(request), status, "{request}");
+        let line = until(told);
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
+    server.kill().expect("it is there");
+    server.wait().expect("it is there");
 }
