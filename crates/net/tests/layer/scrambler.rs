@@ -1,6 +1,5 @@
 //! The toy codec.
 
-use rhythm_net::workers::start;
 use rhythm_net::*;
 use std::io::ErrorKind;
 

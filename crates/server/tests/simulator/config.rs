@@ -64,16 +64,16 @@ pub(crate) struct Config {
 /// Others may have a silent connection's place after this.
 const YIELD_AFTER: Duration = Duration::from_secs(1);
 
+/// Longer than others may wait beside a user whose calls hang: a small part of what such a call
+/// takes, and more than all that is asked takes one after the other.
+const SOON: u64 = 5 * SECOND;
+
 /// More memory than any run takes.
 const PLENTY: usize = 1 << 30;
 
 /// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
 /// but not for its page.
 const ASKED_BYTES: usize = 2_000;
-
-/// Longer than others may wait beside a user whose calls hang: a small part of what such a call
-/// takes, and more than all that is asked takes one after the other.
-const SOON: u64 = 5 * SECOND;
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -234,8 +234,7 @@ impl Config {
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         let cohort = *dice.pick(&[1, 2, 7, 64]);
-        // A call that hangs may have what others wait for.
-        let scarce = dice.once_in(3) && !one_hangs;
+        let scarce = dice.once_in(3);
         Config {
             net,
             cohort,
