@@ -50,6 +50,7 @@ use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::flight::device::Device;
 use crate::flight::former::{Former, Outlook};
 use crate::host::files::{STREAM_BYTES_EXPECTED, SharedFiles};
+use crate::host::site_answer::Source;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::observe::metrics::WorkerMetrics;
@@ -90,8 +91,10 @@ pub struct Pipeline {
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
-    /// How many more connections whose stall is over may go on in this turn.
-    resumes: usize,
+    /// When this turn's first event came.
+    turn_began: Option<Time>,
+    /// When the turn before ended.
+    last_end: Time,
     /// How it ends, once it is to.
     drain: Option<Drain>,
     /// The listeners are closed.
@@ -100,11 +103,6 @@ pub struct Pipeline {
     now: Time,
     gauges: Gauges,
 }
-
-/// Most connections that go on in one turn of the loop because their stall is over. Others wait for
-/// the next, so that those who send at once all that they will ever ask do not keep the loop from
-/// those who come.
-const RESUMES_MAX: usize = 64;
 
 // What the server, a benchmark or a simulator does with it.
 impl Pipeline {
@@ -146,7 +144,8 @@ impl Pipeline {
             files: (files, files_id),
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
-            resumes: RESUMES_MAX,
+            turn_began: None,
+            last_end: now,
             drain: None,
             nobody_comes: false,
             now,
@@ -195,12 +194,6 @@ impl Pipeline {
         }
     }
 
-    /// Tells when a turn of the driver ended, `idle` included: the answers given in it have taken
-    /// until then.
-    pub(crate) fn turn_ended(&mut self, now: Time) {
-        self.responder.turn_ended(now);
-    }
-
     /// What must hold whenever no event is being handled, for tests and the simulator.
     ///
     /// # Errors
@@ -226,7 +219,7 @@ impl Pipeline {
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} queries are of no context"));
         }
-        if unanswered == 0 && self.cohorts.waiting().next().is_some() {
+        if unanswered == 0 && !self.cohorts.waiting().is_empty() {
             return Err("a cohort waits, and nothing is asked of a backend".to_owned());
         }
         if self.device.in_flight() > busy {
@@ -293,7 +286,7 @@ impl Pipeline {
                     Ok(()) => reading.taken(),
                     // It is shown again later.
                     Err(stall) => {
-                        let first = (self.clients).put_back(port, &mut reading, stall);
+                        let first = (self.clients).put_back(port, &mut reading, stall, now);
                         if first && stall == Stall::Context {
                             self.former.wait(id);
                             self.metrics.stalls.add(1);
@@ -355,12 +348,11 @@ impl Pipeline {
             },
             Way::Site(answer) => answer,
         };
-        if answer.is_streamed(&self.epoch.site)
-            && !(self.clients).has_room(reading.connection(), STREAM_BYTES_EXPECTED)
-        {
-            return Err(Stall::Output);
-        }
         let site = &self.epoch.site;
+        match answer.source(site) {
+            Source::Stream => self.clients.admit(reading, STREAM_BYTES_EXPECTED)?,
+            Source::Memory(bytes) => self.clients.may_take(reading, bytes)?,
+        }
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
         self.open_files(port, now);
         Ok(())
@@ -385,9 +377,7 @@ impl Pipeline {
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
         let sizes = epoch.sizes(page);
-        if !(self.clients).has_room(reading.connection(), sizes.expected()) {
-            return Err(Stall::Output);
-        }
+        self.clients.admit(reading, sizes.expected())?;
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -406,6 +396,9 @@ impl Pipeline {
             Err(NotOpen::TooLarge) => return Ok(Err(SiteAnswer::Error(413))),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
+        if cohort.is_empty() {
+            flight.deserted = self.clients.deserted();
+        }
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
         let session = match lane {
             Ok(session) => session,
@@ -450,13 +443,10 @@ impl Pipeline {
                     self.run_stage(port, id, now);
                 }
             }
-            if self.clients.has_news() {
+            if self.clients.has_news(now) {
                 any |= self.host_event(port, now, Hosts::follow);
             }
-            while self.resumes > 0
-                && let Some(id) = self.clients.next_unstalled()
-            {
-                self.resumes -= 1;
+            while let Some(id) = self.clients.next_unstalled(now) {
                 self.proceed(port, id, false, now);
                 any = true;
             }
@@ -537,6 +527,15 @@ impl Pipeline {
     fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason, now: Time) {
         self.cohorts.pool.launch(id);
         let page = self.cohorts.pool.key(id).page;
+        let clients = &self.clients;
+        if self.cohorts.flight(id).deserted != clients.deserted()
+            && !self
+                .cohorts
+                .give_back(id, |connection| clients.has(connection))
+        {
+            self.cohorts.free(id);
+            return;
+        }
         let (cohort, flight) = self.cohorts.pair_mut(id);
         flight.launched = now;
         let metrics = flight.epoch().metrics(page);
@@ -571,15 +570,15 @@ impl Pipeline {
     /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
     /// Whether any goes on.
     fn check_waiting(&mut self, port: &mut dyn Port, now: Time) -> bool {
-        let mut any = false;
-        for id in 0..self.cohorts.pool.len() as ContextId {
+        let (mut any, mut index) = (false, 0);
+        while let Some(&id) = self.cohorts.waiting().get(index) {
             let idle = self.device.in_flight() == 0;
-            if self.cohorts.waits(id)
-                && (self.backends).look_after(&mut self.cohorts, id, idle, now)
-            {
+            if (self.backends).look_after(&mut self.cohorts, id, idle, now) {
                 self.go_on(port, id, now);
                 any = true;
             }
+            // If it waits no more, the next has its place.
+            index += usize::from(self.cohorts.waiting().get(index) == Some(&id));
         }
         any
     }
@@ -628,6 +627,7 @@ impl Pipeline {
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
         self.now = now;
+        self.turn_began.get_or_insert(now);
         (self.responder).begin(port.wall_clock().unix_seconds, now);
     }
 }

@@ -13,7 +13,7 @@ use crate::pipeline::{Pipeline, PipelineParts};
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
-use crate::worker::{Command, DEVICE, HOSTS, Worker};
+use crate::worker::{Command, DEVICE, HOSTS};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::{SessionArray, SignIns};
@@ -477,7 +477,7 @@ struct WorkerFactory {
 }
 
 impl WorkerFactory {
-    fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Worker, String> {
+    fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Pipeline, String> {
         let WorkerThread { index, driver, .. } = thread;
         let metrics = self.metrics.worker(index);
         if thread.restarts > 0 {
@@ -501,7 +501,7 @@ impl WorkerFactory {
             sessions: self.sessions.clone(),
             sign_ins: self.sign_ins.clone(),
             random: system_random(),
-            metrics: metrics.clone(),
+            metrics,
             log: self.sinks.as_ref().map(|make| make()),
             now,
         };
@@ -509,7 +509,7 @@ impl WorkerFactory {
         if let Some(drain) = self.current.drain() {
             pipeline.drain(driver.port(), now, drain);
         }
-        Ok(Worker::new(pipeline, metrics))
+        Ok(pipeline)
     }
 }
 

@@ -87,9 +87,9 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     assert!(clients.stall(&mut port, ID, Stall::Output));
     assert!(!clients.stall(&mut port, ID, Stall::Host));
     clients.settle(&mut port, ID, Time::ZERO);
-    assert_eq!(clients.next_unstalled(), None);
+    assert_eq!(clients.next_unstalled(Time::ZERO), None);
     clients.resume(ID);
-    assert_eq!(clients.next_unstalled(), Some(ID));
+    assert_eq!(clients.next_unstalled(Time::ZERO), Some(ID));
     assert!(clients.proceed(ID, false).is_some());
 }
 

@@ -429,7 +429,7 @@ pub(super) mod tests {
                     port.room = None;
                     clients.writable(&mut port, ID, Time::ZERO);
                     assert!(port.bytes == whole.repeat(requests), "{body:?} {room:?}");
-                    while clients.next_unstalled().is_some() {
+                    while clients.next_unstalled(Time::ZERO).is_some() {
                         let reading = clients.proceed(ID, false).unwrap();
                         clients.read_done(&mut port, reading, Time::ZERO);
                     }

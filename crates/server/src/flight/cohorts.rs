@@ -7,8 +7,8 @@
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
-use rhythm_engine::cohort::{Cohort, LaneError};
-use rhythm_net::{Key, Time};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_net::{ConnectionId, Key, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,8 +82,8 @@ impl Wait {
 /// What is known of a cohort besides its columns.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Where it is.
-    pub(crate) phase: Phase,
+    /// Where it is ([`Cohorts::is_now`]).
+    phase: Phase,
     /// What it belongs to; `None` while its context is free, so that what a reload has replaced
     /// goes with the last cohort that needs it.
     epoch: Option<Arc<Epoch>>,
@@ -93,15 +93,17 @@ pub(crate) struct Flight {
     pub(crate) launched: Time,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
+    /// How many clients had deserted when its first request was taken
+    /// ([`Clients::deserted`](rhythm_http::Clients::deserted)).
+    pub(crate) deserted: u64,
 }
 
 impl Flight {
     /// Begins with a new cohort.
-    pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, phase: Phase, launched: Time) {
+    fn begin(&mut self, epoch: &Arc<Epoch>, launched: Time) {
         debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
         debug_assert!(self.epoch.is_none(), "a context was freed in its epoch");
         self.epoch = Some(epoch.clone());
-        self.phase = phase;
         self.requests.clear();
         self.launched = launched;
     }
@@ -135,6 +137,8 @@ pub(crate) struct Cohorts {
     pub(crate) pool: Pool<CohortKey, Cohort>,
     /// Beside each context of the pool.
     flights: Vec<Flight>,
+    /// Those that wait for a backend.
+    waiting: Vec<ContextId>,
     /// A context was freed since this was last asked.
     freed: bool,
 }
@@ -153,6 +157,7 @@ impl Cohorts {
         Cohorts {
             pool: Pool::new(contexts, lanes_max, || Cohort::new(arena_bytes_max)),
             flights: (0..contexts).map(|_| Flight::default()).collect(),
+            waiting: Vec::with_capacity(contexts),
             freed: false,
         }
     }
@@ -188,7 +193,7 @@ impl Cohorts {
             && (cohort.is_empty()
                 || kept.has_room(bytes) && cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
-            (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
+            (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
             (true, false) => {
                 self.pool.release(id);
@@ -208,7 +213,7 @@ impl Cohorts {
     #[inline]
     fn keeps_last(&self) -> bool {
         let [free, ..] = self.pool.counts();
-        free == 1 && self.pool.len() >= CONTEXTS_MANY && self.waiting().next().is_some()
+        free == 1 && self.pool.len() >= CONTEXTS_MANY && !self.waiting.is_empty()
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
@@ -238,7 +243,8 @@ impl Cohorts {
                 self.pool.release(into);
                 return None;
             }
-            self.flights[into as usize].begin(&epoch, Phase::Backend(wait), launched);
+            self.flights[into as usize].begin(&epoch, launched);
+            self.is_now(into, Phase::Backend(wait));
         }
         Some(into)
     }
@@ -290,17 +296,52 @@ impl Cohorts {
         &mut self.flights[id as usize]
     }
 
-    /// Whether a cohort waits for a backend.
-    pub(crate) fn waits(&self, id: ContextId) -> bool {
-        matches!(self.flights[id as usize].phase, Phase::Backend(_))
+    /// Takes note of where a cohort is now.
+    pub(crate) fn is_now(&mut self, id: ContextId, phase: Phase) {
+        let waits = |phase| matches!(phase, Phase::Backend(_));
+        let before = std::mem::replace(&mut self.flights[id as usize].phase, phase);
+        match (waits(before), waits(phase)) {
+            (false, true) => self.waiting.push(id),
+            (true, false) => self.waiting.retain(|&at| at != id),
+            (true, true) | (false, false) => {}
+        }
     }
 
-    /// How those wait that wait for a backend.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Wait> {
-        (self.flights.iter()).filter_map(|flight| match &flight.phase {
-            Phase::Backend(wait) => Some(wait),
-            _ => None,
-        })
+    /// Where a cohort is.
+    pub(crate) fn phase(&self, id: ContextId) -> Phase {
+        self.flights[id as usize].phase
+    }
+
+    /// The contexts whose cohorts wait for a backend.
+    pub(crate) fn waiting(&self) -> &[ContextId] {
+        &self.waiting
+    }
+
+    /// When something is to be done about those that wait if no answer comes ([`Wait::until`]).
+    pub(crate) fn wait_until(&self, idle: bool) -> Option<Time> {
+        let waits = self.waiting.iter().map(|&id| match self.phase(id) {
+            Phase::Backend(wait) => wait.until(idle),
+            phase => unreachable!("a cohort that waits for a backend is {phase:?}"),
+        });
+        waits.min()
+    }
+
+    /// Gives the requests back whose clients are gone: nobody waits for their answers. Whether any
+    /// is left.
+    pub(crate) fn give_back(
+        &mut self,
+        id: ContextId,
+        is_here: impl Fn(ConnectionId) -> bool,
+    ) -> bool {
+        let (cohort, flight) = (self.pool.cohort_mut(id), &mut self.flights[id as usize]);
+        for (lane, state) in cohort.lanes.iter_mut().enumerate() {
+            let connection = flight.requests.connection(lane);
+            if connection.is_some_and(|connection| !is_here(connection)) {
+                flight.requests.take(lane);
+                *state = LaneState::Moved;
+            }
+        }
+        flight.requests.left() > 0
     }
 
     /// The epochs of the cohorts that there are, each as often as it has some.
@@ -330,8 +371,8 @@ impl Cohorts {
         let flight = &mut self.flights[id as usize];
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
-        flight.phase = Phase::Forming;
         flight.epoch = None;
+        self.is_now(id, Phase::Forming);
         self.pool.release(id);
         self.freed = true;
     }
@@ -357,6 +398,13 @@ impl Cohorts {
         self.pool.check()?;
         for (id, flight) in (0..).zip(&self.flights) {
             let state = self.pool.state(id);
+            let listed = self.waiting.iter().filter(|&&at| at == id).count();
+            if listed != usize::from(matches!(flight.phase, Phase::Backend(_))) {
+                return Err(format!(
+                    "context {id} is {:?} and {listed} times among those that wait",
+                    flight.phase
+                ));
+            }
             let free = state == ContextState::Free;
             if free && (flight.requests.left() > 0 || !flight.asked.is_empty()) {
                 return Err(format!(
