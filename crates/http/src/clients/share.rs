@@ -34,7 +34,7 @@ const LONG_BYTES: usize = 64 * 1024;
 
 /// While there is no room, a request is taken all the same as often as this: who holds what others
 /// wait for may never take it.
-const NO_ROOM_MAX: Duration = Duration::from_millis(100);
+const NO_ROOM_MAX: Duration = Duration::from_millis(50);
 
 /// What of a turn is for requests that may as well wait.
 #[derive(Debug)]
