@@ -292,27 +292,8 @@ impl Delayed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Sent, WallClock};
-
-    /// A port whose sockets take everything.
-    struct Sink;
-
-    impl Port for Sink {
-        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
-            Sent::Taken(bytes.len())
-        }
-        fn close(&mut self, _: ConnectionId) {}
-        fn abort(&mut self, _: ConnectionId) {}
-        fn pause(&mut self, _: ConnectionId) {}
-        fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn stop_accepting(&mut self) {}
-        fn wall_clock(&self) -> WallClock {
-            WallClock::default()
-        }
-    }
+    use rhythm_net::testing::TestPort;
+    use rhythm_net::{Accepted, ConnectionId, Ended, Handler};
 
     #[test]
     fn answers_to_clients_that_are_gone_are_not_kept() {
@@ -323,6 +304,7 @@ mod tests {
         let clients = ClientLimits::within(TIMEOUT);
         let host = BesimHost::new(&options, 0);
         let mut server = HostServer::new(host, clients, RequestLimits::default(), Time::ZERO);
+        let mut port = TestPort::default();
         for generation in 0..10 {
             let connection = ConnectionId::new(0, generation);
             let accepted = Accepted {
@@ -331,17 +313,18 @@ mod tests {
                 role: Role::default(),
             };
             let request = b"GET /besim?1&3&17 HTTP/1.1\r\nHost: b\r\n\r\n";
-            server.opened(&mut Sink, accepted, Time::ZERO);
-            server.received(&mut Sink, connection, &request.repeat(3), Time::ZERO);
-            server.idle(&mut Sink, Time::ZERO);
+            port.accept(connection);
+            server.opened(&mut port, accepted, Time::ZERO);
+            server.received(&mut port, connection, &request.repeat(3), Time::ZERO);
+            server.idle(&mut port, Time::ZERO);
             assert_eq!(server.wake_at(), Some(Time::ZERO + options.delay));
             server.ended(
-                &mut Sink,
+                &mut port,
                 connection,
                 Ended::Failed(io::ErrorKind::ConnectionReset),
                 Time::ZERO,
             );
-            server.idle(&mut Sink, Time::ZERO);
+            server.idle(&mut port, Time::ZERO);
             // What is left is time-outs of connections.
             assert!(server.wake_at() > Some(Time::ZERO + options.delay));
         }

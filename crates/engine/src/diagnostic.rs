@@ -28,15 +28,15 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What is wrong.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// What to do about it.
     pub hint: String,
     /// The line's text, or of a long one what stands around the column; may be empty.
     pub source_line: String,
     /// Characters of `source_line` before the column.
     pub caret: u32,
-    /// Where else the file is used from, as `FILE:LINE`: what is wrong with a page that others show
-    /// in place of themselves is wrong there only.
-    pub shown_by: Vec<String>,
+    /// How pages came to the file, which is a template or is shown in place of them, each with
+    /// `FILE:LINE`: what is wrong there may be wrong for them only.
+    pub used_by: Vec<String>,
 }
 
 impl fmt::Display for Diagnostic {
@@ -59,16 +59,13 @@ impl fmt::Display for Diagnostic {
             }
             f.write_str("^")?;
         }
-        if let Some((first, others)) = self.shown_by.split_first() {
-            write!(f, "\n  shown in place of a page by {first}")?;
+        if let Some((first, others)) = self.used_by.split_first() {
+            write!(f, "\n  {first}")?;
             if !others.is_empty() {
                 write!(f, " and {} more", others.len())?;
             }
         }
-        if !self.hint.is_empty() {
-            write!(f, "\n  hint: {}", self.hint)?;
-        }
-        Ok(())
+        write!(f, "\n  hint: {}", self.hint)
     }
 }
 
@@ -99,8 +96,37 @@ pub(crate) struct Reported;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     found: Vec<Diagnostic>,
-    /// Who shows the page that is compiled now in place of itself, as `FILE:LINE`.
-    shown_by: Option<String>,
+    /// The uses through which the page under way came to the file that is compiled now.
+    uses: Vec<Use>,
+}
+
+/// How one file came to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A page is shown in place of it.
+    Shows,
+    /// It includes, extends or imports a template.
+    Uses,
+}
+
+/// A use of a file.
+#[derive(Debug)]
+struct Use {
+    how: How,
+    /// The file that is used.
+    of: String,
+    /// Where it is used: the file, and its line.
+    by: (String, u32),
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line) = &self.by;
+        match self.how {
+            How::Shows => write!(f, "shown in place of a page by {file}:{line}"),
+            How::Uses => write!(f, "used by {file}:{line}"),
+        }
+    }
 }
 
 /// Most characters of a source line that are shown.
@@ -130,24 +156,46 @@ impl Report {
         self.add(Severity::Warning, place, message.into(), hint.into());
     }
 
-    /// Says of what is reported inside that it is of a page shown by what stands at a place.
-    /// Gives what was said before, for [`Report::end_shown`].
-    pub(crate) fn begin_shown(&mut self, by: Place<'_>) -> Option<String> {
-        let (_, line) = line_of(by);
-        self.shown_by.replace(format!("{}:{line}", by.file))
+    /// Says of what is reported of a file from now on how the page under way came to it. Gives how
+    /// many uses there were before, for [`Report::end_use`].
+    pub(crate) fn begin_use(&mut self, how: How, of: &str, by: Place<'_>) -> usize {
+        let before = self.uses();
+        self.uses.push(Use {
+            how,
+            of: of.to_owned(),
+            by: (by.file.to_owned(), by.line()),
+        });
+        before
     }
 
-    /// Ends what [`Report::begin_shown`] began.
-    pub(crate) fn end_shown(&mut self, before: Option<String>) {
-        self.shown_by = before;
+    /// How many uses there are now, for [`Report::end_use`].
+    pub(crate) fn uses(&self) -> usize {
+        self.uses.len()
     }
 
-    /// Whether the page that is compiled now is shown in place of others.
+    /// Ends all uses but so many.
+    pub(crate) fn end_use(&mut self, before: usize) {
+        self.uses.truncate(before);
+    }
+
+    /// Whether a page that is compiled now is shown in place of others.
     pub(crate) fn is_of_shown(&self) -> bool {
-        self.shown_by.is_some()
+        self.uses.iter().any(|one| one.how == How::Shows)
+    }
+
+    /// How the page under way came to a file, the nearest use first.
+    fn way_to(&self, file: &str) -> Option<String> {
+        let (mut file, mut before) = (file, &self.uses[..]);
+        let mut way = Vec::new();
+        while let Some(last) = before.iter().rposition(|one| one.of == file) {
+            way.push(before[last].to_string());
+            (file, before) = (&before[last].by.0, &before[..last]);
+        }
+        (!way.is_empty()).then(|| way.join(", "))
     }
 
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
+        debug_assert!(!hint.is_empty(), "nothing helps against: {message}");
         let (line_start, line) = line_of(place);
         let offset = floor_char(place.text, place.offset);
         let column = place.text[line_start..offset].chars().count() as u32 + 1;
@@ -157,14 +205,14 @@ impl Report {
             (known.line, known.column, &known.message) == (line, column, &message)
                 && known.file == place.file
         };
-        let shown_by = self.shown_by.iter().cloned();
+        let used_by = self.way_to(place.file);
         if let Some(known) = self.found.iter_mut().find(same) {
-            // What is wrong with it wherever it stands is nobody's who shows it.
-            if !known.shown_by.is_empty() {
-                match &self.shown_by {
-                    Some(by) if known.shown_by.contains(by) => {}
-                    Some(by) => known.shown_by.push(by.clone()),
-                    None => known.shown_by.clear(),
+            // What is wrong with it wherever it stands is nobody's who uses it.
+            if !known.used_by.is_empty() {
+                match used_by {
+                    Some(by) if known.used_by.contains(&by) => {}
+                    Some(by) => known.used_by.push(by),
+                    None => known.used_by.clear(),
                 }
             }
             return;
@@ -183,7 +231,7 @@ impl Report {
             hint,
             source_line,
             caret,
-            shown_by: shown_by.collect(),
+            used_by: Vec::from_iter(used_by),
         });
     }
 
@@ -197,8 +245,10 @@ impl Report {
 
     /// All diagnostics, by file and position.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
-        self.found
-            .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        // Pages build on service.toml, so its mistakes come first.
+        let is_page = |found: &Diagnostic| found.file != "service.toml";
+        let place = |it: &Diagnostic| (is_page(it), it.file.clone(), it.line, it.column);
+        self.found.sort_by_cached_key(place);
         self.found
     }
 }
@@ -237,7 +287,24 @@ fn floor_char(text: &str, offset: usize) -> usize {
     offset
 }
 
-/// The hint `did you mean ...?`, or the names there are, or nothing.
+/// Most names that are listed in a hint.
+const NAMES_SHOWN: usize = 32;
+
+/// The hint `did you mean ...?`, or the names there are, or, where there are none, what else helps.
+pub(crate) fn did_you_mean_or<'n>(
+    name: &str,
+    known: impl IntoIterator<Item = &'n str>,
+    otherwise: &str,
+) -> String {
+    let hint = did_you_mean(name, known);
+    if hint.is_empty() {
+        otherwise.to_owned()
+    } else {
+        hint
+    }
+}
+
+/// The hint `did you mean ...?`, or the names there are; nothing where there are none.
 pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
@@ -249,10 +316,16 @@ pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n s
     let near = near.map(|(_, candidate)| candidate);
     match near.or_else(|| of_same_words(name, &known)) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
-        None if !known.is_empty() && known.len() <= 32 => {
-            format!("there are: {}", known.join(", "))
+        None if known.is_empty() => String::new(),
+        None => {
+            let more = known.len().saturating_sub(NAMES_SHOWN);
+            known.truncate(NAMES_SHOWN);
+            let others = match more {
+                0 => String::new(),
+                _ => format!(" and {more} more"),
+            };
+            format!("there are: {}{others}", known.join(", "))
         }
-        None => String::new(),
     }
 }
 
@@ -343,18 +416,38 @@ mod tests {
         let text = "one\ntwo\n";
         let place = |file, offset| Place { file, text, offset };
         for page in ["pages/a.html", "pages/b.html", "pages/b.html"] {
-            let before = report.begin_shown(place(page, 4));
-            report.error(place("pages/message.html", 0), "unknown name `x`", "");
-            report.end_shown(before);
+            let before = report.begin_use(How::Shows, "pages/message.html", place(page, 4));
+            report.error(place("pages/message.html", 0), "unknown name `x`", "y");
+            report.end_use(before);
         }
-        report.error(place("pages/a.html", 0), "something else", "");
+        report.error(place("pages/a.html", 0), "something else", "y");
         let found = report.into_sorted();
-        assert!(found[0].shown_by.is_empty());
-        assert_eq!(found[1].shown_by, ["pages/a.html:2", "pages/b.html:2"]);
+        assert!(found[0].used_by.is_empty());
+        assert_eq!(found[1].used_by.len(), 2);
         let text = found[1].to_string();
         assert!(
             text.contains("shown in place of a page by pages/a.html:2 and 1 more"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_template_names_the_way_to_it() {
+        let mut report = Report::default();
+        let text = "one\ntwo\n";
+        let place = |file, offset| Place { file, text, offset };
+        let page = report.begin_use(How::Shows, "pages/b.html", place("pages/a.html", 4));
+        report.begin_use(How::Uses, "templates/c.html", place("pages/b.html", 0));
+        report.error(place("templates/c.html", 0), "unknown name `x`", "y");
+        // A block of the page, seen from the template that has its place.
+        report.error(place("pages/b.html", 4), "unknown name `z`", "y");
+        report.end_use(page);
+        let found = report.into_sorted();
+        let shown = "shown in place of a page by pages/a.html:2";
+        assert_eq!(found[0].used_by, [shown]);
+        assert_eq!(
+            found[1].used_by,
+            [format!("used by pages/b.html:1, {shown}")]
         );
     }
 
@@ -369,6 +462,9 @@ mod tests {
             "there are: account, payee"
         );
         assert_eq!(did_you_mean("zzz", []), "");
+        let many: Vec<String> = (0..NAMES_SHOWN + 2).map(|n| format!("page_{n}")).collect();
+        let hint = did_you_mean("zzz", many.iter().map(String::as_str));
+        assert!(hint.ends_with(" and 2 more"), "{hint}");
         let keys = [
             "headers_max",
             "body_timeout",

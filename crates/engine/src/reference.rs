@@ -157,7 +157,7 @@ pub fn answer(
     {
         let text = sources.files.get("service.toml").map_or("", String::as_str);
         let service = config::read(text, conformance::BESIM, &mut report);
-        let missing = service.and_then(|service| service.missing);
+        let missing = service.missing;
         return else_page(&missing.ok_or_else(|| not_compiled("service.toml"))?);
     }
     let mut status = 200;

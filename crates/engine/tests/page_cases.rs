@@ -2,7 +2,8 @@
 //! is to come of them.
 //!
 //! A case is sections that begin with `=== NAME`. Files of the service come first (`pages/x.html`,
-//! `service.toml` where the usual one does not do); then `errors`, what the compiler says of them;
+//! `service.toml` where the usual one does not do), those of static/ as `static NAME`, those that
+//! are not used or cannot be read as `other PATH` and `unread PATH`; then `errors`, what the compiler says of them;
 //! or `program x`, the listing of a page. Pages that compile are run over made-up lanes by every
 //! executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes of a case into its
 //! file.
@@ -15,6 +16,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
+use rhythm_engine::settings::Mistake;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::fs;
@@ -46,10 +48,15 @@ fn check(path: &Path) -> Result<(), String> {
     let mut sources = Sources::default();
     let mut results = Vec::new();
     for (name, body) in sections(&text) {
-        if name.contains('.') {
-            sources.files.insert(name, body);
-        } else if let Some(file) = name.strip_prefix("static ") {
+        if let Some(file) = name.strip_prefix("static ") {
             sources.static_files.insert(file.to_owned());
+        } else if let Some(file) = name.strip_prefix("other ") {
+            sources.others.insert(file.to_owned());
+        } else if let Some(file) = name.strip_prefix("unread ") {
+            let why = Mistake::new("cannot read it", "save it as UTF-8");
+            sources.unread.insert(file.to_owned(), why);
+        } else if name.contains('.') {
+            sources.files.insert(name, body);
         } else {
             results.push((name, body));
         }

@@ -16,7 +16,6 @@ use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ fn made_sources(seed: u64) -> Sources {
         files: files
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .into(),
-        static_files: BTreeSet::new(),
+        ..Sources::default()
     }
 }
 

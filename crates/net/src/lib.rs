@@ -33,6 +33,7 @@
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
 //! - For who starts it: [`signal`], [`resource`] and [`clock`].
+//! - For who tests a handler: `testing`, a port in memory.
 // Allowed in one file: driver/datagram/messages.rs.
 #![deny(unsafe_code)]
 
@@ -45,6 +46,8 @@ pub mod resource;
 pub mod signal;
 pub mod slab;
 pub mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod timer;
 pub mod workers;
 

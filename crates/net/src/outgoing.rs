@@ -417,53 +417,14 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{Peer, WallClock};
+    use crate::testing::TestPort;
     use proptest::prelude::*;
-    use std::io;
 
     const ID: ConnectionId = ConnectionId::new(0, 0);
 
     /// A socket that takes as many bytes as there is room for.
-    #[derive(Default)]
-    struct Socket {
-        room: usize,
-        got: Vec<u8>,
-        calls: usize,
-        aborted: usize,
-        is_gone: bool,
-    }
-
-    impl Port for Socket {
-        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
-            self.calls += 1;
-            if self.is_gone {
-                return Sent::Gone;
-            }
-            let taken = bytes.len().min(self.room);
-            self.room -= taken;
-            self.got.extend_from_slice(&bytes[..taken]);
-            Sent::Taken(taken)
-        }
-        fn close(&mut self, _: ConnectionId) {}
-        fn abort(&mut self, _: ConnectionId) {
-            self.aborted += 1;
-        }
-        fn pause(&mut self, _: ConnectionId) {}
-        fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn stop_accepting(&mut self) {}
-        fn wall_clock(&self) -> WallClock {
-            WallClock::default()
-        }
-    }
-
-    fn socket(room: usize) -> Socket {
-        Socket {
-            room,
-            ..Socket::default()
-        }
+    fn socket(room: usize) -> TestPort {
+        TestPort::with(ID, room)
     }
 
     #[test]
@@ -472,19 +433,22 @@ mod tests {
         assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::All);
         assert_eq!(out.send(&mut port, ID, b", world"), Flushed::All);
         assert_eq!((out.capacity(), out.sent_total()), (0, 12));
-        assert_eq!(port.got, b"hello, world");
+        assert_eq!(port.at(ID).sent, b"hello, world");
     }
 
     #[test]
     fn a_full_socket_is_not_tried_until_it_is_writable() {
         let (mut out, mut port) = (Outgoing::new(), socket(3));
         assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
-        port.room = 100;
+        port.at(ID).room = 100;
         assert_eq!(out.send(&mut port, ID, b", world"), Flushed::Some);
         assert_eq!(out.flush(&mut port, ID), Flushed::Some);
-        assert_eq!((port.calls, out.unsent()), (1, 9));
+        assert_eq!((port.sends, out.unsent()), (1, 9));
         assert_eq!(out.writable(&mut port, ID), Flushed::All);
-        assert_eq!((port.calls, port.got.as_slice()), (2, &b"hello, world"[..]));
+        assert_eq!(
+            (port.sends, port.at(ID).sent.as_slice()),
+            (2, &b"hello, world"[..])
+        );
     }
 
     #[test]
@@ -499,9 +463,9 @@ mod tests {
         }
         let all = 20 * (page.len() + 4);
         assert_eq!(out.unsent(), all - 10);
-        port.room = usize::MAX;
+        port.at(ID).room = usize::MAX;
         assert_eq!(out.writable(&mut port, ID), Flushed::All);
-        assert_eq!((out.capacity(), port.got.len()), (0, all));
+        assert_eq!((out.capacity(), port.at(ID).sent.len()), (0, all));
     }
 
     #[test]
@@ -511,9 +475,16 @@ mod tests {
         assert!(!out.make_room(usize::MAX / 2));
         out.push_part(Part::Lent(&[b'x'; 2 * LONG]));
         assert_eq!(out.unsent(), 3, "what is lost is not kept");
-        port.room = 100;
+        port.at(ID).room = 100;
         assert_eq!(out.writable(&mut port, ID), Flushed::Gone);
-        assert_eq!((port.aborted, out.capacity(), port.got.len()), (1, 0, 2));
+        assert_eq!(
+            (
+                port.aborted.len(),
+                out.capacity(),
+                port.aborted[0].sent.len()
+            ),
+            (1, 0, 2)
+        );
     }
 
     #[test]
@@ -522,7 +493,7 @@ mod tests {
             let (mut out, mut port) = (Outgoing::keeping(keep_bytes), socket(5));
             assert_eq!(out.send(&mut port, ID, &vec![1; burst]), Flushed::Some);
             assert!(out.capacity() >= burst - 5);
-            port.room = burst;
+            port.at(ID).room = burst;
             assert_eq!(out.writable(&mut port, ID), Flushed::All);
             assert_eq!((out.capacity() > 0, out.is_empty()), (kept, true));
         }
@@ -532,7 +503,7 @@ mod tests {
     fn a_connection_that_is_gone_is_owed_nothing() {
         let (mut out, mut port) = (Outgoing::new(), socket(0));
         assert_eq!(out.send(&mut port, ID, b"hello"), Flushed::Some);
-        port.is_gone = true;
+        port.at(ID).broken = true;
         assert_eq!(out.writable(&mut port, ID), Flushed::Gone);
         assert_eq!((out.unsent(), out.capacity()), (0, 0));
     }
@@ -607,18 +578,19 @@ mod tests {
                         let _ = out.flush(&mut port, ID);
                     }
                     Step::Room(room) => {
-                        port.room += room;
+                        port.at(ID).room += room;
                         let left = out.writable(&mut port, ID);
-                        prop_assert!(left == Flushed::All || port.room == 0, "all that fits");
+                        prop_assert!(left == Flushed::All || port.at(ID).room == 0, "all that fits");
                     }
                 }
-                prop_assert_eq!(out.unsent(), all.len() - port.got.len());
-                prop_assert_eq!(out.sent_total(), port.got.len() as u64);
-                prop_assert_eq!(&port.got[..], &all[..port.got.len()]);
+                let got = &port.at(ID).sent;
+                prop_assert_eq!(out.unsent(), all.len() - got.len());
+                prop_assert_eq!(out.sent_total(), got.len() as u64);
+                prop_assert_eq!(&got[..], &all[..got.len()]);
             }
-            port.room = usize::MAX;
+            port.at(ID).room = usize::MAX;
             prop_assert_eq!(out.writable(&mut port, ID), Flushed::All);
-            prop_assert_eq!(port.got, all);
+            prop_assert_eq!(&port.at(ID).sent, &all);
             prop_assert!(out.capacity() <= keep_bytes + PIECES_KEPT * size_of::<Piece>());
         }
     }

@@ -257,6 +257,23 @@ pub enum Sent {
     Gone,
 }
 
+/// Sends slices one after the other, up to the first that is not taken whole.
+pub(crate) fn send_each(slices: &[io::IoSlice<'_>], mut send: impl FnMut(&[u8]) -> Sent) -> Sent {
+    let mut taken = 0;
+    for slice in slices {
+        match send(slice) {
+            Sent::Taken(n) => {
+                taken += n;
+                if n < slice.len() {
+                    break;
+                }
+            }
+            Sent::Gone => return Sent::Gone,
+        }
+    }
+    Sent::Taken(taken)
+}
+
 /// What a handler can do to the world.
 ///
 /// An id that names nothing (any more) is never an error: it is ignored, or [`Sent::Gone`].
@@ -269,19 +286,7 @@ pub trait Port {
 
     /// Sends several slices as if they were one; for few and long ones.
     fn send_vectored(&mut self, connection: ConnectionId, slices: &[io::IoSlice<'_>]) -> Sent {
-        let mut taken = 0;
-        for slice in slices {
-            match self.send(connection, slice) {
-                Sent::Taken(n) => {
-                    taken += n;
-                    if n < slice.len() {
-                        break;
-                    }
-                }
-                Sent::Gone => return Sent::Gone,
-            }
-        }
-        Sent::Taken(taken)
+        send_each(slices, |slice| self.send(connection, slice))
     }
 
     /// Ends the connection once the peer has what was sent: the id names nothing from now on.
@@ -423,6 +428,7 @@ pub trait Handler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::TestPort;
 
     #[test]
     fn time_saturates_at_both_ends() {
@@ -435,30 +441,6 @@ mod tests {
         );
     }
 
-    /// Takes `room` bytes in all.
-    struct Narrow {
-        room: usize,
-    }
-
-    impl Port for Narrow {
-        fn send(&mut self, _: ConnectionId, bytes: &[u8]) -> Sent {
-            let taken = bytes.len().min(self.room);
-            self.room -= taken;
-            Sent::Taken(taken)
-        }
-        fn close(&mut self, _: ConnectionId) {}
-        fn abort(&mut self, _: ConnectionId) {}
-        fn pause(&mut self, _: ConnectionId) {}
-        fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn stop_accepting(&mut self) {}
-        fn wall_clock(&self) -> WallClock {
-            WallClock::default()
-        }
-    }
-
     #[test]
     fn sending_slices_stops_where_the_socket_is_full() {
         let slices = [
@@ -468,10 +450,9 @@ mod tests {
         ];
         let id = ConnectionId::new(0, 0);
         for (room, taken) in [(9, 6), (6, 6), (4, 4), (3, 3), (0, 0)] {
-            assert_eq!(
-                Narrow { room }.send_vectored(id, &slices),
-                Sent::Taken(taken)
-            );
+            let mut port = TestPort::with(id, room);
+            assert_eq!(port.send_vectored(id, &slices), Sent::Taken(taken));
+            assert_eq!(port.at(id).sent, b"abcdef"[..taken]);
         }
     }
 }

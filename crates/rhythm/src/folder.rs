@@ -7,16 +7,18 @@ mod regular;
 mod walk;
 
 use anyhow::{Context, Result, bail};
-use regular::{Found, RegularFile};
+use regular::{Found, RegularFile, Unfit};
 use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::Diagnostic;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::StaticSettings;
+use rhythm_engine::settings::{Mistake, StaticSettings};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 use walk::Walk;
 
@@ -56,8 +58,11 @@ impl Folder {
         let mut sources = Sources::default();
         let mut text_bytes = 0;
         let mut read = |path: &Path, sources: &mut Sources| {
-            let text = read_text(path, &mut text_bytes)?;
-            sources.files.insert(relative(folder, path)?, text);
+            let name = relative(folder, path)?;
+            match read_text(path, &mut text_bytes) {
+                Ok(text) => drop(sources.files.insert(name, text)),
+                Err(why) => drop(sources.unread.insert(name, unread(&why))),
+            }
             Ok::<_, anyhow::Error>(())
         };
         if has_service_file {
@@ -68,27 +73,33 @@ impl Folder {
             outside: settings.outside_links,
             files_max: settings.files_max as usize,
         };
-        let mut others = Vec::new();
+        let mut refused = BTreeMap::new();
+        let mut refuse = |path: &Path, why| {
+            refused.insert(relative(folder, path)?, unread(&why));
+            Ok(())
+        };
         for below in ["pages", "templates"] {
-            for path in walk.through(&folder.join(below))? {
+            for path in walk.through(&folder.join(below), &mut refuse)? {
                 match path.extension().is_some_and(|ending| ending == "html") {
                     true => read(&path, &mut sources)?,
-                    false => others.push(path),
+                    false => drop(sources.others.insert(relative(folder, &path)?)),
                 }
             }
         }
         let statics = folder.join("static");
-        for path in walk.through(&statics)? {
+        for path in walk.through(&statics, &mut refuse)? {
             sources.static_files.insert(relative(&statics, &path)?);
         }
+        sources.unread.extend(refused);
         let is_page = |name: &String| name.starts_with("pages/");
-        if sources.static_files.is_empty() && !sources.files.keys().any(is_page) {
+        let serves = !sources.static_files.is_empty() || sources.files.keys().any(is_page);
+        if !serves && sources.unread.is_empty() {
             bail!(
                 "{} serves nothing: it has neither a page (pages/*.html) nor a static file \
                  (static/*){}",
                 folder.display(),
-                match others.first() {
-                    Some(path) => format!("; is {} to be one? Pages end in .html", path.display()),
+                match sources.others.first() {
+                    Some(path) => format!("; is {path} to be one? Pages end in .html"),
                     None => String::new(),
                 }
             );
@@ -181,6 +192,20 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     let plural =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
+}
+
+/// Why something could not be read, for its author.
+fn unread(why: &anyhow::Error) -> Mistake {
+    match why.downcast_ref::<Unfit>() {
+        Some(Unfit { why, cure }) => Mistake::new(why, *cure),
+        None if why.root_cause().is::<FromUtf8Error>() => {
+            Mistake::new(format!("{why:#}"), "save it as UTF-8")
+        }
+        None => Mistake::new(
+            format!("{why:#}"),
+            "it is to be a file that this user may read",
+        ),
+    }
 }
 
 /// Reads a text, which is counted with those before.

@@ -245,6 +245,9 @@ fn warn(site: &Site) {
 
 fn override_config(service: &mut Service, args: &Args) -> Result<()> {
     args.overrides.apply(&mut service.config);
+    if let Some(mistake) = service.config.server.drain_mistake() {
+        bail!("{}; {}", mistake.message, mistake.hint);
+    }
     for (name, url) in &args.backends {
         let names = || {
             service
@@ -300,11 +303,7 @@ fn log_opener(path: PathBuf) -> LogOpener {
         match open_log(&path) {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => {
-                let message = format!(
-                    "cannot write to {}, the access log (`access_log` of [server], or \
-                     --access-log): {error}",
-                    path.display()
-                );
+                let message = format!("cannot write to {}: {error}", path.display());
                 Err(io::Error::new(error.kind(), message))
             }
         }

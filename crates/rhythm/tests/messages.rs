@@ -73,10 +73,44 @@ fn an_access_log_that_cannot_be_written_names_its_setting() {
     );
     let mut serve = rhythm(&["serve", "--listen", "127.0.0.1:0", "--no-admin"]);
     let output = serve.arg(&folder).output().expect("the binary runs");
-    let told = "cannot write to /nowhere/access.log, the access log (`access_log` of [server], or \
-                --access-log): ";
+    let told = "rhythm: server.access_log (--access-log): cannot write to /nowhere/access.log: ";
     assert!(!output.status.success(), "{output:?}");
-    assert!(errors(&output).contains(told), "{}", errors(&output));
+    assert!(errors(&output).starts_with(told), "{}", errors(&output));
+    assert_eq!(errors(&output).matches("access_log").count(), 1);
+}
+
+#[test]
+fn a_shutdown_that_is_over_before_it_begins_is_refused_wherever_it_is_said() {
+    let folder = service("drain", "[server]\ndrain_delay = \"20s\"\n");
+    let output = rhythm(&["check"]).arg(&folder).output();
+    let told = "service.toml:2:15: error: a shutdown is over after `drain_timeout` = 10s, before \
+                `drain_delay` = 20s is";
+    let said = errors(&output.expect("the binary runs"));
+    assert!(said.starts_with(told), "{said}");
+    let folder = service("drain_flag", "");
+    let mut serve = rhythm(&["serve", "--no-admin", "--drain-delay", "20s"]);
+    let said = errors(&serve.arg(&folder).output().expect("the binary runs"));
+    assert!(said.starts_with("rhythm: a shutdown is over"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_hides_no_other_mistake() {
+    let folder = service("unread", "[limits]\nheaders = 3\n");
+    std::fs::write(folder.join("pages/latin.html"), b"+++\n+++\n\xe9\n").expect("a file");
+    std::fs::write(folder.join("pages/notes.txt"), "to do").expect("a file");
+    let page = "+++\nroute = \"GET /a\"\n+++\n{{ nothing }}\n";
+    std::fs::write(folder.join("pages/a.html"), page).expect("a file");
+    let output = rhythm(&["check"]).arg(&folder).output();
+    let said = errors(&output.expect("the binary runs"));
+    for told in [
+        "pages/a.html:4:4: error: unknown name `nothing`",
+        "invalid utf-8 sequence of 1 bytes from index 8\n  hint: save it as UTF-8",
+        "pages/notes.txt:1:1: warning: this file is not used",
+        "service.toml:2:1: error: unknown key `headers`",
+        "3 errors, 1 warning",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
 }
 
 /// What a server logs of a reload that fails: so many lines after the first.

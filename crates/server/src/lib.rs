@@ -40,6 +40,7 @@ pub use answer::sessions::Random;
 pub use drain::{Drain, DrainOptions};
 pub use flight::asker::ClientsBy;
 pub use flight::backends::BackendFactory;
+pub use flight::cohorts::CohortBytes;
 pub use flight::link::DeviceLink;
 pub use host::disk::{Disk, Read};
 pub use memory::Memory;

@@ -6,6 +6,7 @@
 use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
 use crate::site::statics::{READ_BYTES_MAX, Statics};
+use rhythm_engine::device::LaneLimits;
 use rhythm_engine::session::SignIns;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::Clients;
@@ -23,21 +24,20 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 9],
+    pub parts: [(&'static str, usize); 8],
 }
 
 impl Memory {
     /// That of a service with these settings, which is served as these options say, with these
     /// static files.
     pub fn of(config: &ServiceConfig, options: &ServerOptions, statics: &Statics) -> Memory {
-        let (limits, cohort) = (&config.limits, &config.cohort);
+        let limits = &config.limits;
         let workers = options.workers.max(1);
         let contexts = product([workers, options.pipeline.contexts]);
-        let lanes = product([contexts, cohort.size as usize]);
+        let lanes = product([contexts, options.pipeline.formation.lanes_max]);
         let connections = options.connections_max;
         let head = limits.head_bytes_max as usize;
         let response = limits.response_bytes_max as usize;
-        let arena = cohort.arena_bytes_max as usize;
         let receive = DriverOptions::default().receive_bytes;
         // The request and the answers of the one connection that is at hand.
         let at_hand = [
@@ -78,18 +78,15 @@ impl Memory {
                     sum([receive, Clients::OUTBOX_BYTES, product([2, response])]),
                 ]),
             ),
-            ("cohort_texts", product([2, contexts, arena])),
             (
-                "cohort_answers",
-                product([contexts, sum([arena, response])]),
-            ),
-            (
-                "requests_kept",
-                sum([
-                    product([2, lanes, head]),
-                    access_log::bytes_max(workers, head),
+                "cohorts",
+                product([
+                    workers,
+                    (options.pipeline.cohort_bytes)
+                        .most(options.pipeline.contexts, LaneLimits::of(limits)),
                 ]),
             ),
+            ("access_log", access_log::bytes_max(workers, head)),
         ];
         Memory {
             workers,

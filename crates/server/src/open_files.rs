@@ -31,10 +31,15 @@ pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: 
     let used = fitting(asked, reserve, open_files);
     if used < asked {
         let needed = asked.saturating_add(reserve);
+        let lacking = match used.saturating_add(reserve) > open_files {
+            true => ", and backends may find no file left",
+            false => "",
+        };
         tracing::warn!(
-            "limits.connections_max = {asked} does not fit the limit of {open_files} open files, \
-            of which {reserve} are kept for backends, the admin listener and files: {used} is \
-            used; allow {needed} files (`ulimit -n`, LimitNOFILE=), or set it to {used}"
+            "limits.connections_max = {asked} needs {needed} open files: one a connection, and \
+            {reserve} for backends, the admin listener and static files. This process may open \
+            {open_files}, so it lets in {used} connections at most{lacking}. Let it open {needed} \
+            (`ulimit -n`, LimitNOFILE=), or set limits.connections_max = {used}"
         );
     }
     used
@@ -46,10 +51,12 @@ pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
     let (connections, reserve) = (options.connections_max, reserve(options, site));
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
     if fitting(connections, reserve, open_files) < connections {
+        let needed = connections.saturating_add(reserve);
         tracing::warn!(
-            "{connections} connections do not fit the limit of {open_files} open files any more, \
-            of which {reserve} are kept for backends, the admin listener and files: restart the \
-            server, or allow it more files (`ulimit -n`, LimitNOFILE=)"
+            "as it is now, this service needs {needed} open files: {connections} for connections, \
+            and {reserve} for backends, the admin listener and static files. This process may open \
+            {open_files}: with so many connections, backends may find no file left. Restart the \
+            server, which then lets in fewer, or let it open more (`ulimit -n`, LimitNOFILE=)"
         );
     }
 }

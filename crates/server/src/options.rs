@@ -2,6 +2,7 @@
 
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
+use crate::flight::cohorts::CohortBytes;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
@@ -51,8 +52,8 @@ pub struct PipelineOptions {
     pub contexts: usize,
     /// When cohorts are launched, and how large they get.
     pub formation: Formation,
-    /// Most bytes of a cohort's texts.
-    pub arena_bytes_max: usize,
+    /// What cohorts may take.
+    pub cohort_bytes: CohortBytes,
     /// Limits of clients' connections.
     pub clients: ClientLimits,
     /// What tells clients without a session apart.
@@ -96,7 +97,11 @@ impl ServerOptions {
                     None => (2 * service.pages.len()).max(CONTEXTS_MIN),
                 },
                 formation,
-                arena_bytes_max: cohort.arena_bytes_max as usize,
+                cohort_bytes: CohortBytes {
+                    arena_max: cohort.arena_bytes_max as usize,
+                    first_part: FIRST_PART,
+                    common_max: cohort.common_bytes_max as usize,
+                },
                 clients: client_limits(limits),
                 clients_by: clients_by(session, limits),
             },
@@ -117,6 +122,9 @@ impl ServerOptions {
         }
     }
 }
+
+/// Bytes that are always there for a context: what most cohorts need.
+const FIRST_PART: usize = 4 << 20;
 
 /// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.
 const CONTEXTS_MIN: usize = 16;

@@ -129,11 +129,7 @@ impl Pipeline {
             parser: Parser::default(),
             clients_by: options.clients_by,
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(
-                contexts,
-                options.formation.lanes_max,
-                options.arena_bytes_max,
-            ),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, options.cohort_bytes),
             device: Device::new(device),
             backends,
             hosts,
@@ -196,8 +192,14 @@ impl Pipeline {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
             self.backends.set_gauges(&self.epoch);
             (self.backends).retire(port, &self.epoch, &self.cohorts);
-            self.metrics.retire();
+            let [pages, backends] = [self.epoch.pages.len(), self.epoch.backends.len()];
+            if !self.metrics.retire(pages, backends) {
+                self.gauges.touch();
+            }
             self.responder.sweep(now);
+            if self.cohorts.forget_unused(now) {
+                self.gauges.touch();
+            }
         }
     }
 

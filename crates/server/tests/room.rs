@@ -55,7 +55,7 @@ fn answers(mut clients: Vec<Client>, count: usize) -> Vec<Response> {
 fn a_request_that_finds_no_room_goes_with_the_next_cohort() {
     // A cohort is launched when it can take no more, and not within this test's time otherwise.
     let server = start(|options| {
-        options.pipeline.arena_bytes_max = 1500;
+        options.pipeline.cohort_bytes.arena_max = 1500;
         options.pipeline.formation.policy = Policy::Fixed;
         options.pipeline.formation.delay = Duration::from_secs(600);
         options.pipeline.formation.lanes_max = 64;
@@ -75,7 +75,7 @@ fn a_request_that_finds_no_room_goes_with_the_next_cohort() {
 
 #[test]
 fn a_request_too_large_for_any_cohort_is_refused() {
-    let server = start(|options| options.pipeline.arena_bytes_max = 1500);
+    let server = start(|options| options.pipeline.cohort_bytes.arena_max = 1500);
     let mut client = client(&server);
     let body = format!("name={}", "x".repeat(1000));
     assert_eq!(client.form("/hello", &body).status, 413);
@@ -88,7 +88,7 @@ fn a_request_too_large_for_any_cohort_is_refused() {
 fn an_answer_that_finds_no_room_fails_its_lane() {
     // The parameters of four lanes leave room for one answer.
     let server = start(|options| {
-        options.pipeline.arena_bytes_max = 1500;
+        options.pipeline.cohort_bytes.arena_max = 1500;
         options.pipeline.formation.policy = Policy::Fixed;
         options.pipeline.formation.delay = Duration::from_secs(600);
         options.pipeline.formation.lanes_max = 4;
@@ -122,7 +122,7 @@ fn room_is_asked_for_defaults_and_for_each_that_reads_a_header() {
     );
     let service = service_of(&[("many.html", &many), ("default.html", &default)], SERVICE);
     let mut options = options_of(&service);
-    options.pipeline.arena_bytes_max = 1500;
+    options.pipeline.cohort_bytes.arena_max = 1500;
     let parts = parts(site_of(service), Box::new(|| Err("no".into())));
     let server = rhythm_server::Server::start(options, parts).expect("it starts");
     let mut client = client(&server);

@@ -276,6 +276,10 @@ fn run_on_host(
         work = done.pop().expect("the host executor is done at once");
     }
     for &lane in lanes {
+        // The others have gone through several stages: it cannot be run again by itself.
+        if work.cohort.lanes[lane as usize] == LaneState::Later {
+            work.cohort.fail(lane as usize, LaneError::TooLarge);
+        }
         states[lane as usize] = work.cohort.lanes[lane as usize];
     }
     work.cohort.lanes = states;

@@ -1,6 +1,8 @@
 //! The arena that a cohort's texts live in, and views into it.
 
+use super::budget::{Lease, Share};
 use super::kept::Kept;
+use std::sync::Arc;
 
 /// A text in a cohort's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub struct Arena {
     /// Bytes that count against the bound, but lie elsewhere.
     elsewhere: usize,
     bytes_max: usize,
+    lease: Lease,
     kept: Kept,
 }
 
@@ -49,18 +52,41 @@ impl Arena {
             bytes: Vec::new(),
             elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
+            lease: Lease::default(),
             kept: Kept::default(),
         }
     }
 
-    /// Empties it and puts the program's texts at its start. They always fit. Memory that was not
-    /// needed of late is given back.
-    pub fn reset(&mut self, texts: &[u8]) {
+    /// The same, of a cohort's share.
+    pub fn of_share(share: &Arc<Share>, bytes_max: usize) -> Arena {
+        let arena = Arena::new(bytes_max);
+        Arena {
+            lease: Lease::new(share, arena.bytes_max),
+            ..arena
+        }
+    }
+
+    /// Puts the program's texts at the start of an empty one. They always fit.
+    pub(super) fn begin(&mut self, texts: &[u8]) {
+        debug_assert!(self.bytes.is_empty() && self.elsewhere == 0);
+        self.bytes.extend_from_slice(texts);
+    }
+
+    /// Empties it. Memory that was not needed of late is given back; beside it, of what it counts,
+    /// so many bytes are kept.
+    pub fn rest(&mut self, kept_elsewhere: usize) {
         self.kept.needed(self.bytes.len());
         self.bytes.clear();
-        self.kept.shrink(&mut self.bytes);
-        self.bytes.extend_from_slice(texts);
         self.elsewhere = 0;
+        self.kept.shrink(&mut self.bytes);
+        self.lease.keep(self.bytes.capacity() + kept_elsewhere);
+    }
+
+    /// Gives all memory of an empty one back.
+    pub fn forget(&mut self) {
+        debug_assert!(self.bytes.is_empty(), "what is in use is not forgotten");
+        self.bytes = Vec::new();
+        self.lease.keep(0);
     }
 
     /// Its bound, in bytes.
@@ -68,10 +94,21 @@ impl Arena {
         self.bytes_max
     }
 
-    /// Whether `more` bytes can be appended or charged.
+    /// Whether `more` bytes can be appended or charged. Where that is so, they are its own.
     #[inline]
     pub fn has_room(&self, more: usize) -> bool {
+        self.could_hold(more) && self.lease.covers(self.bytes.len() + self.elsewhere + more)
+    }
+
+    /// Whether `more` bytes could be appended if its cohort were alone.
+    #[inline]
+    pub fn could_hold(&self, more: usize) -> bool {
         more <= (self.bytes_max).saturating_sub(self.bytes.len() + self.elsewhere)
+    }
+
+    /// Whether it had no room, but that a cohort that is alone has, since this was last asked.
+    pub(crate) fn take_short(&self) -> bool {
+        self.lease.take_short()
     }
 
     /// Counts bytes that lie elsewhere, for which there is room.
@@ -134,8 +171,7 @@ impl Arena {
     }
 
     /// Bytes that it has of the system.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 

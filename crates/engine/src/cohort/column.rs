@@ -136,6 +136,19 @@ impl Column {
         }
     }
 
+    /// Bytes that items of lists have of the system.
+    pub(super) fn items_capacity(&self) -> usize {
+        let Column::List(list) = self else {
+            return 0;
+        };
+        let items = |column: &Column| match column {
+            Column::Text(views) => views.capacity(),
+            Column::Int(values) => values.capacity(),
+            Column::List(_) => unreachable!("records have no lists"),
+        };
+        CELL_BYTES * list.columns.iter().map(items).sum::<usize>()
+    }
+
     /// Appends an empty text, 0, or an empty list.
     pub(crate) fn push_empty(&mut self) {
         match self {

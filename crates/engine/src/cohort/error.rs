@@ -88,6 +88,10 @@ pub enum LaneState {
     /// It takes part in the next stage.
     #[default]
     Active,
+    /// It was left out of the stage last run, for want of memory, and takes part in its next go.
+    Later,
+    /// It has run the stage that others are yet to run.
+    Ahead,
     /// Its answer is in the cohort's output.
     Finished,
     /// It gets an error answer.

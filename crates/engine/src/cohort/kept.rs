@@ -15,7 +15,7 @@ pub(super) const LEAST_BYTES: usize = 256 << 10;
 /// Bytes beyond which nothing is kept, whatever was needed of late: a context that nobody uses for
 /// a while forgets nothing, and there are many. To ask the system anew for so much costs little
 /// beside filling it.
-const MOST_BYTES: usize = 2 << 20;
+pub(super) const MOST_BYTES: usize = 2 << 20;
 
 /// Of what is not needed any more, this part is forgotten with each cohort.
 const FORGOTTEN: usize = 32;

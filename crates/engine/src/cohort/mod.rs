@@ -7,10 +7,12 @@
 //! no further part; the others go on (paper, section 4.4).
 
 mod arena;
+mod budget;
 mod column;
 mod error;
 mod exchange;
 mod form;
+mod goes;
 mod kept;
 mod output;
 mod queries;
@@ -18,9 +20,11 @@ mod rows;
 mod text;
 
 pub use arena::{Arena, View};
+pub use budget::{Budget, KeepsTooMuch, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
+pub use goes::Go;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use queries::{Argument, Queries};
 pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
@@ -28,6 +32,7 @@ pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
 use rows::QueryAnswer;
+use std::sync::Arc;
 
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
@@ -46,6 +51,12 @@ pub struct Cohort {
     answers: Vec<Option<QueryAnswer>>,
     /// What the finished lanes answer.
     pub output: Output,
+    /// What it has its memory of; `None`: there is always enough.
+    share: Option<Arc<Share>>,
+    /// The stage's goes so far.
+    goes: goes::Goes,
+    /// It is empty, and has given back what was not needed of late.
+    rests: bool,
 }
 
 impl Cohort {
@@ -59,21 +70,73 @@ impl Cohort {
         }
     }
 
-    /// Makes the cohort an empty one of this page, keeping its memory but what was not needed of
-    /// late.
-    pub fn reset(&mut self, program: &PageProgram) {
+    /// The same, which has its memory of a share, but for what each lane has in any cohort.
+    pub fn of_share(share: &Arc<Share>, arena_bytes_max: usize) -> Cohort {
+        Cohort {
+            arena: Arena::of_share(share, arena_bytes_max),
+            queries: Queries::of_share(share, arena_bytes_max),
+            output: Output::of_share(share, arena_bytes_max),
+            share: Some(share.clone()),
+            ..Cohort::default()
+        }
+    }
+
+    /// What it has its memory of, if that is bounded beyond what each of its buffers is.
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.as_ref()
+    }
+
+    /// Empties the cohort, which has ended. It keeps its memory for the next, but what was not
+    /// needed of late.
+    pub fn rest(&mut self) {
         self.stage = 0;
         self.lanes.clear();
+        self.goes = goes::Goes::default();
         self.queries.clear();
         self.answers.clear();
         self.queries.kept.shrink(&mut self.answers);
         self.output.clear();
-        self.arena.reset(&program.texts);
+        self.fields.iter_mut().for_each(Column::clear);
+        let items = self.fields.iter().map(Column::items_capacity).sum();
+        self.arena.rest(items);
+        self.rests = true;
+    }
+
+    /// Gives all memory of a cohort that rests back.
+    pub fn forget(&mut self) {
+        debug_assert!(self.rests, "what is in use is not forgotten");
+        self.fields = Vec::new();
+        self.lanes = Vec::new();
+        self.answers = Vec::new();
+        self.queries.forget();
+        self.output.forget();
+        self.arena.forget();
+    }
+
+    /// Bytes that it has of the system, but for what each lane has in any cohort.
+    pub fn capacity(&self) -> usize {
+        self.arena.capacity()
+            + self.queries.capacity()
+            + self.answers.capacity() * size_of::<Option<QueryAnswer>>()
+            + self.output.capacity()
+            + self
+                .fields
+                .iter()
+                .map(Column::items_capacity)
+                .sum::<usize>()
+    }
+
+    /// Makes the cohort an empty one of this page, keeping its memory but what was not needed of
+    /// late.
+    pub fn reset(&mut self, program: &PageProgram) {
+        if !self.rests {
+            self.rest();
+        }
+        self.rests = false;
+        self.arena.begin(&program.texts);
         let same_shape = self.fields.len() == program.fields.len()
             && (self.fields.iter().zip(&program.fields)).all(|(c, f)| c.fits(&f.kind));
-        if same_shape {
-            self.fields.iter_mut().for_each(Column::clear);
-        } else {
+        if !same_shape {
             self.fields.clear();
             self.fields
                 .extend(program.fields.iter().map(|f| Column::new(&f.kind)));
@@ -95,9 +158,11 @@ impl Cohort {
         self.fields.iter_mut().for_each(Column::pop);
     }
 
-    /// Whether its answers may take so many bytes more: they are bounded as its texts are.
-    pub(crate) fn has_room_for_output(&self, bytes: usize) -> bool {
-        self.output.runs_used.saturating_add(bytes) <= self.arena.bytes_max()
+    /// Of so many lanes that need so much room each, run bytes and segments, for how many there is
+    /// some: answers are bounded as texts are, but for one alone. None: the cohort is short.
+    pub(crate) fn room_for_output(&self, lanes: usize, run_bytes: usize, segments: usize) -> usize {
+        let runs_max = self.arena.bytes_max();
+        (self.output).room_for(lanes, run_bytes, segments, runs_max)
     }
 
     /// How many lanes there are, of any state.
@@ -117,8 +182,12 @@ impl Cohort {
 
     /// Fails a lane unless it is finished or has failed already.
     pub fn fail(&mut self, lane: usize, error: LaneError) {
-        if self.lanes[lane] == LaneState::Active {
-            self.lanes[lane] = LaneState::Failed(error);
+        let state = &mut self.lanes[lane];
+        if matches!(
+            state,
+            LaneState::Active | LaneState::Later | LaneState::Ahead
+        ) {
+            *state = LaneState::Failed(error);
         }
     }
 
@@ -254,26 +323,13 @@ mod tests {
         }
     }
 
-    /// Bytes that a cohort has of the system, but for what each lane has in any cohort.
-    fn held(cohort: &Cohort) -> usize {
-        let list = cohort.fields[1].list();
-        let Column::Text(items) = &list.columns[0] else {
-            unreachable!("the page has a list of texts");
-        };
-        cohort.arena.capacity()
-            + cohort.queries.capacity()
-            + cohort.answers.capacity() * size_of::<Option<QueryAnswer>>()
-            + cohort.output.capacity()
-            + items.capacity() * size_of::<View>()
-    }
-
     #[test]
     fn what_a_burst_needed_is_given_back() {
         const BURST: usize = 1 << 18;
         let page = page();
         let mut cohort = filled(&page, b"0123456789");
         cohort.reset(&page);
-        let usual = held(&cohort);
+        let usual = cohort.capacity();
         for lane in 0..BURST {
             cohort.arena.push(b"0123456789");
             cohort.fields[1].list_mut().columns[0].push_empty();
@@ -286,13 +342,44 @@ mod tests {
         cohort.answers.resize(BURST, None);
         cohort.reset(&page);
         assert!(
-            held(&cohort) >= usual + 50 * BURST,
+            cohort.capacity() >= usual + 50 * BURST,
             "the next may be like it"
         );
         for _ in 0..1000 {
             cohort.reset(&page);
         }
-        assert!(held(&cohort) <= 16 * 2 * kept::LEAST_BYTES);
+        assert!(cohort.capacity() <= 16 * 2 * kept::LEAST_BYTES);
+        cohort.rest();
+        cohort.forget();
+        assert_eq!(cohort.capacity(), 0);
+    }
+
+    #[test]
+    fn a_context_keeps_a_bounded_part_of_what_is_needed_all_the_time() {
+        let page = page();
+        let budget = Budget::new(0, usize::MAX);
+        let share = Share::new(&budget);
+        let mut cohort = Cohort::of_share(&share, Arena::BYTES_MAX);
+        for _ in 0..10 {
+            cohort.reset(&page);
+            let needed = 8 * kept::MOST_BYTES;
+            let text = vec![b'x'; needed];
+            assert!(cohort.arena.has_room(needed));
+            cohort.arena.push(&text);
+            assert!(cohort.queries.push(0, [Argument::Text(&text)].into_iter()));
+            assert_eq!(cohort.output.room_for(1, needed, 0, needed), 1);
+            cohort.output.reserve(needed, 0);
+            assert!(cohort.capacity() >= 3 * needed && share.bytes() >= 3 * needed);
+            cohort.rest();
+            assert!(cohort.capacity() <= 3 * 2 * kept::MOST_BYTES);
+            assert!(
+                share.bytes() <= 3 * 2 * kept::MOST_BYTES,
+                "others may have it"
+            );
+            assert!(cohort.capacity() >= 3 * kept::MOST_BYTES, "some is kept");
+        }
+        cohort.forget();
+        assert_eq!((cohort.capacity(), share.bytes()), (0, 0));
     }
 
     /// The same, each query answered with a text of 10.

@@ -8,7 +8,9 @@
 //! Padding in HTML Headers*).
 
 use super::arena::View;
+use super::budget::{Lease, Share};
 use super::kept::Kept;
+use std::sync::Arc;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,9 +89,24 @@ pub struct Output {
     pub headers: Vec<(u32, u16, View)>,
     /// Of lanes, runs, segments and headers.
     kept: [Kept; 4],
+    /// For runs and segments.
+    lease: Lease,
 }
 
 impl Output {
+    /// An empty one of a cohort's share, usually of no more than so many bytes.
+    pub(super) fn of_share(share: &Arc<Share>, usual_max: usize) -> Output {
+        Output {
+            lease: Lease::new(share, usual_max),
+            ..Output::default()
+        }
+    }
+
+    /// Empties it for another go of the stage, whose lanes come after those that are answered.
+    pub(super) fn begin_go(&mut self) {
+        (self.runs_used, self.segments_used) = (0, 0);
+    }
+
     /// Empties it, keeping its memory but what was not needed of late.
     pub fn clear(&mut self) {
         let [lanes, runs, segments, headers] = &mut self.kept;
@@ -105,15 +122,53 @@ impl Output {
         runs.shrink(&mut self.runs);
         segments.shrink(&mut self.segments);
         headers.shrink(&mut self.headers);
+        self.lease.keep(self.region_capacity());
+    }
+
+    /// Gives all memory of an empty one back.
+    pub(super) fn forget(&mut self) {
+        debug_assert!(self.lanes.is_empty(), "what is in use is not forgotten");
+        self.lanes = Vec::new();
+        self.runs = Vec::new();
+        self.segments = Vec::new();
+        self.headers = Vec::new();
+        self.lease.keep(0);
+    }
+
+    /// Bytes that it has of the system for runs and segments.
+    fn region_capacity(&self) -> usize {
+        self.runs.capacity() + self.segments.capacity() * size_of::<Segment>()
     }
 
     /// Bytes that it has of the system.
-    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.lanes.capacity() * size_of::<LaneOutput>()
-            + self.runs.capacity()
-            + self.segments.capacity() * size_of::<Segment>()
+        self.region_capacity()
+            + self.lanes.capacity() * size_of::<LaneOutput>()
             + self.headers.capacity() * size_of::<(u32, u16, View)>()
+    }
+
+    /// Of so many regions, each of so many bytes of `runs` and so many of `segments`, how many
+    /// there is room for beside those that are in use, where runs take no more than `runs_max`. One
+    /// always has room for one, but where the cohort is short.
+    pub(crate) fn room_for(
+        &self,
+        regions: usize,
+        run_bytes: usize,
+        segments: usize,
+        runs_max: usize,
+    ) -> usize {
+        let alone = usize::from(self.runs_used == 0);
+        let fit = runs_max.saturating_sub(self.runs_used) / run_bytes;
+        let mut fit = regions.min(fit.max(alone));
+        while fit > 0 {
+            let runs = self.runs_used + fit * run_bytes;
+            let segments = self.segments_used + fit * segments;
+            if self.lease.covers(runs + segments * size_of::<Segment>()) {
+                break;
+            }
+            fit /= 2;
+        }
+        fit
     }
 
     /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each

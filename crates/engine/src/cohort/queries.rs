@@ -2,7 +2,9 @@
 //! argument of the call.
 
 use super::arena::{Arena, View};
+use super::budget::Share;
 use super::kept::Kept;
+use std::sync::Arc;
 
 /// One argument of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +61,14 @@ impl Queries {
         }
     }
 
+    /// The same, of a cohort's share.
+    pub(super) fn of_share(share: &Arc<Share>, texts_bytes_max: usize) -> Queries {
+        Queries {
+            texts: Arena::of_share(share, texts_bytes_max),
+            ..Queries::default()
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.lanes.len()
@@ -101,7 +111,21 @@ impl Queries {
         for values in &mut self.arguments {
             each_type!(values, of => self.kept.shrink(of));
         }
-        self.texts.reset(b"");
+        self.texts.rest(0);
+    }
+
+    /// Gives all memory of empty ones back.
+    pub(super) fn forget(&mut self) {
+        debug_assert!(self.is_empty(), "what is in use is not forgotten");
+        self.lanes = Vec::new();
+        self.arguments = Vec::new();
+        self.texts.forget();
+    }
+
+    /// Whether there was no room for their texts, but that a cohort that is alone has, since this
+    /// was last asked.
+    pub(crate) fn take_short(&self) -> bool {
+        self.texts.take_short()
     }
 
     /// Appends a query. All queries between two calls of [`Queries::clear`] have arguments of
@@ -164,7 +188,6 @@ impl Queries {
     }
 
     /// Bytes that it has of the system.
-    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         fn bytes<T>(of: &Vec<T>) -> usize {
             of.capacity() * size_of::<T>()

@@ -2,8 +2,9 @@
 
 use super::build::{INDEXED_MAX, index_of};
 use super::compiler::{Compiler, Result};
+use super::filter::is_filter;
 use super::value::{Items, List, Literal, Operand};
-use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Comparison, Constant, Type};
 use minijinja::machinery::ast::{self, Expr};
 use std::rc::Rc;
@@ -72,19 +73,23 @@ impl<'a> Compiler<'_, 'a> {
         name: &str,
         place: Place<'a>,
     ) -> Reported {
+        let is_like = |known| did_you_mean(name, [known]).starts_with("did you mean");
         let hint = match base {
             Operand::Record(names) | Operand::Module(names) => {
-                did_you_mean(name, names.keys().map(String::as_str))
+                did_you_mean_or(name, names.keys().map(String::as_str), "it defines nothing")
             }
             Operand::Row { list, .. } => {
                 did_you_mean(name, list.columns.iter().map(|(name, _)| name.as_str()))
+            }
+            Operand::List(list) if list.status.is_some() && is_like("status") => {
+                "did you mean `status`?".to_owned()
             }
             Operand::List(_) => {
                 "go through the list with `for`, or take an item: rows[0]".to_owned()
             }
             Operand::Session { .. } => did_you_mean(name, ["userid", "present"]),
             Operand::Loop(_) if ["previtem", "nextitem", "changed"].contains(&name) => {
-                format!("`loop.{name}` is not supported")
+                format!("`loop.{name}` is not supported: let the backend answer it in a column")
             }
             Operand::Loop(_) => did_you_mean(
                 name,
@@ -100,7 +105,11 @@ impl<'a> Compiler<'_, 'a> {
                     "depth0",
                 ],
             ),
-            _ => String::new(),
+            _ if is_filter(name) => format!("`|{name}` is a filter"),
+            operand if operand.scalar().is_some() => {
+                "it is one value, without parts: print it as it is".to_owned()
+            }
+            operand => operand.parts().to_owned(),
         };
         self.error(place, format!("{} has no `{name}`", base.describe()), hint)
     }
@@ -202,7 +211,7 @@ impl<'a> Compiler<'_, 'a> {
                                 return Err(self.error(
                                     place,
                                     "the keys of a map must be constant texts",
-                                    "",
+                                    "[{\"name\": \"a\"}, {\"name\": \"b\"}]",
                                 ));
                             }
                         }
@@ -221,7 +230,8 @@ impl<'a> Compiler<'_, 'a> {
             let names = |(a, b): (&(String, Vec<Literal>), &(String, &Expr<'_>))| a.0 == b.0;
             if columns.len() != cells.len() || !columns.iter().zip(&cells).all(names) {
                 let item = self.place_of(item);
-                return Err(self.error(item, "the items of a list must be alike", ""));
+                let hint = "all plain values, or all with the same keys or as many values";
+                return Err(self.error(item, "the items of a list must be alike", hint));
             }
             for ((_, literals), (_, expression)) in columns.iter_mut().zip(cells) {
                 let place = self.place_of(expression);
@@ -238,7 +248,9 @@ impl<'a> Compiler<'_, 'a> {
                     .first()
                     .is_some_and(|first| first.kind() != literal.kind())
                 {
-                    return Err(self.error(place, "the items of a list must be of one type", ""));
+                    let hint = "put all of them in quotes, or none";
+                    let message = "the items of a list must be of one type";
+                    return Err(self.error(place, message, hint));
                 }
                 literals.push(literal);
             }

@@ -140,7 +140,8 @@ impl<'a> Assembly<'_, 'a> {
                     }
                     _ if self.missing_lost => {}
                     _ => {
-                        let hint = "[session] missing = { page = \"login.html\" }";
+                        let hint = "in service.toml: [session], and below it \
+                                    missing = { page = \"login.html\" }";
                         let message = "service.toml does not say what to answer without a session";
                         compiler.error(header.place, message, hint);
                         self.missing_lost = true;

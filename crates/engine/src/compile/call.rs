@@ -1,8 +1,9 @@
 //! Calls: of macros, and of the functions there are.
 
 use super::compiler::{Compiler, MacroDefinition, Result};
+use super::filter::{instead_of, is_filter};
 use super::value::{Items, List, Literal, Operand};
-use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
@@ -24,7 +25,10 @@ impl<'a> Compiler<'_, 'a> {
                     let index = names.iter().position(|known| known == name);
                     if index.is_none() {
                         let named = names.iter().copied().filter(|known| !known.is_empty());
-                        let hint = did_you_mean(name, named);
+                        let hint = match names {
+                            [] => "it takes no arguments".to_owned(),
+                            _ => did_you_mean_or(name, named, "give it by its position alone"),
+                        };
                         return Err(self.error(
                             place,
                             format!("{what} has no parameter `{name}`"),
@@ -33,7 +37,10 @@ impl<'a> Compiler<'_, 'a> {
                     }
                     (index, expression)
                 }
-                _ => return Err(self.unsupported(place, "`*` before an argument", "")),
+                _ => {
+                    let hint = "write the arguments out";
+                    return Err(self.unsupported(place, "`*` before an argument", hint));
+                }
             };
             match index.and_then(|index| found.get_mut(index)) {
                 Some(slot @ None) => *slot = Some(expression),
@@ -41,14 +48,20 @@ impl<'a> Compiler<'_, 'a> {
                     return Err(self.error(
                         place,
                         format!("{what} is given an argument twice"),
-                        "",
+                        "once by its position and once by its name: remove one",
                     ));
                 }
                 None => {
                     let most = names.len();
                     let plural = if most == 1 { "" } else { "s" };
-                    let message = format!("{what} takes {most} argument{plural} at most");
-                    return Err(self.error(place, message, ""));
+                    let (message, hint) = match most {
+                        0 => (format!("{what} takes no argument"), "remove it"),
+                        _ => (
+                            format!("{what} takes {most} argument{plural} at most"),
+                            "remove those beyond",
+                        ),
+                    };
+                    return Err(self.error(place, message, hint));
                 }
             }
         }
@@ -107,10 +120,17 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Method(base, name) => {
                 let base = self.expression(base)?;
-                let hint = if base.scalar().is_some() {
-                    format!("there are no methods; is there a filter `|{name}`?")
-                } else {
-                    String::new()
+                let hint = match &base {
+                    Operand::Module(names) => {
+                        let nothing = "it defines no macros";
+                        did_you_mean_or(name, names.keys().map(String::as_str), nothing)
+                    }
+                    Operand::Loop(_) if name == "changed" => {
+                        "let the backend tell where a group begins".to_owned()
+                    }
+                    Operand::Loop(_) => "loops have the function `cycle`".to_owned(),
+                    _ if is_filter(name) => format!("there are no methods: `|{name}` is a filter"),
+                    _ => format!("there are no methods, but filters; {}", instead_of(name)),
                 };
                 Err(self.error(
                     place,
@@ -126,11 +146,34 @@ impl<'a> Compiler<'_, 'a> {
                     }
                     "caller" => "give the macro an argument",
                     "loop" => "recursive loops are not supported",
-                    _ => "there are: range, and macros",
+                    "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
+                    _ if self
+                        .scope
+                        .lookup(name)
+                        .is_some_and(|it| it.scalar().is_some()) =>
+                    {
+                        "it is a value: without brackets it is printed"
+                    }
+                    _ if is_filter(name) => &format!("it is a filter: {{{{ value|{name} }}}}"),
+                    _ => {
+                        let visible = self.scope.visible();
+                        let macros = (visible.iter())
+                            .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
+                            .map(|(name, _)| name.as_str());
+                        let near = did_you_mean(name, macros.chain(["range"]));
+                        match near.starts_with("did you mean") {
+                            true => &near.clone(),
+                            false => "there are: range, and macros",
+                        }
+                    }
                 };
                 Err(self.error(place, format!("there is no function `{name}`"), hint))
             }
-            CallType::Object(_) => Err(self.error(place, "this is no function", "")),
+            CallType::Object(_) => Err(self.error(
+                place,
+                "this is no function",
+                "macros are called by their names",
+            )),
         }
     }
 
@@ -145,7 +188,11 @@ impl<'a> Compiler<'_, 'a> {
             let operand = self.expression(expression)?;
             if operand.scalar().is_none_or(|(kind, _)| kind != Type::Int) {
                 let message = format!("range takes integers, not {}", operand.describe());
-                return Err(self.error(place, message, ""));
+                let hint = match operand {
+                    Operand::List(_) => "`for` goes through a list itself; `|length` counts it",
+                    _ => "`|int` makes it an integer",
+                };
+                return Err(self.error(place, message, hint));
             }
             bounds.push(operand);
         }
@@ -156,7 +203,7 @@ impl<'a> Compiler<'_, 'a> {
                 return Err(self.error(
                     place,
                     "the step of a range is a constant other than 0",
-                    "",
+                    "range(0, 10, 2)",
                 ));
             }
         };
@@ -208,12 +255,18 @@ impl<'a> Compiler<'_, 'a> {
         let mut literals = Vec::new();
         for argument in arguments {
             let ast::CallArg::Pos(expression) = argument else {
-                return Err(self.unsupported(place, "such an argument of `cycle`", ""));
+                return Err(self.unsupported(
+                    place,
+                    "such an argument of `cycle`",
+                    "loop.cycle(\"odd\", \"even\")",
+                ));
             };
             match self.expression(expression)? {
                 Operand::Literal(literal) => literals.push(literal),
                 _ => {
-                    return Err(self.error(place, "the arguments of `cycle` must be constant", ""));
+                    let hint = "choose others with {{ a if loop.index is odd else b }}";
+                    let message = "the arguments of `cycle` must be constant";
+                    return Err(self.error(place, message, hint));
                 }
             }
         }
@@ -221,7 +274,9 @@ impl<'a> Compiler<'_, 'a> {
             .iter()
             .any(|l| matches!(l, Literal::Text { safe: true, .. }));
         if literals.is_empty() || safe || literals.iter().any(|l| l.kind() != literals[0].kind()) {
-            return Err(self.error(place, "the arguments of `cycle` must be of one type", ""));
+            let hint = "all texts or all numbers, at least one, and none `|safe`";
+            let message = "the arguments of `cycle` must be of one type";
+            return Err(self.error(place, message, hint));
         }
         let length = Operand::int(literals.len() as i64);
         let index = Operand::register(registers.index, Type::Int);

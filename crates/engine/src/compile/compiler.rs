@@ -47,8 +47,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) current_block: Option<&'a str>,
     /// Templates under way, to find those that include themselves.
     pub(crate) including: Vec<&'a str>,
-    /// Whether the template under way has met an `extends`.
-    pub(crate) extended: Option<&'a str>,
+    /// What the template under way extends, once it has met an `extends`, and where that stands.
+    pub(crate) extended: Option<(&'a str, Place<'a>)>,
     /// Whether the template to be extended could not be read, which is reported.
     pub(crate) parent_lost: bool,
     pub(crate) depth: usize,
@@ -125,7 +125,8 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.error(place, "the page becomes too large here", hint));
         }
         if self.depth >= DEPTH_MAX {
-            return Err(self.error(place, "templates and macros nest too deep here", ""));
+            let hint = "each use of another template or macro is a level: leave some out";
+            return Err(self.error(place, "templates and macros nest too deep here", hint));
         }
         self.depth += 1;
         let result = inside(self);

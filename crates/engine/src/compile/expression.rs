@@ -55,7 +55,7 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Conflict(reason) => Err(self.error(
                 place,
                 format!("`{name}` has no single type here: {reason}"),
-                "",
+                "set it to one type on all paths: `|string`, `|int` or `|float` changes it",
             )),
             operand => Ok(operand),
         }
@@ -124,7 +124,11 @@ impl<'a> Compiler<'_, 'a> {
                 "a map",
                 "a list may hold maps of constants: [{a: 1}, {a: 2}]",
             )),
-            Expr::Slice(_) => Err(self.unsupported(place, "a slice", "")),
+            Expr::Slice(_) => Err(self.unsupported(
+                place,
+                "a slice",
+                "go through all with `for ... if loop.index <= n`, or let the backend cut it",
+            )),
         }
     }
 
@@ -208,7 +212,7 @@ impl<'a> Compiler<'_, 'a> {
                 None => {
                     let hint = match operand {
                         Operand::Session { .. } => "`session.present` tells whether there is one",
-                        _ => "",
+                        ref operand => operand.parts(),
                     };
                     let message = format!("{} is no condition", operand.describe());
                     return Err(self.error(place, message, hint));
@@ -301,7 +305,10 @@ impl<'a> Compiler<'_, 'a> {
         let (then_block, then) = self.in_block(&node.true_expr);
         let (else_block, otherwise) = self.in_block(false_expr);
         self.select(condition, (then_block, then?), (else_block, otherwise?))
-            .map_err(|reason| self.error(place, format!("this has no single type: {reason}"), ""))
+            .map_err(|reason| {
+                let hint = "`|string`, `|int` or `|float` changes a type";
+                self.error(place, format!("this has no single type: {reason}"), hint)
+            })
     }
 
     /// An operand that has a text.
@@ -310,7 +317,10 @@ impl<'a> Compiler<'_, 'a> {
             Operand::None => Ok(Operand::text("None")),
             Operand::Undefined => Ok(Operand::text("")),
             operand if operand.scalar().is_some() => Ok(operand),
-            operand => Err(self.error(place, format!("{} has no text", operand.describe()), "")),
+            operand => {
+                let message = format!("{} has no text", operand.describe());
+                Err(self.error(place, message, operand.parts()))
+            }
         }
     }
 

@@ -36,11 +36,38 @@ const FILTERS: [&str; 22] = [
     "urlencode",
 ];
 
+/// Whether there is a filter of this name.
+pub(super) fn is_filter(name: &str) -> bool {
+    FILTERS.contains(&name)
+}
+
+/// What to do instead of a filter, or a method, that is not there.
+pub(super) fn instead_of(name: &str) -> String {
+    match name {
+        "tojson" | "items" | "map" | "select" | "reject" | "selectattr" | "rejectattr" | "sort"
+        | "groupby" | "batch" | "slice" | "unique" | "reverse" | "sum" | "min" | "max"
+        | "dictsort" | "list" => {
+            "pages show what backends answer; let the backend prepare it".to_owned()
+        }
+        "round" | "format" | "filesizeformat" => {
+            "have the backend answer it as it is to be shown, or `|int`".to_owned()
+        }
+        "len" | "size" => "`|length` counts".to_owned(),
+        "strip" => "`|trim` takes the blanks away".to_owned(),
+        "uppercase" | "toUpperCase" => "did you mean `upper`?".to_owned(),
+        "lowercase" | "toLowerCase" => "did you mean `lower`?".to_owned(),
+        "str" => "did you mean `string`?".to_owned(),
+        "startswith" => "`is startingwith(...)` tests it".to_owned(),
+        "endswith" => "`is endingwith(...)` tests it".to_owned(),
+        _ => did_you_mean(name, FILTERS),
+    }
+}
+
 impl<'a> Compiler<'_, 'a> {
     pub(super) fn filter(&mut self, node: &Spanned<ast::Filter<'_>>) -> Result<Operand> {
         let place = self.origin.at(node.span());
         let Some(expression) = &node.expr else {
-            return Err(self.error(place, "this filter has no value", ""));
+            return Err(self.error(place, "this filter has no value", "{{ value|filter }}"));
         };
         let name = node.name;
         let parameters: &[&str] = match name {
@@ -49,14 +76,8 @@ impl<'a> Compiler<'_, 'a> {
             "join" => &["d", "attribute"],
             _ if FILTERS.contains(&name) => &[],
             _ => {
-                let hint = match name {
-                    "tojson" | "items" | "map" | "select" | "selectattr" | "sort" | "groupby"
-                    | "batch" => {
-                        "pages show what backends answer; let the backend prepare it".to_owned()
-                    }
-                    _ => did_you_mean(name, FILTERS),
-                };
-                return Err(self.error(place, format!("there is no filter `{name}`"), hint));
+                let message = format!("there is no filter `{name}`");
+                return Err(self.error(place, message, instead_of(name)));
             }
         };
         let what = format!("the filter `{name}`");
@@ -112,7 +133,7 @@ impl<'a> Compiler<'_, 'a> {
                     return Err(self.error(
                         place,
                         "the second argument of `default` must be constant",
-                        "",
+                        "true has it stand for what is empty, too",
                     ));
                 }
             },
@@ -143,7 +164,10 @@ impl<'a> Compiler<'_, 'a> {
         };
         let block = self.stage.close(self.fragments);
         self.select(condition, (OpenBlock::default(), value), (block, other?))
-            .map_err(|reason| self.error(place, format!("this has no single type: {reason}"), ""))
+            .map_err(|reason| {
+                let hint = "a default is of the type that the value has: 0 for an integer";
+                self.error(place, format!("this has no single type: {reason}"), hint)
+            })
     }
 
     pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
@@ -158,7 +182,7 @@ impl<'a> Compiler<'_, 'a> {
                     return Err(self.error(
                         place,
                         "the length of such a range is not supported",
-                        "",
+                        "it is the difference of its bounds, divided by the step",
                     ));
                 }
             },
@@ -174,7 +198,7 @@ impl<'a> Compiler<'_, 'a> {
                     return Err(self.error(
                         place,
                         format!("{} has no length", value.describe()),
-                        "",
+                        "lists and texts have one",
                     ));
                 }
             },
@@ -195,7 +219,8 @@ impl<'a> Compiler<'_, 'a> {
             });
         }
         let Some((kind, _)) = value.scalar() else {
-            return Err(self.error(place, format!("{} is no number", value.describe()), ""));
+            let message = format!("{} is no number", value.describe());
+            return Err(self.error(place, message, value.parts()));
         };
         let from = self.register(&value);
         let (register, kind) = match (name, kind) {
@@ -250,7 +275,7 @@ impl<'a> Compiler<'_, 'a> {
                 return Err(self.error(
                     place,
                     format!("{} has no {name} item", value.describe()),
-                    "",
+                    "lists and texts have one",
                 ));
             }
             "first" => (TextFunction::First, false),
@@ -346,7 +371,7 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(
                 place,
                 format!("`join` joins a list, not {}", value.describe()),
-                "",
+                "a list parameter or the rows of a call; `~` joins texts",
             ));
         };
         let column = match arguments[1] {
@@ -357,17 +382,20 @@ impl<'a> Compiler<'_, 'a> {
                     return Err(self.error(
                         place,
                         "the attribute of `join` must be a constant text",
-                        "",
+                        "|join(\", \", attribute=\"column\")",
                     ));
                 }
             },
         };
         let Some(column) = list.columns.iter().position(|(name, _)| *name == column) else {
-            let columns = list.columns.iter().map(|(name, _)| name.as_str());
-            let hint = format!(
-                "|join(\", \", attribute=\"...\"); {}",
-                did_you_mean(&column, columns)
-            );
+            let columns = || list.columns.iter().map(|(name, _)| name.as_str());
+            let hint = match columns().next() {
+                Some("") => "the items are plain values: |join(\", \")".to_owned(),
+                Some(first) if column.is_empty() => {
+                    format!("|join(\", \", attribute=\"{first}\")")
+                }
+                _ => did_you_mean(&column, columns()),
+            };
             return Err(self.error(place, "`join` needs a column of the records", hint));
         };
         let separator = match arguments[0] {

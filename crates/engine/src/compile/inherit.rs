@@ -6,7 +6,7 @@ use super::build::Sink;
 use super::compiler::{Compiler, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::{Literal, Operand};
-use crate::diagnostic::{Place, Reported, did_you_mean};
+use crate::diagnostic::{How, Place, Reported, did_you_mean, did_you_mean_or};
 use crate::source::template::{Template, TextPlace};
 use minijinja::machinery::ast::{self, Spanned, Stmt};
 
@@ -28,6 +28,7 @@ impl<'a> Compiler<'_, 'a> {
         let around_parent_lost = std::mem::take(&mut self.parent_lost);
         let around_top_depth = std::mem::replace(&mut self.top_depth, self.depth + 1);
         let around_including = self.including.len();
+        let around_uses = self.report.uses();
         let mut result = Ok(());
         let mut next = Some((name, template));
         // Those of the templates that extend another.
@@ -37,7 +38,8 @@ impl<'a> Compiler<'_, 'a> {
                 let chain = self.including.join(" -> ");
                 let message =
                     format!("this template includes or extends itself: {chain} -> {name}");
-                result = Err(self.error(place, message, ""));
+                let hint = "a template is expanded where it is used: remove one of these uses";
+                result = Err(self.error(place, message, hint));
                 break;
             }
             self.including.push(name);
@@ -46,23 +48,39 @@ impl<'a> Compiler<'_, 'a> {
                 this.statements(template.statements());
                 Ok(())
             });
-            if let Some(parent) = self.extended.take() {
+            if let Some((parent, by)) = self.extended.take() {
                 self.stage.end_sink();
                 extending.push(template);
-                next = match self.library.get(parent) {
-                    Some(Some(template)) => Some((parent, template)),
-                    _ => None,
-                };
+                if let Some(Some(template)) = self.library.get(parent) {
+                    let file = template.origin.start.file;
+                    self.report.begin_use(How::Uses, file, by);
+                    next = Some((parent, template));
+                }
             }
         }
         if result.is_ok() && !self.parent_lost {
             (extending.into_iter()).for_each(|template| self.warn_of_unseen(template));
         }
+        self.report.end_use(around_uses);
         self.including.truncate(around_including);
         self.top_depth = around_top_depth;
         self.extended = around_extended;
         self.parent_lost = around_parent_lost;
         self.blocks = around_blocks;
+        result
+    }
+
+    /// A template that is included or imported at a place.
+    fn used_template(
+        &mut self,
+        name: &'a str,
+        template: &'a Template<'a>,
+        place: Place<'a>,
+    ) -> Result<()> {
+        let file = template.origin.start.file;
+        let uses = self.report.begin_use(How::Uses, file, place);
+        let result = self.nested(place, |this| this.template(name, template, place));
+        self.report.end_use(uses);
         result
     }
 
@@ -96,7 +114,8 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(place, "`extends` stands within no other statement", hint));
         }
         if self.extended.is_some() {
-            return Err(self.error(place, "a template extends one other", ""));
+            let hint = "remove one of the two; the other template may extend the next";
+            return Err(self.error(place, "a template extends one other", hint));
         }
         // Until it is known to be there.
         self.parent_lost = true;
@@ -105,7 +124,7 @@ impl<'a> Compiler<'_, 'a> {
             return Err(Reported);
         }
         self.parent_lost = false;
-        self.extended = Some(name);
+        self.extended = Some((name, place));
         self.stage.begin_sink(Sink::Discard);
         Ok(())
     }
@@ -128,7 +147,7 @@ impl<'a> Compiler<'_, 'a> {
         let closure = self.scope.top().closure.take();
         let block = self.current_block;
         let place = self.at(node);
-        let result = self.nested(place, |this| this.template(name, template, place));
+        let result = self.used_template(name, template, place);
         self.current_block = block;
         self.scope.top().closure = closure;
         result
@@ -143,7 +162,7 @@ impl<'a> Compiler<'_, 'a> {
         self.stage.begin_sink(Sink::Discard);
         self.scope.frames.push(Frame::default());
         let block = self.current_block;
-        let result = self.nested(place, |this| this.template(name, template, place));
+        let result = self.used_template(name, template, place);
         self.current_block = block;
         let frame = self.scope.frames.pop();
         self.stage.end_sink();
@@ -165,7 +184,9 @@ impl<'a> Compiler<'_, 'a> {
             let operand = match &imported {
                 Err(Reported) => Operand::Poison,
                 Ok(frame) => frame.locals.get(name.id).cloned().unwrap_or_else(|| {
-                    let hint = did_you_mean(name.id, frame.locals.keys().map(String::as_str));
+                    let defined = frame.locals.keys().map(String::as_str);
+                    let nothing = "it defines nothing: {% macro name() %}...{% endmacro %} would";
+                    let hint = did_you_mean_or(name.id, defined, nothing);
                     let place = self.at(name);
                     self.error(
                         place,
@@ -223,7 +244,7 @@ impl<'a> Compiler<'_, 'a> {
                     let message = format!(
                         "nothing that this template extends has a block `{name}`: it is never shown"
                     );
-                    let hint = did_you_mean(name, others);
+                    let hint = did_you_mean_or(name, others, "there are no blocks to fill");
                     self.report.warning(place(block.span()), message, hint);
                 }
                 Stmt::EmitRaw(text) if extended && !text.raw.trim().is_empty() && !text_told => {
@@ -282,7 +303,8 @@ impl<'a> Compiler<'_, 'a> {
         if self.parent_lost {
             return Reported;
         }
-        let hint = did_you_mean(name, self.blocks.keys().copied());
+        let nothing = format!("{{% block {name} %}}...{{% endblock %}} makes one");
+        let hint = did_you_mean_or(name, self.blocks.keys().copied(), &nothing);
         self.error(place, format!("there is no block `{name}`"), hint)
     }
 
@@ -303,11 +325,11 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     pub(super) fn super_block(&mut self, place: Place<'a>) -> Result<()> {
-        let Some(name) = self.current_block else {
-            return Err(self.error(place, "`super()` is for blocks", ""));
-        };
-        let Some(block) = self.blocks.get_mut(name) else {
-            return Err(self.error(place, "`super()` is for blocks", ""));
+        let current = self.current_block;
+        let Some((name, block)) = current.and_then(|name| Some((name, self.blocks.get_mut(name)?)))
+        else {
+            let hint = "in a block it is what the extended template has there";
+            return Err(self.error(place, "`super()` is for blocks", hint));
         };
         let Some(&(version, origin)) = block.versions.get(block.current + 1) else {
             if self.parent_lost {
@@ -316,7 +338,7 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(
                 place,
                 format!("no template that is extended has a block `{name}`"),
-                "",
+                "remove `super()`, or add the block there",
             ));
         };
         block.current += 1;
@@ -406,6 +428,11 @@ impl<'a> Compiler<'_, 'a> {
         let MacroDefinition {
             definition, origin, ..
         } = definition;
+        let file = origin.start.file;
+        let uses = match file == place.file {
+            true => self.report.uses(),
+            false => self.report.begin_use(How::Uses, file, place),
+        };
         let result = self.nested(place, |this| {
             this.with_origin(origin, |this| {
                 // From the last to the first, as MiniJinja takes them: a default sees the
@@ -426,6 +453,7 @@ impl<'a> Compiler<'_, 'a> {
             });
             Ok(())
         });
+        self.report.end_use(uses);
         self.expanding.pop();
         self.extended = extended;
         self.current_block = block;

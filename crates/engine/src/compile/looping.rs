@@ -12,7 +12,11 @@ use std::rc::Rc;
 impl<'a> Compiler<'_, 'a> {
     pub(super) fn for_statement(&mut self, node: &'a Spanned<ast::ForLoop<'a>>) -> Result<()> {
         if node.recursive {
-            let _ = self.unsupported(self.at(node), "a recursive loop", "");
+            let _ = self.unsupported(
+                self.at(node),
+                "a recursive loop",
+                "write a loop for each level",
+            );
         }
         let items = self.expression(&node.iter).and_then(|items| {
             let place = self.place_of(&node.iter);
@@ -23,6 +27,7 @@ impl<'a> Compiler<'_, 'a> {
             Err(Reported) => {
                 // The body may have mistakes of its own.
                 self.scope.frames.push(Frame::default());
+                self.scope.set("loop", Operand::Poison);
                 self.poison(&node.target);
                 self.statements(&node.body);
                 self.scope.frames.pop();
@@ -93,7 +98,9 @@ impl<'a> Compiler<'_, 'a> {
         } else if runs_always && !node.else_body.is_empty() {
             let place = self.at(node);
             self.report
-                .warning(place, "the `else` of this loop is never reached", "");
+                .warning(place, "the `else` of this loop is never reached", {
+                    "the list is written out and not empty: remove the `else`"
+                });
         }
         if body.ops.is_empty() && otherwise.ops.is_empty() && filter.is_none() {
             return result;
@@ -209,12 +216,17 @@ impl<'a> Compiler<'_, 'a> {
                         list.columns.len(),
                         names.items.len()
                     );
-                    return Err(self.error(place, message, ""));
+                    let hint = "as many names as each item has values";
+                    return Err(self.error(place, message, hint));
                 }
                 for (column, name) in names.items.iter().enumerate() {
                     let ast::Expr::Var(name) = name else {
                         self.poison(target);
-                        return Err(self.unsupported(place, "unpacking within unpacking", ""));
+                        return Err(self.unsupported(
+                            place,
+                            "unpacking within unpacking",
+                            "write the items out flat: (a, b, c)",
+                        ));
                     };
                     let operand = Operand::Column {
                         list: list.clone(),

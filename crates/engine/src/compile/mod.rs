@@ -5,7 +5,7 @@
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
 //!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`, `size`: stages, steps and pages.
+//! - `assemble`, `step`, `size`, `redirect`: stages, steps and pages.
 
 mod access;
 mod assemble;
@@ -19,6 +19,7 @@ mod inherit;
 mod looping;
 mod operator;
 mod output;
+mod redirect;
 mod scope;
 mod size;
 mod statement;
@@ -29,6 +30,7 @@ mod value;
 use crate::diagnostic::{Diagnostic, Place, Report};
 use crate::kind::{BackendKind, Kinds};
 use crate::program::{PageProgram, Route, Segment, Service};
+use crate::source::config::ServiceFile;
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
 use assemble::Assembly;
@@ -41,19 +43,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All mistakes, and the warnings with them, by file and position.
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
-    let file = |name: &'static str, text| Place {
-        file: name,
-        text,
-        offset: 0,
-    };
+    for (path, why) in &sources.unread {
+        report.error(file(path, ""), &why.message, &why.hint);
+    }
+    for path in &sources.others {
+        report.warning(file(path, ""), "this file is not used", use_of(path));
+    }
     // What pages miss in a service.toml that is not there, or no TOML, is none of their mistakes.
-    let Some(service_text) = sources.files.get("service.toml") else {
-        let place = file("service.toml", "");
-        report.error(place, "there is no service.toml", "an empty one will do");
-        return Err(report.into_sorted());
-    };
-    let Some(service_file) = config::read(service_text, kinds, &mut report) else {
-        return Err(report.into_sorted());
+    let service_file = match sources.files.get("service.toml") {
+        Some(text) => config::read(text, kinds, &mut report),
+        None => {
+            if !sources.unread.contains_key("service.toml") {
+                let place = file("service.toml", "");
+                report.error(place, "there is no service.toml", "an empty one will do");
+            }
+            ServiceFile::lost()
+        }
     };
 
     let kinds = Kinds {
@@ -64,6 +69,13 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     let mut library = Library::default();
     let mut pages = Vec::new();
     let mut lost_pages = BTreeSet::new();
+    for path in sources.unread.keys() {
+        if let Some(name) = path.strip_prefix("templates/") {
+            library.add_unread(name);
+        } else if let Some(name) = path.strip_prefix("pages/") {
+            lost_pages.insert(name);
+        }
+    }
     for (path, text) in &sources.files {
         let start = Place {
             file: path,
@@ -131,6 +143,11 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
             report.warning(page.header.place, "this page is never shown", hint);
         }
     }
+    if complete {
+        let statics = &service_file.config.statics;
+        let index = &service_file.index;
+        redirect::check(&pages, index, statics, &sources.static_files, &mut report);
+    }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();
     if failed {
@@ -143,6 +160,28 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         backends: service_file.backends,
         warnings: diagnostics,
     })
+}
+
+/// The beginning of a file.
+fn file<'a>(name: &'a str, text: &'a str) -> Place<'a> {
+    Place {
+        file: name,
+        text,
+        offset: 0,
+    }
+}
+
+/// What could be done with a file that is neither a page nor a template.
+fn use_of(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    match ending {
+        "htm" | "jinja" | "jinja2" | "j2" | "tmpl" | "tpl" | "HTML" | "" => {
+            format!("pages and templates end in .html: call it {stem}.html")
+        }
+        _ => "pages and templates end in .html; files to be served as they are lie in static/"
+            .to_owned(),
+    }
 }
 
 /// No two pages answer to one method and path.

@@ -93,7 +93,14 @@ impl<'a> Compiler<'_, 'a> {
                     kind,
                 ))
             }
-            _ => Err(self.error(place, format!("{} has no negative", operand.describe()), "")),
+            Some(_) => {
+                let message = format!("{} has no negative", operand.describe());
+                Err(self.error(place, message, "`|int` or `|float` makes it a number"))
+            }
+            None => {
+                let message = format!("{} has no negative", operand.describe());
+                Err(self.error(place, message, operand.parts()))
+            }
         }
     }
 
@@ -113,7 +120,10 @@ impl<'a> Compiler<'_, 'a> {
                 let hint = "`|int` or `|float` makes it a number; `~` joins texts";
                 Err(self.error(place, "a text is no number", hint))
             }
-            None => Err(self.error(place, format!("{} is no number", operand.describe()), "")),
+            None => {
+                let message = format!("{} is no number", operand.describe());
+                Err(self.error(place, message, operand.parts()))
+            }
         }
     }
 

@@ -116,7 +116,13 @@ impl<'a> Compiler<'_, 'a> {
             // Further statements exist where another crate of the build switches on further
             // features of the parser.
             #[allow(unreachable_patterns)]
-            _ => return Err(self.unsupported(self.origin.place(0), "this statement", "")),
+            _ => {
+                return Err(self.unsupported(
+                    self.origin.place(0),
+                    "this statement",
+                    "docs/pages.md has those there are",
+                ));
+            }
         }
         Ok(())
     }
@@ -206,7 +212,7 @@ impl<'a> Compiler<'_, 'a> {
                 "go through it with `for`, or use `|length`".to_owned()
             }
             Operand::Macro(_) => "call it: {{ name(...) }}".to_owned(),
-            _ => String::new(),
+            operand => operand.parts().to_owned(),
         };
         self.error(place, message, hint)
     }

@@ -2,8 +2,9 @@
 
 use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
+use super::redirect;
 use super::value::{Literal, Operand};
-use crate::diagnostic::{Reported, did_you_mean};
+use crate::diagnostic::{How, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{
     Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
 };
@@ -76,22 +77,22 @@ impl<'a> Steps<'_, 'a> {
             if self.lost_pages.contains(answer.page.value.as_str()) {
                 return Err(Reported);
             }
-            let hint = did_you_mean(
-                &answer.page.value,
-                self.pages.iter().map(|file| file.file_name),
-            );
+            let pages = self.pages.iter().map(|file| file.file_name);
+            let hint = did_you_mean(&answer.page.value, pages);
             let message = format!("there is no pages/{}", answer.page.value);
             return Err(compiler.error(answer.page.place, message, hint));
         };
         self.shown.insert(file.path);
         // It sees these variables and nothing of this page.
-        let scope = std::mem::replace(&mut compiler.scope, super::scope::Scope::new(names));
+        let mut scope = super::scope::Scope::new(names);
+        scope.names_lost = answer.with_lost;
+        let scope = std::mem::replace(&mut compiler.scope, scope);
         let macros = std::mem::take(&mut compiler.macros);
-        let shown = compiler.report.begin_shown(answer.page.place);
+        let uses = (compiler.report).begin_use(How::Shows, file.path, answer.page.place);
         if let Some(Some(template)) = compiler.library.get(file.path) {
             compiler.page_template(file.path, template);
         }
-        compiler.report.end_shown(shown);
+        compiler.report.end_use(uses);
         compiler.macros = macros;
         compiler.scope = scope;
         compiler.stage.finish_lanes(compiler.fragments);
@@ -169,7 +170,8 @@ impl<'a> Steps<'_, 'a> {
                 if let Operand::Literal(Literal::Text { text, .. }) = &operand
                     && !static_files.contains(&**text)
                 {
-                    let hint = did_you_mean(text, static_files.iter().map(String::as_str));
+                    let files = static_files.iter().map(String::as_str);
+                    let hint = did_you_mean_or(text, files, "static/ has no files");
                     return Err(compiler.error(
                         path.place,
                         format!("there is no static/{text}"),
@@ -203,7 +205,22 @@ fn text_template<'a>(
     let mut result = Ok(());
     for statement in &body.children {
         match statement {
-            Stmt::EmitRaw(raw) => compiler.stage.write_text(raw.raw),
+            Stmt::EmitRaw(raw) => {
+                if escape == Escape::Percent
+                    && let Some((at, unfit)) = redirect::unfit(raw.raw)
+                {
+                    let place = origin.place(raw.span().start_offset as usize + at);
+                    let bytes = unfit.to_string();
+                    let encoded: String = bytes.bytes().map(|b| format!("%{b:02X}")).collect();
+                    let hint = match unfit {
+                        '{' | '}' => "{{ name }}, in two braces each, puts a value in".to_owned(),
+                        _ => format!("write {encoded}; outputs are encoded without that"),
+                    };
+                    let message = format!("`{unfit}` cannot stand in a URL");
+                    result = Err(compiler.error(place, message, hint));
+                }
+                compiler.stage.write_text(raw.raw);
+            }
             Stmt::EmitExpr(output) => {
                 let place = compiler.place_of(&output.expr);
                 let printed = compiler.expression(&output.expr).and_then(|operand| {
@@ -259,7 +276,11 @@ pub(crate) fn request<'a>(
         }
         None if compiler.scope.names_lost => return Err(Reported),
         None => {
-            let hint = did_you_mean(list_name, compiler.scope.page.keys().map(String::as_str));
+            let lists = (compiler.scope.page.iter())
+                .filter(|(_, operand)| matches!(operand, Operand::List(_)))
+                .map(|(name, _)| name.as_str());
+            let nothing = "a list parameter (list = 16), or the rows of a call before";
+            let hint = did_you_mean_or(list_name, lists, nothing);
             return Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint));
         }
     };

@@ -75,7 +75,10 @@ impl<'a> Compiler<'_, 'a> {
         let other = match arguments.first() {
             Some(Some(other)) if name == "in" => return self.contains(&value, other, place),
             Some(Some(other)) => Some(self.expression(other)?),
-            Some(None) => return Err(self.error(place, format!("{what} takes an argument"), "")),
+            Some(None) => {
+                let hint = format!("is {name}(...)");
+                return Err(self.error(place, format!("{what} takes an argument"), hint));
+            }
             None => None,
         };
         let comparison = match name {

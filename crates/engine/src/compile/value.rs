@@ -176,6 +176,22 @@ impl Operand {
         self.scalar().is_some_and(|(_, safe)| safe)
     }
 
+    /// How to get at a value that can be computed with, for hints.
+    pub(crate) fn parts(&self) -> &'static str {
+        match self {
+            Operand::List(_) | Operand::Range { .. } => {
+                "go through it with `for`, or use `|length`"
+            }
+            Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
+            Operand::Session { .. } => "it has `session.userid` and `session.present`",
+            Operand::Loop(_) => "it has loop.index, loop.first, loop.last, loop.length, ...",
+            Operand::Macro(_) => "call it: {{ name(...) }}",
+            Operand::Module(_) => "call one of its macros: {{ file.name(...) }}",
+            Operand::Function(_) => "call it, such as range(10)",
+            _ => "take a value that is always there, or give it one with `|default(...)`",
+        }
+    }
+
     /// What it is, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {

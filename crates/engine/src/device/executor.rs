@@ -1,6 +1,8 @@
 //! The seam between the pipeline and devices: work, and what runs it.
 
 use crate::cohort::Cohort;
+#[cfg(doc)]
+use crate::cohort::LaneState;
 use crate::program::{PageProgram, Service};
 use std::sync::Arc;
 
@@ -44,6 +46,11 @@ pub enum Refusal {
 /// are filled, those of call s - 1 by [`Cohort::settle`], and no queries are left; then, if the
 /// stage ends with a call, leave the new queries in [`Cohort::queries`] (lanes that asked nothing
 /// stay active), else finish the lanes that are still active; and raise [`Cohort::stage`].
+///
+/// Where an executor finds no room for what lanes make, beside the others or in what is lent to the
+/// cohort, it leaves them as [`LaneState::Later`] with nothing left of them: the stage is run again
+/// for those ([`Cohort::next_go`]), beside the queries of the others. With room for one lane it runs
+/// one.
 ///
 /// A device that has the page's backend, too, may answer the queries itself and run the stages
 /// that follow at once: then the stage rises by as many, and no queries are left of the calls

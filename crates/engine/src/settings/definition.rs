@@ -260,7 +260,10 @@ impl Definition {
                 self.must_be("an integer", format!("from {least} to {most}; {default}"))
             }
             SettingKind::Switch => self.must_be("true or false", "without quotes"),
-            SettingKind::Map(_) => self.must_be("a table", "{ name = \"text\" }"),
+            SettingKind::Map(_) => {
+                let form = format!("{} = {{ \"...\" = \"...\" }}", self.key);
+                self.must_be("a table", form)
+            }
             SettingKind::Duration(_) => self.must_be("a string", duration::FORM),
             SettingKind::Choice(words) => {
                 let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();

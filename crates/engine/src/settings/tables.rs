@@ -3,6 +3,7 @@
 use super::definition::{
     Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
 };
+use super::duration;
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use std::collections::BTreeMap;
@@ -157,10 +158,14 @@ section! {
         /// Bytes of a cohort's texts: parameters, answers of backends (and 8 bytes for each cell of
         /// their lists), what its pages make. A request that finds no room left goes with the next
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
-        arena_bytes_max: u32 = 256 << 20; bytes(16 << 20, 1 << 31).restart(),
+        arena_bytes_max: u32 = 64 << 20; bytes(16 << 20, 1 << 31).restart(),
+        /// Bytes that the cohorts of a worker may take together, of texts, answers and what is kept
+        /// of their requests, beyond 4 MiB of each that are always there. Where none are left they
+        /// wait for each other; one at a time may always go on.
+        common_bytes_max: u32 = 128 << 20; bytes(1 << 20, 1 << 31).restart(),
         /// Bytes of a cohort's answers, if each is as long as its page's were of late: more
-        /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too;
-        /// where one finds no room beside others, it answers 500.
+        /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too:
+        /// where one finds no room beside others, its page is run after those are answered.
         answer_bytes_max: u32 = 32 << 20; bytes(1 << 20, 1 << 31),
     }
 }
@@ -276,6 +281,22 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
         return Err(Mistake::new(message, "index = { \"/\" = \"/home\" }"));
     }
     Ok(())
+}
+
+impl ServerSettings {
+    /// What is wrong with the times of a shutdown together, if anything.
+    pub fn drain_mistake(&self) -> Option<Mistake> {
+        let (delay, timeout) = (self.drain_delay, self.drain_timeout);
+        (!delay.is_zero() && delay >= timeout).then(|| {
+            let (delay, timeout) = (duration::format(delay), duration::format(timeout));
+            let message = format!(
+                "a shutdown is over after `drain_timeout` = {timeout}, before `drain_delay` = \
+                 {delay} is: what is under way then is lost"
+            );
+            let hint = "`drain_timeout` is more than `drain_delay` and `drain_grace` together";
+            Mistake::new(message, hint)
+        })
+    }
 }
 
 impl HeaderSettings {

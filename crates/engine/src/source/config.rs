@@ -1,7 +1,7 @@
 //! Reads the settings of a service, `service.toml`, by their definitions.
 
 use super::declaration::AnswerDecl;
-use super::keys::{Keys, Text, TomlText};
+use super::keys::{Keys, Text, TomlText, text_of};
 use super::step::read_answer;
 use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::kind::{BackendKind, Kinds};
@@ -17,26 +17,35 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<AnswerDecl<'a>>,
+    /// Where the redirects lead of `index` of `[static]`.
+    pub(crate) index: Vec<Text<'a>>,
     /// Whether its mistakes are why there is no such answer.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
     pub(crate) backends_lost: bool,
 }
 
-/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default; `None` where it
-/// is no TOML.
+impl ServiceFile<'_> {
+    /// What there is where the file cannot be read, which is reported.
+    pub(crate) fn lost() -> Self {
+        ServiceFile {
+            config: ServiceConfig::default(),
+            backends: Vec::new(),
+            missing: None,
+            index: Vec::new(),
+            missing_lost: true,
+            backends_lost: true,
+        }
+    }
+}
+
+/// Reads `service.toml`. Whatever is wrong is reported and replaced by its default.
 pub(crate) fn read<'a>(
     text: &'a str,
     kinds: &[BackendKind],
     report: &mut Report,
-) -> Option<ServiceFile<'a>> {
-    let mut service = ServiceFile {
-        config: ServiceConfig::default(),
-        backends: Vec::new(),
-        missing: None,
-        missing_lost: false,
-        backends_lost: false,
-    };
+) -> ServiceFile<'a> {
+    let mut service = ServiceFile::lost();
     let before = report.errors();
     let toml = TomlText {
         file: "service.toml",
@@ -44,7 +53,9 @@ pub(crate) fn read<'a>(
         start: 0,
         end: text.len(),
     };
-    let table = toml.parse(report)?;
+    let Some(table) = toml.parse(report) else {
+        return service;
+    };
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
@@ -62,7 +73,7 @@ pub(crate) fn read<'a>(
     let root = Keys::named(toml, &table, 0, &known, elsewhere, report);
     let config = &mut service.config;
     for section in sections {
-        let Some((table, offset)) = root.table(section.name(), report) else {
+        let Some((table, offset)) = root.table(section.name(), "...", report) else {
             continue;
         };
         // How a missing session is answered is no value, but an answer to be compiled.
@@ -77,22 +88,46 @@ pub(crate) fn read<'a>(
                 config.set(section.name(), definition, value, Origin::File);
             }
         }
-        if section.name() == "limits" {
-            check_limits(config, &keys, report);
+        match section.name() {
+            "limits" => check_limits(config, &keys, report),
+            "server" => {
+                if let Some(mistake) = config.server.drain_mistake() {
+                    let written = ["drain_delay", "drain_timeout"];
+                    let key = written.into_iter().find(|key| keys.has(key));
+                    let place = keys.place_of(key.unwrap_or(written[0]));
+                    report.error(place, mistake.message, mistake.hint);
+                }
+            }
+            _ => {}
+        }
+        if let Some(index) = keys
+            .get("index")
+            .and_then(|index| index.get_ref().as_table())
+        {
+            let leads = Keys::entries(&toml, index).into_iter();
+            service.index = leads.filter_map(|(_, to)| text_of(&toml, to)).collect();
         }
         if section.name() == "session"
-            && let Some((missing, offset)) = keys.table("missing", report)
+            && let Some((missing, offset)) =
+                keys.table("missing", "{ page = \"login.html\" }", report)
         {
             let keys = Keys::new(toml, missing, offset, &["page", "status", "with"], report);
             service.missing = read_answer(&keys, "page", report);
         }
     }
-    if let Some((backends, _)) = root.table("backend", report) {
+    let mut backends_lost = false;
+    if let Some((backends, _)) = root.table("backend", "...", report) {
         for (name, value) in Keys::entries(&toml, backends) {
             let DeValue::Table(table) = value.get_ref() else {
-                let hint = format!("[backend.{}]", name.value);
+                backends_lost = true;
+                if name.value == "kind" {
+                    let hint = "[backend.NAME], and below it what it is";
+                    report.error(name.place, "a backend has a name of its own", hint);
+                    // The others belong to it.
+                    break;
+                }
+                let hint = format!("[backend.{}], and below it kind = \"...\"", name.value);
                 report.error(name.place, "a backend is a table", hint);
-                service.backends_lost = true;
                 continue;
             };
             let offset = value.span().start;
@@ -102,8 +137,8 @@ pub(crate) fn read<'a>(
     }
     let is_mistaken = report.errors() > before;
     service.missing_lost = is_mistaken && service.missing.is_none();
-    service.backends_lost |= is_mistaken && service.backends.is_empty();
-    Some(service)
+    service.backends_lost = backends_lost || is_mistaken && service.backends.is_empty();
+    service
 }
 
 /// So many of the longest answers are to fit what a worker's connections may hold: with two that
@@ -150,7 +185,7 @@ fn read_backend<'a>(
     }
     let settings = PoolSettings::DEFINITIONS;
     let keys = Keys::of_settings(toml, table, offset, settings, &others, |_| None, report);
-    if !keys.has("kind") {
+    if keys.lacks("kind") {
         let hint = kinds
             .first()
             .map(|kind| format!("kind = \"{}\"", kind.name));

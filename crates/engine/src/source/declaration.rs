@@ -67,6 +67,8 @@ pub(crate) struct AnswerDecl<'a> {
     pub(crate) status: u16,
     /// Variables of that page, by name; `None` where the value is reported.
     pub(crate) with: Vec<(Text<'a>, Option<Text<'a>>)>,
+    /// Whether there may be others, for a mistake that is reported.
+    pub(crate) with_lost: bool,
 }
 
 /// One step, with its place.

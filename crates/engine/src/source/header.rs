@@ -100,6 +100,7 @@ pub(crate) fn read<'a>(
     kinds: Kinds<'_>,
     report: &mut Report,
 ) -> Option<PageHeader<'a>> {
+    let before = report.errors();
     let table = toml.parse(report)?;
     let misplaced = refuse_misplaced(toml, &table, kinds, report);
     let told = |key: &str| {
@@ -145,7 +146,20 @@ pub(crate) fn read<'a>(
         ("optional", SessionUse::Optional),
     ];
     // Whatever a word that is none of them was to mean, the page looks at the session.
-    header.session = match keys.choice("session", &uses, report) {
+    let of_step = (keys
+        .get("session")
+        .and_then(|value| value.get_ref().as_str()))
+    .filter(|word| ["create", "destroy"].contains(word));
+    if let Some(word) = of_step {
+        let message = format!("`session` cannot be `{word}` here");
+        let hint = format!("a step does that: [[step]], and below it session = \"{word}\"");
+        report.error(keys.place_of("session"), message, hint);
+    }
+    let read = match of_step {
+        Some(_) => None,
+        None => keys.choice("session", &uses, report),
+    };
+    header.session = match read {
         None if keys.has("session") => SessionUse::Optional,
         read => read.unwrap_or_default(),
     };
@@ -155,15 +169,16 @@ pub(crate) fn read<'a>(
             .bytes()
             .any(|b| !(b' '..=b'~').contains(&b))
         {
-            report.error(
-                content_type.place,
-                "this is no content type",
-                "such as \"text/plain\"",
-            );
+            let hint = "printable ASCII, such as \"text/plain; charset=utf-8\"";
+            report.error(content_type.place, "this is no content type", hint);
         }
         header.content_type = content_type.value;
     }
-    if let Some((params, _)) = keys.table("params", report) {
+    if let Some((params, _)) = keys.table(
+        "params",
+        "{ id = { in = \"query\", type = \"int\" } }",
+        report,
+    ) {
         for (name, value) in Keys::entries(&toml, params) {
             let declared = name.value.clone();
             if PAGE_KEYS.contains(&declared.as_str())
@@ -184,6 +199,7 @@ pub(crate) fn read<'a>(
         header.lost.others |= keys.has("params");
     }
     check_path_params(&header, report);
+    check_forms(&header, report);
     match keys.get("step").map(Spanned::get_ref) {
         None => {}
         Some(DeValue::Array(steps)) => {
@@ -207,6 +223,17 @@ pub(crate) fn read<'a>(
                 "[[step]]",
             );
             header.lost.others = true;
+        }
+    }
+    if !keys.has("route") && report.errors() == before {
+        for key in ["params", "step", "session"] {
+            if keys.has(key) {
+                let message = format!("`{key}` means nothing to a page without a route");
+                let hint = "route = \"GET /path\"; without one it is shown in place of others, \
+                            which give it variables by `with`";
+                report.warning(keys.key_place(key), message, hint);
+                break;
+            }
         }
     }
     Some(header)
@@ -265,6 +292,25 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
     })
 }
 
+/// A page that answers GET alone is sent no forms.
+fn check_forms(header: &PageHeader<'_>, report: &mut Report) {
+    let gets = header.routes.iter().all(|(route, _)| route.method == "GET");
+    if !gets || header.routes.is_empty() {
+        return;
+    }
+    for param in &header.params {
+        if !param.carriers.is_empty() && param.carriers.iter().all(|c| *c == program::Carrier::Form)
+        {
+            let message = format!(
+                "`{}` is of a form, and this page answers GET, with which none is sent",
+                param.name.value
+            );
+            let hint = "in = \"query\" (a form with method=get sends that), or a route with POST";
+            report.warning(param.name.place, message, hint);
+        }
+    }
+}
+
 /// Each path parameter stands in each route, and each `{name}` is a path parameter.
 fn check_path_params(header: &PageHeader<'_>, report: &mut Report) {
     let from_path: Vec<(&str, Place<'_>)> = (header.params.iter())
@@ -285,7 +331,8 @@ fn check_path_params(header: &PageHeader<'_>, report: &mut Report) {
                 continue;
             };
             if seen.contains(&name.as_str()) {
-                report.error(*place, format!("`{{{name}}}` stands twice in the path"), "");
+                let message = format!("`{{{name}}}` stands twice in the path");
+                report.error(*place, message, "give each segment a name of its own");
             } else if complete && !from_path.iter().any(|(wire_name, _)| wire_name == name) {
                 let hint = format!("{name} = {{ in = \"path\", type = \"text\" }}");
                 report.error(

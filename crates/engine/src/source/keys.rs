@@ -3,6 +3,7 @@
 //! Every value is taken by key and type; what is missing, of another type, out of bounds or unknown
 //! is reported where it stands.
 
+use super::toml_syntax;
 use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::settings::{BackendKey, Definition, Mistake, Setting, SettingKind, Value};
 use std::collections::BTreeMap;
@@ -32,14 +33,15 @@ impl<'a> TomlText<'a> {
         }
     }
 
-    /// Parses it, or reports all its syntax errors.
+    /// Parses it, or reports its syntax errors.
     pub(crate) fn parse(&self, report: &mut Report) -> Option<DeTable<'a>> {
-        let (table, errors) = DeTable::parse_recoverable(&self.text[self.start..self.end]);
-        for error in &errors {
-            let offset = error.span().map_or(0, |span| span.start);
-            report.error(self.place(offset), error.message().trim_end(), "");
+        let text = &self.text[self.start..self.end];
+        let (table, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            toml_syntax::report(&errors, text, |offset| self.place(offset), report);
+            return None;
         }
-        errors.is_empty().then(|| table.into_inner())
+        Some(table.into_inner())
     }
 }
 
@@ -81,6 +83,8 @@ pub(crate) struct Keys<'t, 'a> {
     table: &'t DeTable<'a>,
     /// Where the table begins, for what is missing in it.
     pub(crate) place: Place<'a>,
+    /// Whether it has keys that are not known: what is missing may be what they were meant for.
+    has_unknown: bool,
 }
 
 impl<'t, 'a> Keys<'t, 'a> {
@@ -128,8 +132,10 @@ impl<'t, 'a> Keys<'t, 'a> {
         told: impl Fn(&str) -> Option<String>,
         report: &mut Report,
     ) -> Keys<'t, 'a> {
+        let mut has_unknown = false;
         for (key, _) in table {
             if !known.contains(&key.get_ref().as_ref()) {
+                has_unknown = true;
                 let hint = told(key.get_ref())
                     .unwrap_or_else(|| did_you_mean(key.get_ref(), known.iter().copied()));
                 report.error(
@@ -143,6 +149,7 @@ impl<'t, 'a> Keys<'t, 'a> {
             toml,
             table,
             place: toml.place(offset),
+            has_unknown,
         }
     }
 
@@ -211,21 +218,42 @@ impl<'t, 'a> Keys<'t, 'a> {
         self.table.contains_key(key)
     }
 
+    /// The place of a key, or of the table where it is absent.
+    pub(crate) fn key_place(&self, key: &str) -> Place<'a> {
+        let found = self.table.get_key_value(key);
+        found.map_or(self.place, |(key, _)| self.toml.place(key.span().start))
+    }
+
+    /// Whether a key is missing, and nothing else that is reported tells why.
+    pub(crate) fn lacks(&self, key: &str) -> bool {
+        !self.has(key) && !self.has_unknown
+    }
+
     /// The place of a key's value, or of the table where the key is absent.
     pub(crate) fn place_of(&self, key: &str) -> Place<'a> {
         self.get(key)
             .map_or(self.place, |value| self.toml.place(value.span().start))
     }
 
-    fn mistyped(&self, key: &str, wanted: &str, report: &mut Report) {
-        report.error(self.place_of(key), format!("`{key}` must be {wanted}"), "");
+    fn mistyped(&self, key: &str, wanted: &str, form: &str, report: &mut Report) {
+        let message = format!("`{key}` must be {wanted}");
+        report.error(self.place_of(key), message, format!("{key} = {form}"));
+    }
+
+    /// What a key's value would be as a string.
+    fn quoted(&self, key: &str) -> String {
+        match self.get(key).map(Spanned::get_ref) {
+            Some(DeValue::Integer(number)) => format!("\"{}\"", number.as_str()),
+            Some(DeValue::Boolean(value)) => format!("\"{value}\""),
+            _ => "\"...\"".to_owned(),
+        }
     }
 
     pub(crate) fn text(&self, key: &str, report: &mut Report) -> Option<Text<'a>> {
         let value = self.get(key)?;
         let text = text_of(&self.toml, value);
         if text.is_none() {
-            self.mistyped(key, "a string", report);
+            self.mistyped(key, "a string", &self.quoted(key), report);
         }
         text
     }
@@ -262,7 +290,7 @@ impl<'t, 'a> Keys<'t, 'a> {
 
     /// A string that must be there.
     pub(crate) fn required(&self, key: &str, hint: &str, report: &mut Report) -> Option<Text<'a>> {
-        if !self.has(key) {
+        if self.lacks(key) {
             report.error(self.place, format!("`{key}` is missing"), hint);
         }
         self.text(key, report)
@@ -278,7 +306,11 @@ impl<'t, 'a> Keys<'t, 'a> {
             _ => text_of(&self.toml, value).map(|text| vec![text]),
         };
         texts.unwrap_or_else(|| {
-            self.mistyped(key, "a string or a list of strings", report);
+            let form = match self.get(key).map(Spanned::get_ref) {
+                Some(DeValue::Array(_)) => "[\"...\", \"...\"]",
+                _ => &self.quoted(key),
+            };
+            self.mistyped(key, "a string or a list of strings", form, report);
             Vec::new()
         })
     }
@@ -290,6 +322,14 @@ impl<'t, 'a> Keys<'t, 'a> {
         choices: &[(&str, T)],
         report: &mut Report,
     ) -> Option<T> {
+        let is_word = |value: &Spanned<DeValue<'_>>| value.get_ref().is_str();
+        if self.get(key).is_some_and(|value| !is_word(value)) {
+            let words: Vec<_> = (choices.iter())
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect();
+            self.mistyped(key, "a string", &words.join(" or "), report);
+            return None;
+        }
         let text = self.text(key, report)?;
         let found = choices.iter().find(|(word, _)| *word == text.value);
         if found.is_none() {
@@ -312,13 +352,22 @@ impl<'t, 'a> Keys<'t, 'a> {
     ) -> Option<i64> {
         let value = self.get(key)?;
         if !matches!(value.get_ref(), DeValue::Integer(_)) {
-            self.mistyped(key, "an integer", report);
+            let quoted = value.get_ref().as_str().and_then(|text| text.parse().ok());
+            let meant = quoted.filter(|number| bounds.contains(number));
+            let meant = meant.unwrap_or(*bounds.start().max(&0));
+            let form = format!("{meant}, without quotes");
+            self.mistyped(key, "an integer", &form, report);
             return None;
         }
         let number = integer_of(value).filter(|number| bounds.contains(number));
         if number.is_none() {
             let (least, most) = bounds.into_inner();
-            self.mistyped(key, &format!("from {least} to {most}"), report);
+            let nearest = match integer_of(value) {
+                Some(number) if number < least => least,
+                _ => most,
+            };
+            let wanted = format!("from {least} to {most}");
+            self.mistyped(key, &wanted, &nearest.to_string(), report);
         }
         number
     }
@@ -327,19 +376,24 @@ impl<'t, 'a> Keys<'t, 'a> {
         match self.get(key)?.get_ref() {
             DeValue::Boolean(value) => Some(*value),
             _ => {
-                self.mistyped(key, "true or false", report);
+                self.mistyped(key, "true or false", "true, without quotes", report);
                 None
             }
         }
     }
 
-    /// A table.
-    pub(crate) fn table(&self, key: &str, report: &mut Report) -> Option<(&'t DeTable<'a>, usize)> {
+    /// A table, which looks like `form`.
+    pub(crate) fn table(
+        &self,
+        key: &str,
+        form: &str,
+        report: &mut Report,
+    ) -> Option<(&'t DeTable<'a>, usize)> {
         let value = self.get(key)?;
         match value.get_ref() {
             DeValue::Table(table) => Some((table, value.span().start)),
             _ => {
-                self.mistyped(key, "a table", report);
+                self.mistyped(key, "a table", form, report);
                 None
             }
         }

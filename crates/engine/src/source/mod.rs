@@ -1,6 +1,7 @@
 //! Sources: the files of a service, read but not compiled.
 //!
-//! - `keys`: TOML, with the place of each mistake;
+//! - `keys`: TOML, with the place of each mistake; `toml_syntax` tells what is wrong where it is
+//!   none;
 //! - `config`: `service.toml`;
 //! - `declaration`: what a page's header says; `header`, `param` and `step` read it;
 //! - `page_file`: a page file, split into header and template;
@@ -15,12 +16,13 @@ mod param;
 mod step;
 mod syntax;
 pub(crate) mod template;
+mod toml_syntax;
 
 pub(crate) use page_file::PageFile;
 
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
-use crate::settings::ServiceConfig;
+use crate::settings::{Mistake, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files of a service, by their paths within its folder.
@@ -30,6 +32,10 @@ pub struct Sources {
     pub files: BTreeMap<String, String>,
     /// Paths of static files, relative to `static/`.
     pub static_files: BTreeSet<String>,
+    /// Files that could not be read, by their paths within the folder, and why.
+    pub unread: BTreeMap<String, Mistake>,
+    /// Files of `pages/` and `templates/` that are neither, for what their names end in.
+    pub others: BTreeSet<String>,
 }
 
 impl Sources {
@@ -37,7 +43,6 @@ impl Sources {
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
         let text = self.files.get("service.toml").map_or("", String::as_str);
-        let read = config::read(text, kinds, &mut Report::default());
-        read.map_or_else(ServiceConfig::default, |service| service.config)
+        config::read(text, kinds, &mut Report::default()).config
     }
 }

@@ -2,7 +2,7 @@
 
 use super::declaration::{ParamDecl, ParamKind, check_name};
 use super::keys::{Keys, Text, TomlText};
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, did_you_mean};
 use crate::program::{self, ParamType};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -35,7 +35,7 @@ pub(crate) fn read_param<'a>(
     ];
     let keys = Keys::new(*toml, table, value.span().start, &known, report);
     let mut carriers = Vec::new();
-    if !keys.has("in") {
+    if keys.lacks("in") {
         let hint = "in = \"query\", \"form\", \"path\", \"cookie\" or \"header\"";
         report.error(
             name.place,
@@ -51,11 +51,11 @@ pub(crate) fn read_param<'a>(
             "cookie" => program::Carrier::Cookie,
             "header" => program::Carrier::Header,
             other => {
-                let hint = "query, form, path, cookie or header";
+                let known = ["query", "form", "path", "cookie", "header"];
                 report.error(
                     text.place,
                     format!("a parameter cannot be in `{other}`"),
-                    hint,
+                    did_you_mean(other, known),
                 );
                 continue;
             }
@@ -119,12 +119,12 @@ fn read_list(
         report.error(keys.place_of("default"), "a list has no default", hint);
     }
     let mut columns = Vec::new();
-    if let Some((fields, _)) = keys.table("fields", report) {
+    if let Some((fields, _)) = keys.table("fields", "{ amount = { type = \"int\" } }", report) {
         if keys.has("type") {
             report.error(
                 keys.place_of("type"),
                 "a list has `type` or `fields`, not both",
-                "",
+                "remove `type`: each of the fields has its own",
             );
         }
         for (field, value) in Keys::entries(&keys.toml, fields) {
@@ -151,7 +151,8 @@ fn read_list(
             }
         }
         if columns.is_empty() {
-            report.error(keys.place_of("fields"), "a record needs fields", "");
+            let hint = "fields = { amount = { type = \"int\" } }";
+            report.error(keys.place_of("fields"), "a record needs fields", hint);
             return None;
         }
     } else {
@@ -166,7 +167,7 @@ fn read_list(
 
 fn read_type(keys: &Keys<'_, '_>, name: &Text<'_>, report: &mut Report) -> Option<ParamType> {
     let types = [("text", 0), ("int", 1), ("decimal", 2), ("date", 3)];
-    if !keys.has("type") {
+    if keys.lacks("type") {
         let hint = "type = \"text\", \"int\", \"decimal\" or \"date\"";
         report.error(
             name.place,
@@ -183,18 +184,34 @@ fn read_type(keys: &Keys<'_, '_>, name: &Text<'_>, report: &mut Report) -> Optio
         ("one_of", 0),
     ] {
         if keys.has(key) && of != kind {
-            let message = format!("`{key}` is for parameters of type {}", types[of].0);
-            report.error(keys.place_of(key), message, "");
+            let (of, is) = (types[of].0, types[kind].0);
+            let message = format!("`{key}` is for parameters of type {of}, and this is {is}");
+            let hint = match (key, of) {
+                ("min", _) if kind == 0 => "min_length = ... bounds a text".to_owned(),
+                ("max", _) if kind == 0 => "max_length = ... bounds a text".to_owned(),
+                ("min_length" | "max_length", _) if kind == 1 => {
+                    format!("{} = ... bounds an integer", &key[..3])
+                }
+                _ => format!("remove `{key}`, or type = \"{of}\""),
+            };
+            report.error(keys.place_of(key), message, hint);
         }
     }
     Some(match kind {
         0 => {
             let max_length = keys.int("max_length", 0..=1 << 20, report).unwrap_or(256) as u32;
-            let min_length = keys
-                .int("min_length", 0..=max_length.into(), report)
-                .unwrap_or(0);
+            let mut min_length = keys.int("min_length", 0..=1 << 20, report).unwrap_or(0) as u32;
+            if min_length > max_length {
+                let message = format!("no text has from {min_length} to {max_length} characters");
+                let hint = match keys.has("max_length") {
+                    true => "`max_length` is `min_length` or more",
+                    false => "max_length = ... raises it: without one it is 256",
+                };
+                report.error(keys.place_of("min_length"), message, hint);
+                min_length = 0;
+            }
             ParamType::Text {
-                min_length: min_length as u32,
+                min_length,
                 max_length,
                 one_of: keys
                     .texts("one_of", report)
@@ -207,10 +224,17 @@ fn read_type(keys: &Keys<'_, '_>, name: &Text<'_>, report: &mut Report) -> Optio
             let min = keys
                 .int("min", i64::MIN..=i64::MAX, report)
                 .unwrap_or(i64::MIN);
-            ParamType::Int {
-                min,
-                max: keys.int("max", min..=i64::MAX, report).unwrap_or(i64::MAX),
+            let max = keys.int("max", i64::MIN..=i64::MAX, report);
+            let max = max.unwrap_or(i64::MAX);
+            if max < min {
+                let message = format!("no number is from {min} to {max}");
+                report.error(keys.place_of("max"), message, "`max` is `min` or more");
+                return Some(ParamType::Int {
+                    min: i64::MIN,
+                    max: i64::MAX,
+                });
             }
+            ParamType::Int { min, max }
         }
         2 => ParamType::Decimal,
         _ => ParamType::Date,
@@ -229,24 +253,27 @@ fn read_default(keys: &Keys<'_, '_>, kind: &ParamType, report: &mut Report) -> O
             return None;
         }
     };
-    // An empty default stands for "none given" of any type that is a text to the page.
-    let fits = match kind {
-        ParamType::Int { min, max } => default
-            .parse::<i64>()
-            .is_ok_and(|number| (min..=max).contains(&&number)),
-        ParamType::Text {
-            max_length, one_of, ..
-        } => {
-            default.chars().count() <= *max_length as usize
-                && (default.is_empty() || one_of.is_empty() || one_of.contains(&default))
+    let bounds = match kind {
+        ParamType::Int { min, max } => match (*min, *max) {
+            (i64::MIN, i64::MAX) => "it is an integer: default = 0".to_owned(),
+            (min, i64::MAX) => format!("it is {min} or more"),
+            (i64::MIN, max) => format!("it is {max} or less"),
+            (min, max) => format!("it is from {min} to {max}"),
+        },
+        ParamType::Text { one_of, .. } if !one_of.is_empty() => {
+            did_you_mean(&default, one_of.iter().map(String::as_str))
         }
-        ParamType::Decimal | ParamType::Date => true,
+        ParamType::Text { max_length, .. } => format!("it has at most {max_length} characters"),
+        ParamType::Decimal => "a decimal, such as default = \"12.50\"".to_owned(),
+        ParamType::Date => "a date, such as default = \"2026-01-31\"".to_owned(),
     };
-    if !fits {
+    // An empty default stands for "none given" of any type that is a text to the page.
+    let is_none = default.is_empty() && !matches!(kind, ParamType::Int { .. });
+    if !is_none && kind.check(default.as_bytes()).is_err() {
         report.error(
             keys.place_of("default"),
             "the default is not within the parameter's bounds",
-            "",
+            bounds,
         );
     }
     Some(default)

@@ -4,7 +4,7 @@ use super::declaration::{
     AnswerDecl, CallDecl, Lost, PAGE_KEYS, STEP_KEYS, Step, StepKind, check_name, is_name,
 };
 use super::keys::{Keys, Text, TomlText, text_of};
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, did_you_mean};
 use crate::kind::Kinds;
 use crate::program::Type;
 use rhythm_protocol::http::head::is_token;
@@ -21,18 +21,25 @@ pub(crate) fn read_answer<'a>(
     let page = keys.required(page_key, &hint, report)?;
     let status = keys.int("status", 200..=599, report).unwrap_or(200) as u16;
     let mut with = Vec::new();
-    if let Some((table, _)) = keys.table("with", report) {
+    let table = keys.table("with", "{ title = \"...\" }", report);
+    let with_lost = table.is_none() && !keys.lacks("with");
+    if let Some((table, _)) = table {
         for (name, value) in Keys::entries(&keys.toml, table) {
             check_name(&name, report);
             let text = text_of(&keys.toml, value);
             if text.is_none() {
-                let hint = "they are templates, too";
+                let hint = format!("{} = \"...\"; they are templates, too", name.value);
                 report.error(name.place, "values of `with` are strings", hint);
             }
             with.push((name, text));
         }
     }
-    Some(AnswerDecl { page, status, with })
+    Some(AnswerDecl {
+        page,
+        status,
+        with,
+        with_lost,
+    })
 }
 
 pub(crate) fn read_step<'a>(
@@ -71,9 +78,7 @@ pub(crate) fn read_step<'a>(
     } else if has("headers") || has("status") {
         &["headers", "status"]
     } else {
-        let place = toml.place(offset);
-        let hint = "a step has one of: call, check, session, redirect, headers, status, file";
-        report.error(place, "this step does nothing", hint);
+        refuse_headless(toml, table, offset, report);
         return None;
     };
     let told = |key: &str| {
@@ -98,7 +103,7 @@ pub(crate) fn read_step<'a>(
                     report.error(
                         keys.place_of("user"),
                         "`user` is for session = \"create\"",
-                        "",
+                        "remove it: the session that there is ends, whose it may be",
                     );
                 }
                 StepKind::SessionDestroy
@@ -124,11 +129,48 @@ pub(crate) fn read_step<'a>(
     })
 }
 
+/// Refuses a step of which no key says what it does: one is misspelled, or missing beside others.
+fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, report: &mut Report) {
+    const HEADS: [&str; 7] = [
+        "call", "check", "session", "redirect", "headers", "status", "file",
+    ];
+    let one_of = "a step has one of: call, check, session, redirect, headers, status, file";
+    let mut keys: Vec<(usize, &str)> = (table.iter())
+        .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
+        .collect();
+    keys.sort_unstable();
+    let unknown = |(_, key): &&(usize, &str)| !STEP_KEYS.contains(key);
+    let near = |key: &str| did_you_mean(key, HEADS);
+    let is_near = |(_, key): &&(usize, &str)| near(key).starts_with("did you mean");
+    let misspelled = keys.iter().filter(unknown).find(is_near);
+    let (place, message, hint) = match (misspelled, keys.first()) {
+        (Some((at, key)), _) => (*at, format!("unknown key `{key}`"), near(key)),
+        (None, Some((at, key))) if unknown(&&(*at, *key)) => {
+            (*at, format!("unknown key `{key}`"), one_of.to_owned())
+        }
+        (None, Some((at, key))) => {
+            let of = match *key {
+                "else" | "with" => "check = \"...\"",
+                "user" => "session = \"create\"",
+                "rows" | "row" | "each" | "retry" => "call = \"...\"",
+                _ => "call, check, session, redirect, headers, status or file",
+            };
+            let message = format!("this step has `{key}`, but nothing says what it does");
+            (*at, message, format!("it needs {of}"))
+        }
+        (None, None) => {
+            let message = "this step does nothing";
+            (offset, message.to_owned(), one_of.to_owned())
+        }
+    };
+    report.error(toml.place(place), message, hint);
+}
+
 fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, Text<'a>)> {
     /// What else the server itself says.
     const SERVERS_OWN: [&str; 2] = ["content-type", "set-cookie"];
     let mut headers = Vec::new();
-    let Some((table, _)) = keys.table("headers", report) else {
+    let Some((table, _)) = keys.table("headers", "{ \"Cache-Control\" = \"...\" }", report) else {
         return headers;
     };
     for (name, value) in Keys::entries(&keys.toml, table) {
@@ -137,10 +179,14 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
             report.error(
                 name.place,
                 "this is no header name",
-                "RFC 9110, section 5.1",
+                "letters, digits and `-`, such as \"Cache-Control\" (RFC 9110, section 5.1)",
             );
         } else if (SERVERS_OWN.iter().chain(&SENDERS_HEADERS)).any(|own| *own == lower) {
-            let hint = "the key content_type of the page sets its type";
+            let hint = match lower.as_str() {
+                "content-type" => "content_type = \"...\" at the top of the header sets it",
+                "set-cookie" => "session = \"create\" and session = \"destroy\" set the cookie",
+                _ => "remove it",
+            };
             report.error(
                 name.place,
                 format!("{} is set by the server", name.value),
@@ -150,7 +196,8 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
         match text_of(&keys.toml, value) {
             Some(text) => headers.push((name, text)),
             None => {
-                report.error(name.place, "a header's value is a string", "");
+                let hint = format!("{} = \"...\", a template", name.value);
+                report.error(name.place, "a header's value is a string", hint);
             }
         }
     }
@@ -182,7 +229,7 @@ fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Optio
                     report.error(
                         text.place,
                         "`each` must be of the form \"item in list\"",
-                        "",
+                        "each = \"p in payments\", and {{ p }} or {{ p.field }} in what is asked",
                     );
                     return None;
                 }
@@ -280,7 +327,12 @@ fn read_columns(
             return None;
         }
         if columns.iter().any(|(known, _)| known == column) {
-            report.error(text.place, format!("two columns are named `{column}`"), "");
+            let hint = "columns go by their order: name them as you like, each otherwise";
+            report.error(
+                text.place,
+                format!("two columns are named `{column}`"),
+                hint,
+            );
         }
         columns.push((column.to_owned(), kind));
     }

@@ -77,7 +77,7 @@ pub(super) struct Mistake {
     pub(super) offset: usize,
     /// What is wrong.
     pub(super) message: String,
-    /// What helps; may be empty.
+    /// What helps.
     pub(super) hint: String,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn explain(
     }
 }
 
-/// What is written so in other languages, and how here; empty where nothing is known.
+/// What is written so in other languages, and how here, or what there can be.
 fn other_language(message: &str, tag: Option<&str>, rest: &str, source: &str) -> &'static str {
     let tag = tag.map(|tag| tag.trim_start_matches(['{', '%', '-', '+', ' ']));
     match message {
@@ -163,7 +163,12 @@ fn other_language(message: &str, tag: Option<&str>, rest: &str, source: &str) ->
         _ if rest.starts_with('&') => "it is called `and`",
         "unexpected `|`, expected identifier" => "`||` is called `or`",
         _ if rest.starts_with('!') => "it is called `not`",
-        _ => "",
+        _ if message.starts_with("unexpected end of")
+            || message.ends_with("expected expression") =>
+        {
+            "a value is missing here"
+        }
+        _ => "docs/pages.md has what a template can say",
     }
 }
 
@@ -192,14 +197,21 @@ fn unknown_statement(
         }
         (_, Some(ended), None) => {
             let message = format!("`{word}` ends nothing: no `{ended}` is open here");
-            Mistake::new(offset, message, "")
+            let hint = format!("remove it, or begin one: {{% {ended} ... %}}");
+            Mistake::new(offset, message, hint)
         }
         ("end", _, Some((inner, _))) => {
             let hint = format!("`end{inner}` ends the `{inner}`");
             Mistake::new(offset, "unknown statement end", hint)
         }
-        ("else", ..) => Mistake::new(offset, "`else` stands in no `if` and no `for`", ""),
-        ("elif", ..) => Mistake::new(offset, "`elif` stands in no `if`", ""),
+        ("else", ..) => {
+            let hint = "{% if ... %} begins one; is it ended too early?";
+            Mistake::new(offset, "`else` stands in no `if` and no `for`", hint)
+        }
+        ("elif", ..) => {
+            let hint = "{% if ... %} begins one; is it ended too early?";
+            Mistake::new(offset, "`elif` stands in no `if`", hint)
+        }
         _ => {
             let near = did_you_mean(word, WORDS);
             let hint = match near.starts_with("did you mean") {

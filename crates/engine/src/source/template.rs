@@ -74,6 +74,11 @@ impl<'a> Library<'a> {
             .insert(name, template.map(|body| Template { origin, body }));
     }
 
+    /// Adds a template that could not be read, which is reported.
+    pub(crate) fn add_unread(&mut self, name: &'a str) {
+        self.templates.insert(name, None);
+    }
+
     /// A template: `None` where there is none of this name, `Some(None)` where it has been
     /// reported.
     pub(crate) fn get(&self, name: &str) -> Option<Option<&Template<'a>>> {

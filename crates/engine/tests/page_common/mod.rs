@@ -81,6 +81,9 @@ pub(crate) fn compare(
         };
         match (cohort.lanes[lane], expected) {
             (LaneState::Active, _) => return Err(at("is still active".to_owned())),
+            (LaneState::Later | LaneState::Ahead, _) => {
+                return Err(at("was left out, and there is room for all".to_owned()));
+            }
             (LaneState::Moved, _) => return Err(at("has gone".to_owned())),
             (LaneState::Failed(LaneError::OutOfRange), _) => {
                 compared.failed += 1;

@@ -7,16 +7,17 @@ use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
 use crate::clients::stream::Flow;
-use crate::clients::turns::tests::{ID, Sends};
+use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
 use rhythm_net::TURN_MAX;
+use rhythm_net::testing::TestPort;
 use std::time::Duration;
 
 /// The host of all answers in pieces.
 const HOST: HostId = HostId(0);
 
 /// A connection, of which so many requests were taken.
-fn asked(limits: ClientLimits, requests: usize, port: &mut Sends) -> (Clients, Vec<Owed>) {
+fn asked(limits: ClientLimits, requests: usize, port: &mut TestPort) -> (Clients, Vec<Owed>) {
     let mut clients = Clients::new(limits, Time::ZERO);
     clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
@@ -33,7 +34,7 @@ fn asked(limits: ClientLimits, requests: usize, port: &mut Sends) -> (Clients, V
 }
 
 /// Begins an answer of so many bytes.
-fn begin(clients: &mut Clients, port: &mut Sends, owed: Owed, length: u64) {
+fn begin(clients: &mut Clients, port: &mut TestPort, owed: Owed, length: u64) {
     let begun = Begun {
         host: HOST,
         framing: Framing::Length(length),
@@ -53,10 +54,7 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             rate_min: 1000,
             ..ClientLimits::within(Duration::from_secs(1))
         };
-        let mut port = Sends {
-            room: Some(5),
-            ..Sends::default()
-        };
+        let mut port = TestPort::with(ID, 5);
         let (mut clients, owed) = asked(limits, 1, &mut port);
         begin(&mut clients, &mut port, owed[0], 1 << 20);
         clients.flush(&mut port, Time::ZERO);
@@ -71,7 +69,9 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             for _ in 0..2 {
                 now += Duration::from_millis(pause);
                 clients.expire(&mut port, now, &mut Vec::new());
-                port.room = Some(100);
+                if clients.has(ID) {
+                    port.at(ID).room = 100;
+                }
                 clients.writable(&mut port, ID, now);
             }
             clients.check().unwrap();
@@ -82,7 +82,7 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
 
 #[test]
 fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
-    let mut port = Sends::default();
+    let mut port = TestPort::with(ID, usize::MAX);
     let limits = ClientLimits::within(Duration::from_secs(1));
     let (mut clients, _) = asked(limits, 1, &mut port);
     assert!(clients.stall(&mut port, ID, Stall::Output));
@@ -97,15 +97,12 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
 #[test]
 fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
     // With room in the socket for all, for some of it, and with something unsent before it.
-    for room in [None, Some(3000), Some(3)] {
-        let mut port = Sends {
-            room,
-            ..Sends::default()
-        };
+    for room in [usize::MAX, 3000, 3] {
+        let mut port = TestPort::with(ID, room);
         let limits = ClientLimits::within(Duration::from_secs(1));
         let (mut clients, owed) = asked(limits, 3, &mut port);
         let long = vec![b'x'; 100_000];
-        let mut answer = |port: &mut Sends, owed: &Owed, body: &[u8]| {
+        let mut answer = |port: &mut TestPort, owed: &Owed, body: &[u8]| {
             let Owed { slot, shape, .. } = *owed;
             assert!(clients.answer(port, slot, shape, Time::ZERO, |_, out| {
                 out.extend_from_slice(b"head ");
@@ -119,9 +116,9 @@ fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
         answer(&mut port, &owed[0], &[b'o'; 2000]);
         answer(&mut port, &owed[2], b"last");
         clients.flush(&mut port, Time::ZERO);
-        port.room = None;
+        port.at(ID).room = usize::MAX;
         clients.writable(&mut port, ID, Time::ZERO);
-        let sent = port.slices.iter().flatten();
+        let sent = port.at(ID).slices.iter().flatten();
         let end = place.wrapping_add(long.len());
         assert!(
             sent.clone().any(|(at, _)| (place..end).contains(at)),
@@ -132,17 +129,14 @@ fn a_long_answer_before_its_turn_is_sent_from_where_it_lies() {
         whole.extend(b"head ");
         whole.extend(&long);
         whole.extend(b"head last");
-        assert!(port.bytes == whole, "{room:?}");
+        assert!(port.at(ID).sent == whole, "{room:?}");
         clients.check().unwrap();
     }
 }
 
 #[test]
 fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
-    let mut port = Sends {
-        room: Some(3),
-        ..Sends::default()
-    };
+    let mut port = TestPort::with(ID, 3);
     let limits = ClientLimits::within(Duration::from_secs(1));
     for leaves in [false, true] {
         let (mut clients, owed) = asked(limits, 1, &mut port);
@@ -151,7 +145,7 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
         clients.flush(&mut port, Time::ZERO);
         let flow = clients.append(&mut port, slot, &[b'x'; 200], 1, Time::ZERO);
         assert_eq!(flow, Flow::Wait);
-        port.room = None;
+        port.at(ID).room = usize::MAX;
         clients.writable(&mut port, ID, Time::ZERO);
         if leaves {
             clients.remove(ID);
@@ -159,7 +153,7 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
         let roomy = clients.next_roomy();
         assert_eq!(roomy, (!leaves).then_some((HOST, slot)));
         assert_eq!(clients.next_gone().is_some(), leaves);
-        port.room = Some(3);
+        port.at(ID).room = 3;
     }
 }
 
@@ -167,7 +161,13 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
 const OTHER: ConnectionId = ConnectionId::new(1, 1);
 
 /// Opens a connection, and has it ask so often.
-fn asks(clients: &mut Clients, port: &mut Sends, id: ConnectionId, requests: usize) -> Vec<Owed> {
+fn asks(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    id: ConnectionId,
+    requests: usize,
+) -> Vec<Owed> {
+    port.accept(id);
     clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
     let reading = clients.read(id, &input).expect("it is open");
@@ -178,7 +178,7 @@ fn asks(clients: &mut Clients, port: &mut Sends, id: ConnectionId, requests: usi
 /// next waits for.
 fn taken(
     clients: &mut Clients,
-    port: &mut Sends,
+    port: &mut TestPort,
     mut reading: Reading<'_>,
     expected: usize,
 ) -> (Vec<Owed>, Option<Stall>) {
@@ -202,7 +202,7 @@ fn taken(
 }
 
 /// Answers a request with so many bytes.
-fn answer(clients: &mut Clients, port: &mut Sends, owed: Owed, length: usize) {
+fn answer(clients: &mut Clients, port: &mut TestPort, owed: Owed, length: usize) {
     let Owed { slot, shape, .. } = owed;
     let body = vec![b'x'; length];
     clients.answer(port, slot, shape, Time::ZERO, |_, _| Body::Bytes(&body));
@@ -212,7 +212,7 @@ fn answer(clients: &mut Clients, port: &mut Sends, owed: Owed, length: usize) {
 
 #[test]
 fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
-    let mut port = Sends::default();
+    let mut port = TestPort::default();
     let limits = ClientLimits {
         pipelined_max: 1000,
         ..ClientLimits::within(Duration::from_secs(1))
@@ -236,7 +236,7 @@ fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
 
 #[test]
 fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
-    let mut port = Sends::default();
+    let mut port = TestPort::default();
     let limits = ClientLimits {
         pipelined_max: 100_000,
         ..ClientLimits::within(Duration::from_secs(1))
@@ -270,12 +270,13 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
         ..ClientLimits::within(Duration::from_secs(1))
     };
     for reads in [true, false] {
-        let mut port = Sends {
-            room: Some(0),
-            ..Sends::default()
+        let mut port = TestPort {
+            room: 0,
+            ..TestPort::default()
         };
         let mut clients = Clients::new(limits, Time::ZERO);
-        let ask = |clients: &mut Clients, port: &mut Sends, id: ConnectionId| {
+        let ask = |clients: &mut Clients, port: &mut TestPort, id: ConnectionId| {
+            port.accept(id);
             clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
             let reading = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
             clients.turn_is_over();
@@ -292,7 +293,7 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
         assert_eq!(clients.gave_way(), 0);
         let mut now = Time::ZERO;
         if reads {
-            port.room = None;
+            port.at(ID).room = usize::MAX;
             clients.writable(&mut port, ID, now);
         } else {
             // Whoever holds it may never read.
@@ -313,7 +314,7 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
 
 #[test]
 fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
-    let mut port = Sends::default();
+    let mut port = TestPort::default();
     let limits = ClientLimits::within(Duration::from_secs(1));
     let mut clients = Clients::new(limits, Time::ZERO);
     let owed = asks(&mut clients, &mut port, ID, 1);

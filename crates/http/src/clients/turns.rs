@@ -308,51 +308,11 @@ pub(super) mod tests {
     use crate::answer::body::Pieces;
     use crate::clients::input::{Next, Reading};
     use crate::limits::{ClientLimits, RequestLimits};
-    use rhythm_net::{Peer, Sent, WallClock};
-    use std::io::{self, IoSlice};
+    use rhythm_net::testing::TestPort;
     use std::sync::Arc;
     use std::time::Duration;
 
     pub(crate) const ID: ConnectionId = ConnectionId::new(0, 1);
-
-    /// What each sending was made of, and where it lay.
-    #[derive(Default)]
-    pub(crate) struct Sends {
-        pub(crate) slices: Vec<Vec<(*const u8, usize)>>,
-        pub(crate) bytes: Vec<u8>,
-        pub(crate) room: Option<usize>,
-    }
-
-    impl Port for Sends {
-        fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
-            self.send_vectored(id, &[IoSlice::new(bytes)])
-        }
-        fn send_vectored(&mut self, _: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
-            let before = self.bytes.len();
-            slices
-                .iter()
-                .for_each(|slice| self.bytes.extend_from_slice(slice));
-            if let Some(room) = &mut self.room {
-                let taken = (self.bytes.len() - before).min(*room);
-                self.bytes.truncate(before + taken);
-                *room -= taken;
-            }
-            let places = slices.iter().map(|slice| (slice.as_ptr(), slice.len()));
-            self.slices.push(places.collect());
-            Sent::Taken(self.bytes.len() - before)
-        }
-        fn close(&mut self, _: ConnectionId) {}
-        fn abort(&mut self, _: ConnectionId) {}
-        fn pause(&mut self, _: ConnectionId) {}
-        fn resume(&mut self, _: ConnectionId) {}
-        fn connect(&mut self, _: &Peer) -> io::Result<ConnectionId> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn stop_accepting(&mut self) {}
-        fn wall_clock(&self) -> WallClock {
-            WallClock::default()
-        }
-    }
 
     struct Page<'a>(&'a [&'a [u8]]);
 
@@ -366,7 +326,7 @@ pub(super) mod tests {
     }
 
     /// Takes so many requests of a connection, and answers them with one body.
-    fn answered(port: &mut Sends, clients: &mut Clients, requests: usize, body: &Body<'_>) {
+    fn answered(port: &mut TestPort, clients: &mut Clients, requests: usize, body: &Body<'_>) {
         let now = Time::ZERO;
         let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
         let limits = RequestLimits::default();
@@ -411,24 +371,22 @@ pub(super) mod tests {
                 let mut clients = Clients::new(limits, Time::ZERO);
                 clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
                 // And when the socket takes less than all, wherever it stops.
-                for room in [None, Some(3), Some(10), Some(4500), Some(9020)] {
-                    let mut port = Sends {
-                        room,
-                        ..Sends::default()
-                    };
+                for room in [usize::MAX, 3, 10, 4500, 9020] {
+                    let mut port = TestPort::with(ID, room);
                     answered(&mut port, &mut clients, requests, &body);
                     if requests == 1 {
-                        for (sent, (length, place)) in port.slices[0].iter().zip(places) {
+                        for (sent, (length, place)) in port.at(ID).slices[0].iter().zip(places) {
                             assert_eq!(sent.1, *length);
                             assert!(place.is_none_or(|place| place == sent.0));
                         }
-                    } else if room.is_none() {
+                    } else if room == usize::MAX {
                         // All but the last lie in the outbox.
-                        assert!(port.slices.len() < requests, "they were joined");
+                        assert!(port.at(ID).slices.len() < requests, "they were joined");
                     }
-                    port.room = None;
+                    port.at(ID).room = usize::MAX;
                     clients.writable(&mut port, ID, Time::ZERO);
-                    assert!(port.bytes == whole.repeat(requests), "{body:?} {room:?}");
+                    let whole = whole.repeat(requests);
+                    assert!(port.at(ID).sent == whole, "{body:?} {room}");
                     while clients.next_unstalled(Time::ZERO).is_some() {
                         let reading = clients.proceed(ID, false).unwrap();
                         clients.read_done(&mut port, reading, Time::ZERO);

@@ -7,12 +7,28 @@
 use anyhow::{Context, Result, bail};
 use rhythm_server::FileSource;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Why something of a folder is not taken, and what can be done.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    pub(super) why: String,
+    pub(super) cure: &'static str,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.why, self.cure)
+    }
+}
+
+impl std::error::Error for Unfit {}
 
 /// What a name stands for.
 #[derive(Debug)]
@@ -60,12 +76,11 @@ impl Found {
     /// Opens it if it is a regular file.
     pub(super) fn open(self) -> Result<RegularFile> {
         if self.kind() != FileType::RegularFile {
-            bail!(
-                "{} is {}: only regular files are read; move it out of the folder, or give it a \
-                 name that begins with a dot",
-                self.path.display(),
-                name_of(self.kind())
-            );
+            let (path, kind) = (self.path.display(), name_of(self.kind()));
+            bail!(Unfit {
+                why: format!("{path} is {kind}, and only regular files are read"),
+                cure: "move it out of the folder, or give it a name that begins with a dot",
+            });
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let open = || -> Result<RegularFile> {

@@ -1,7 +1,7 @@
 //! The names below a folder.
 
-use super::regular::{Found, Identity};
-use anyhow::{Context, Result, bail};
+use super::regular::{Found, Identity, Unfit};
+use anyhow::{Context, Error, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,13 @@ struct Step {
 
 impl Walk {
     /// Everything below a folder that is no folder, sorted; nothing where that does not exist.
-    /// Hidden files and editors' backups are left out.
-    pub(super) fn through(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+    /// Hidden files and editors' backups are left out, and what cannot be taken is given to
+    /// `refused`, with why.
+    pub(super) fn through(
+        &self,
+        folder: &Path,
+        mut refused: impl FnMut(&Path, Error) -> Result<()>,
+    ) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         if fs::symlink_metadata(folder).is_err() {
             return Ok(files);
@@ -50,15 +55,10 @@ impl Walk {
                 if name.starts_with('.') || name.ends_with('~') {
                     continue;
                 }
-                let found = Found::find(&path)?;
-                let is_link = fs::symlink_metadata(&path).is_ok_and(|entry| entry.is_symlink());
-                if is_link {
-                    self.check(&path, &found.real_path()?, &root)?;
-                }
-                if found.is_folder() {
-                    steps.push(step.below(&path, found.identity())?);
-                } else {
-                    files.push(path);
+                match self.entry(&step, &path, &root) {
+                    Ok(Some(below)) => steps.push(below),
+                    Ok(None) => files.push(path),
+                    Err(why) => refused(&path, why)?,
                 }
                 names += 1;
                 if names > self.files_max {
@@ -75,15 +75,26 @@ impl Walk {
         Ok(files)
     }
 
+    /// What stands in a folder: one to be looked through, too, or a file.
+    fn entry(&self, step: &Step, path: &Path, root: &Path) -> Result<Option<Step>> {
+        let found = Found::find(path)?;
+        let is_link = fs::symlink_metadata(path).is_ok_and(|entry| entry.is_symlink());
+        if is_link {
+            self.check(path, &found.real_path()?, root)?;
+        }
+        let is_folder = found.is_folder();
+        (is_folder.then(|| step.below(path, found.identity()))).transpose()
+    }
+
     /// Whether what a link leads to may be taken.
     fn check(&self, link: &Path, real: &Path, root: &Path) -> Result<()> {
         if !self.outside && !real.starts_with(root) {
-            bail!(
-                "{} leads to {}, which is outside of the folder: put what it leads to into the \
-                 folder, or set `outside_links = true` in [static] of service.toml",
-                link.display(),
-                real.display()
-            );
+            let (link, real) = (link.display(), real.display());
+            bail!(Unfit {
+                why: format!("{link} leads to {real}, which is outside of the folder"),
+                cure: "put what it leads to into the folder, or set `outside_links = true` in \
+                       [static] of service.toml",
+            });
         }
         Ok(())
     }
@@ -93,10 +104,10 @@ impl Step {
     /// To a folder below it, unless that is above it, too.
     fn below(&self, path: &Path, identity: Identity) -> Result<Step> {
         if self.ancestors.contains(&identity) {
-            bail!(
-                "{} leads back to a folder that it is in: remove the link",
-                path.display()
-            );
+            bail!(Unfit {
+                why: format!("{} leads back to a folder that it is in", path.display()),
+                cure: "remove the link",
+            });
         }
         let mut ancestors = self.ancestors.clone();
         ancestors.push(identity);

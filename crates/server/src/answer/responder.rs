@@ -127,7 +127,7 @@ impl Responder {
         };
         let left = answers.answer(port, cohort);
         if let Some(longest) = answers.longest {
-            let room = cohort.output.runs_used.div_ceil(cohort.len());
+            let room = cohort.output.runs_used.div_ceil(cohort.run_last().max(1));
             (epoch.sizes(page)).answered(longest, room as u64);
         }
         if answers.answered > 0 {

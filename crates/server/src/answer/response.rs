@@ -66,7 +66,7 @@ impl LaneAnswers<'_> {
         for lane in 0..cohort.len() {
             let state = cohort.lanes[lane];
             match state {
-                LaneState::Active => {
+                LaneState::Active | LaneState::Later | LaneState::Ahead => {
                     left = true;
                     continue;
                 }
@@ -96,7 +96,7 @@ impl LaneAnswers<'_> {
                         continue;
                     }
                 },
-                LaneState::Active | LaneState::Moved => unreachable!("it was left out"),
+                _ => unreachable!("it was left out"),
             };
             // Errors tell nothing of the page's own answers.
             if state == LaneState::Finished {

@@ -7,8 +7,10 @@
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_engine::cohort::{Budget, Cohort, Go, LaneError, LaneState, Share};
+use rhythm_engine::device::LaneLimits;
 use rhythm_net::{ConnectionId, Key, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +35,9 @@ pub(crate) enum Phase {
     Ready,
     /// A device has it.
     Device,
+    /// It waits for memory, to run its stage again for lanes that found none, or to ask its
+    /// backend.
+    Short,
     /// It waits for a backend.
     Backend(Wait),
 }
@@ -80,7 +85,7 @@ impl Wait {
 }
 
 /// What is known of a cohort besides its columns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Flight {
     /// Where it is ([`Cohorts::is_now`]).
     phase: Phase,
@@ -96,16 +101,39 @@ pub(crate) struct Flight {
     /// How many clients had deserted when its first request was taken
     /// ([`Clients::deserted`](rhythm_http::Clients::deserted)).
     pub(crate) deserted: u64,
+    /// What the cohort has its memory of.
+    share: Arc<Share>,
+    /// It was the next of those that wait for memory.
+    was_next: bool,
+    /// Since when it is known to be free and to keep memory.
+    keeps_since: Option<Time>,
 }
 
 impl Flight {
+    /// That of a free context whose cohort has its memory of this share.
+    fn new(share: Arc<Share>, texts_max: usize) -> Flight {
+        Flight {
+            phase: Phase::default(),
+            epoch: None,
+            requests: LaneRequests::of_share(&share, texts_max),
+            launched: Time::ZERO,
+            asked: Vec::new(),
+            deserted: 0,
+            share,
+            was_next: false,
+            keeps_since: None,
+        }
+    }
+
     /// Begins with a new cohort.
     fn begin(&mut self, epoch: &Arc<Epoch>, launched: Time) {
         debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
         debug_assert!(self.epoch.is_none(), "a context was freed in its epoch");
+        debug_assert_eq!(self.requests.lanes(), 0, "a context was freed with lanes");
         self.epoch = Some(epoch.clone());
-        self.requests.clear();
         self.launched = launched;
+        self.was_next = false;
+        self.keeps_since = None;
     }
 
     /// What it belongs to. Panics where its context is free.
@@ -139,9 +167,46 @@ pub(crate) struct Cohorts {
     flights: Vec<Flight>,
     /// Those that wait for a backend.
     waiting: Vec<ContextId>,
+    /// What all of them take together beyond what is each one's own.
+    budget: Arc<Budget>,
+    /// Those that wait for memory, longest first.
+    short: VecDeque<ContextId>,
     /// A context was freed since this was last asked.
     freed: bool,
+    /// A cohort has ended since one found no memory.
+    gave_back: bool,
 }
+
+/// What a pipeline's cohorts may take, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CohortBytes {
+    /// Most of a cohort's texts; likewise of its queries', of its answers but for one alone, and of
+    /// what is kept of its requests.
+    pub arena_max: usize,
+    /// Of all these, what is always there for each context.
+    pub first_part: usize,
+    /// What all contexts may take beyond that together, but for one at a time.
+    pub common_max: usize,
+}
+
+impl CohortBytes {
+    /// The most of so many contexts, whose lanes have these limits.
+    pub(crate) fn most(&self, contexts: usize, limits: LaneLimits) -> usize {
+        // Beside runs lie segments: of short ones a quarter, of long ones a sixteenth.
+        let (arena, body) = (self.arena_max, limits.body_bytes_max);
+        let of_first = [arena.saturating_mul(4), arena / 4, body, body / 16];
+        of_first
+            .into_iter()
+            .chain([self.common_max, contexts.saturating_mul(self.first_part)])
+            .fold(0, usize::saturating_add)
+    }
+}
+
+/// A free context keeps this much for as long as there is no need elsewhere.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// And more for so long.
+const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// With so many contexts the last one that is free is kept for stragglers.
 const CONTEXTS_MANY: usize = 4;
@@ -152,13 +217,23 @@ pub(crate) fn since_origin(now: Time) -> Duration {
 }
 
 impl Cohorts {
-    /// Free contexts, for cohorts of so many lanes whose texts take so many bytes.
-    pub(crate) fn new(contexts: usize, lanes_max: usize, arena_bytes_max: usize) -> Cohorts {
+    /// Free contexts, for cohorts of so many lanes that take so many bytes.
+    pub(crate) fn new(contexts: usize, lanes_max: usize, bytes: CohortBytes) -> Cohorts {
+        let budget = Budget::new(bytes.first_part, bytes.common_max);
+        let cohort = || Cohort::of_share(&Share::new(&budget), bytes.arena_max);
+        let pool = Pool::new(contexts, lanes_max, cohort);
+        let flight = |id: usize| {
+            let share = pool.cohort(id as ContextId).share();
+            Flight::new(share.expect("it was made of one").clone(), bytes.arena_max)
+        };
         Cohorts {
-            pool: Pool::new(contexts, lanes_max, || Cohort::new(arena_bytes_max)),
-            flights: (0..contexts).map(|_| Flight::default()).collect(),
+            flights: (0..contexts).map(flight).collect(),
+            pool,
             waiting: Vec::with_capacity(contexts),
+            budget,
+            short: VecDeque::new(),
             freed: false,
+            gave_back: false,
         }
     }
 
@@ -187,17 +262,21 @@ impl Cohorts {
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        // As much is kept at most for the log and for conditions, both.
-        let kept = &self.flights[id as usize].requests;
-        let has_room = cohort.arena.has_room(bytes)
-            && (cohort.is_empty()
-                || kept.has_room(bytes) && cohort.len() < epoch.sizes(page).lanes_max());
+        let has_room = self.has_room(id, bytes, bytes)
+            && (cohort.is_empty() || cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
-            (true, false) => {
-                self.pool.release(id);
+            (true, false) if !cohort.arena.could_hold(bytes) => {
+                self.close_again(id);
                 return Err(NotOpen::TooLarge);
+            }
+            (true, false) => {
+                if !self.finds_memory(id, bytes) {
+                    self.close_again(id);
+                    return Err(NotOpen::NoContext);
+                }
+                self.flights[id as usize].begin(epoch, now);
             }
             (false, false) => {
                 // The cohort holds as much as it can: an empty one takes the lane.
@@ -206,6 +285,20 @@ impl Cohorts {
             }
         }
         Ok(id)
+    }
+
+    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their requests:
+    /// as much at most for the log and for conditions, both.
+    #[inline]
+    fn has_room(&self, id: ContextId, texts: usize, kept: usize) -> bool {
+        self.pool.cohort(id).arena.has_room(texts)
+            && self.flights[id as usize].requests.has_room(kept)
+    }
+
+    /// Frees a context that was opened in vain.
+    fn close_again(&mut self, id: ContextId) {
+        self.rest(id);
+        self.pool.release(id);
     }
 
     /// Whether the one context that is free is kept: it is where cohorts that wait for backends
@@ -217,11 +310,13 @@ impl Cohorts {
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
-    /// bytes, prepared for them: the one that takes such already, or a free one.
+    /// bytes and for so many that are kept of their requests, prepared for them: the one that takes
+    /// such already, or a free one.
     pub(crate) fn open_for_stragglers(
         &mut self,
         from: ContextId,
         bytes: usize,
+        kept: usize,
         now: Time,
     ) -> Option<ContextId> {
         let key = self.pool.key(from);
@@ -239,8 +334,8 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
-            if !self.pool.cohort(into).arena.has_room(bytes) {
-                self.pool.release(into);
+            if !self.has_room(into, bytes, kept) {
+                self.close_again(into);
                 return None;
             }
             self.flights[into as usize].begin(&epoch, launched);
@@ -373,13 +468,127 @@ impl Cohorts {
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
         flight.epoch = None;
         self.is_now(id, Phase::Forming);
+        self.rest(id);
         self.pool.release(id);
         self.freed = true;
+        self.gave_back = true;
+    }
+
+    /// Empties a cohort that has ended: what it does not keep is there for others.
+    fn rest(&mut self, id: ContextId) {
+        let (cohort, flight) = self.pair_mut(id);
+        cohort.rest();
+        flight.requests.rest();
+        if flight.share.end().is_err() {
+            cohort.forget();
+            flight.requests.forget();
+            let ended = flight.share.end();
+            debug_assert_eq!(ended, Ok(()), "it keeps nothing");
+        }
     }
 
     /// Whether a context was freed since this was last asked.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
+    }
+
+    /// How the stage goes on that a cohort has run last, whose finished lanes are answered.
+    pub(crate) fn next_go(&mut self, id: ContextId) -> Go {
+        self.pool.cohort_mut(id).next_go()
+    }
+
+    /// Whether a cohort is not to ask its backend now: what is left is for the answers that others
+    /// wait for.
+    pub(crate) fn is_scarce_for(&self, id: ContextId) -> bool {
+        self.is_scarce() && !self.flights[id as usize].share.is_first()
+    }
+
+    /// Bytes that are lent of what all have in common.
+    pub(crate) fn lent(&self) -> usize {
+        self.budget.lent()
+    }
+
+    /// Whether half of what all have in common is lent.
+    fn is_scarce(&self) -> bool {
+        2 * self.budget.lent() >= self.budget.common()
+    }
+
+    /// A cohort found no memory: it waits for others to give some back, or to be first.
+    pub(crate) fn wait_for_memory(&mut self, id: ContextId) {
+        self.is_now(id, Phase::Short);
+        let flight = &mut self.flights[id as usize];
+        match std::mem::take(&mut flight.was_next) {
+            true => self.short.push_front(id),
+            false => self.short.push_back(id),
+        }
+        self.gave_back = false;
+    }
+
+    /// A cohort that waited for memory and is to try again: the one that has waited longest, where
+    /// none is first or others have given back.
+    pub(crate) fn next_with_memory(&mut self) -> Option<ContextId> {
+        let &id = self.short.front()?;
+        let found = self.gave_back && !self.is_scarce()
+            || self.forget_free()
+            || self.flights[id as usize].share.be_first();
+        if !found {
+            return None;
+        }
+        self.short.pop_front();
+        self.flights[id as usize].was_next = true;
+        Some(id)
+    }
+
+    /// Whether there is room after all in an empty cohort that found none: with what free contexts
+    /// keep, or as the first. Else others have it, which will end.
+    #[cold]
+    fn finds_memory(&mut self, id: ContextId, bytes: usize) -> bool {
+        self.forget_free();
+        self.has_room(id, bytes, bytes)
+            || self.short.is_empty()
+                && self.flights[id as usize].share.be_first()
+                && self.has_room(id, bytes, bytes)
+    }
+
+    /// Gives back what free contexts keep. Whether anything was lent of it.
+    fn forget_free(&mut self) -> bool {
+        let before = self.budget.lent();
+        for id in 0..self.pool.len() as ContextId {
+            if self.pool.state(id) == ContextState::Free {
+                self.forget(id);
+            }
+        }
+        self.budget.lent() < before
+    }
+
+    /// A free context gives back what it keeps.
+    fn forget(&mut self, id: ContextId) {
+        let (cohort, flight) = self.pair_mut(id);
+        cohort.forget();
+        flight.requests.forget();
+        flight.keeps_since = None;
+    }
+
+    /// Contexts that have been free for a while give back what they keep, where that is much.
+    /// Whether there are others that keep some, and will.
+    pub(crate) fn forget_unused(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for id in 0..self.pool.len() as ContextId {
+            if self.pool.state(id) != ContextState::Free {
+                continue;
+            }
+            let (cohort, flight) = self.pair_mut(id);
+            if cohort.capacity() + flight.requests.capacity() <= KEPT_BYTES {
+                continue;
+            }
+            let since = *flight.keeps_since.get_or_insert(now);
+            if now.since(since) >= KEPT_FOR {
+                self.forget(id);
+            } else {
+                any = true;
+            }
+        }
+        any
     }
 
     /// How many requests are not answered.
@@ -396,6 +605,18 @@ impl Cohorts {
     /// What does not hold.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.pool.check()?;
+        let (lent, common) = (self.budget.lent(), self.budget.common());
+        if lent > common {
+            return Err(format!("{lent} bytes are lent of {common}"));
+        }
+        let firsts = self.flights.iter().filter(|flight| flight.share.is_first());
+        let firsts = firsts.count();
+        if firsts > 1 {
+            return Err(format!("{firsts} cohorts are first"));
+        }
+        if firsts == 0 && !self.short.is_empty() && !self.freed {
+            return Err("cohorts wait for memory, and none is first".to_owned());
+        }
         for (id, flight) in (0..).zip(&self.flights) {
             let state = self.pool.state(id);
             let listed = self.waiting.iter().filter(|&&at| at == id).count();
@@ -418,7 +639,7 @@ impl Cohorts {
             }
             let fits = match flight.phase {
                 Phase::Forming => state != ContextState::Busy,
-                Phase::Ready | Phase::Device => state == ContextState::Busy,
+                Phase::Ready | Phase::Device | Phase::Short => state == ContextState::Busy,
                 Phase::Backend(wait) => !free && wait.unanswered <= flight.asked.len(),
             };
             if !fits {

@@ -5,13 +5,14 @@
 //! a request costs no allocation.
 
 use crate::observe::access_log::LogEntry;
-use rhythm_engine::cohort::{Arena, View};
+use rhythm_engine::cohort::{Arena, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A client's request between its parsing and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ struct Kept {
 type KeptConditions = [Option<View>; 6];
 
 /// The requests of a cohort, by lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LaneRequests {
     /// `None`: the lane is answered, or has moved to another cohort.
     lanes: Vec<Option<LaneRequest>>,
@@ -54,14 +55,39 @@ pub(crate) struct LaneRequests {
     conditions: Vec<KeptConditions>,
 }
 
+/// What the log tells of a request that has no more than its line, too.
+const VERSION: &[u8] = b" HTTP/1.1";
+
 impl LaneRequests {
-    /// Begins with a new cohort.
-    pub(crate) fn clear(&mut self) {
+    /// Those of a cohort that has its memory of this share, and texts of at most so many bytes: no
+    /// more is kept of its requests.
+    pub(crate) fn of_share(share: &Arc<Share>, texts_max: usize) -> LaneRequests {
+        LaneRequests {
+            lanes: Vec::new(),
+            sessions: Vec::new(),
+            left: 0,
+            arena: Arena::of_share(share, texts_max.saturating_add(VERSION.len())),
+            conditions: Vec::new(),
+        }
+    }
+
+    /// All are answered: empties it.
+    pub(crate) fn rest(&mut self) {
         debug_assert_eq!(self.left, 0, "a context was freed with requests in it");
         self.lanes.clear();
         self.sessions.clear();
         self.conditions.clear();
-        self.arena.reset(&[]);
+        self.arena.rest(0);
+    }
+
+    /// Gives the memory of what was kept back.
+    pub(crate) fn forget(&mut self) {
+        self.arena.forget();
+    }
+
+    /// Bytes of memory for what is kept.
+    pub(crate) fn capacity(&self) -> usize {
+        self.arena.capacity()
     }
 
     /// How many are not answered.
@@ -71,8 +97,7 @@ impl LaneRequests {
 
     /// Whether there is room to keep what matters of a request of so many bytes.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        // The log tells the version of one that has no more than its line, too.
-        self.arena.has_room(bytes + b" HTTP/1.1".len())
+        self.arena.has_room(bytes + VERSION.len())
     }
 
     /// Bytes that are kept.

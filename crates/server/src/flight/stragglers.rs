@@ -44,7 +44,7 @@ pub(crate) fn move_away(
     {
         cohorts.pool.launch(other);
     }
-    let Some(into) = cohorts.open_for_stragglers(id, bytes, now) else {
+    let Some(into) = cohorts.open_for_stragglers(id, bytes, kept, now) else {
         return false;
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);

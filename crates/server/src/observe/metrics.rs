@@ -155,6 +155,10 @@ pub struct WorkerMetrics {
     pub yielded: Count,
     /// Connections that waited for a free context.
     pub stalls: Count,
+    /// Cohorts that waited for memory that others had.
+    pub memory_waits: Count,
+    /// Bytes that cohorts have now of what is common to them.
+    pub lent_bytes: Count,
     /// Bytes that connections hold now.
     pub held_bytes: Count,
     /// Connections dropped because all of a worker's held too much.
@@ -191,10 +195,11 @@ impl WorkerMetrics {
     }
 
     /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
-    /// and what was under way is answered.
-    pub(crate) fn retire(&self) {
-        retain_counted(&self.pages);
-        retain_counted(&self.backends);
+    /// and what was under way is answered. Whether no more than so many are left: whoever reads the
+    /// figures holds them for a moment, and those are forgotten the next time.
+    pub(crate) fn retire(&self, pages: usize, backends: usize) -> bool {
+        let left = (retain_counted(&self.pages), retain_counted(&self.backends));
+        left.0 <= pages && left.1 <= backends
     }
 
     /// Counts an answer of the host path.
@@ -209,10 +214,12 @@ fn named<T: Default>(map: &Mutex<BTreeMap<String, Arc<T>>>, name: &str) -> Arc<T
     map.entry(name.to_owned()).or_default().clone()
 }
 
-/// Keeps what is held elsewhere. Who asks for more meanwhile waits at the lock.
-fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) {
+/// Keeps what is held elsewhere, and says how many that are. Who asks for more meanwhile waits at
+/// the lock.
+fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) -> usize {
     let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
     map.retain(|_, figures| Arc::strong_count(figures) > 1);
+    map.len()
 }
 
 /// The figures of a server.
@@ -272,5 +279,15 @@ mod tests {
         assert_eq!(counts[..4], [2, 1, 2, 1]);
         // The largest cohort has a bound; what is larger has none.
         assert_eq!(counts[15..], [0, 1, 1]);
+    }
+
+    #[test]
+    fn figures_that_are_read_just_now_are_forgotten_the_next_time() {
+        let metrics = WorkerMetrics::default();
+        let (kept, read) = (metrics.page("kept"), metrics.page("gone"));
+        assert!(!metrics.retire(1, 0));
+        drop(read);
+        assert!(metrics.retire(1, 0));
+        assert!(Arc::ptr_eq(&kept, &metrics.page("kept")));
     }
 }

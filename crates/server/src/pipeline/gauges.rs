@@ -77,6 +77,7 @@ impl Gauges {
             );
             self.told = gave_way;
         }
+        metrics.lent_bytes.set(cohorts.lent() as u64);
         let pool = &cohorts.pool;
         for (gauge, count) in metrics.contexts.iter().zip(pool.counts()) {
             gauge.set(count as u64);

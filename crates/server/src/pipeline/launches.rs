@@ -5,7 +5,7 @@ use super::Pipeline;
 use crate::flight::backends::Asked;
 use crate::flight::former::Outlook;
 use rhythm_cohort::{ContextId, LaunchReason};
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Go, LaneError};
 use rhythm_http::Hosts;
 use rhythm_net::{ConnectionId, Port, Time};
 
@@ -34,6 +34,10 @@ impl Pipeline {
             }
             while let Some(id) = self.clients.next_unstalled(now) {
                 self.proceed(port, id, false, now);
+                any = true;
+            }
+            while let Some(id) = self.cohorts.next_with_memory() {
+                self.try_again(port, id, now);
                 any = true;
             }
             if self.cohorts.take_freed() {
@@ -144,6 +148,32 @@ impl Pipeline {
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         if !self.answer(port, id, now) {
             return;
+        }
+        match self.cohorts.next_go(id) {
+            Go::Over => self.ask(port, id, now),
+            Go::Again => self.run_stage(port, id, now),
+            Go::Short => self.wait_for_memory(id),
+        }
+    }
+
+    /// A cohort waits for memory that others have.
+    fn wait_for_memory(&mut self, id: ContextId) {
+        self.metrics.memory_waits.add(1);
+        self.cohorts.wait_for_memory(id);
+    }
+
+    /// A cohort that waited for memory goes on where it was.
+    fn try_again(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        match self.cohorts.pool.cohort(id).is_between_goes() {
+            true => self.run_stage(port, id, now),
+            false => self.ask(port, id, now),
+        }
+    }
+
+    /// Asks the backend for the lanes of a cohort that are left.
+    fn ask(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if self.cohorts.is_scarce_for(id) {
+            return self.wait_for_memory(id);
         }
         match self.backends.ask(port, &mut self.cohorts, id, now) {
             Asked::Answered => self.run_stage(port, id, now),

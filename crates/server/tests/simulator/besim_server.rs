@@ -6,7 +6,7 @@
 
 use crate::backends::asker;
 use crate::reference::{BANK, REFUSED};
-use crate::world::{ActorId, FarEvent, LinkId, World};
+use crate::world::{ActorId, FarEvent, LinkId, SECOND, World};
 use rhythm_engine::device::conformance::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -47,6 +47,16 @@ impl ServerFaults {
     }
 }
 
+/// Mistakes planted into the server, to see them found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ServerSabotage {
+    /// None.
+    #[default]
+    None,
+    /// Where one call hangs, all others take long from then on.
+    HoldOthers,
+}
+
 /// What follows an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
@@ -66,6 +76,9 @@ struct Connection {
 pub(crate) struct BesimServer {
     id: ActorId,
     faults: ServerFaults,
+    sabotage: ServerSabotage,
+    /// A call that is never answered has come.
+    holds: bool,
     dice: Dice,
     connections: BTreeMap<LinkId, Connection>,
     /// New payees: no two are alike, and each may be added once.
@@ -73,10 +86,17 @@ pub(crate) struct BesimServer {
 }
 
 impl BesimServer {
-    pub(crate) fn new(id: ActorId, faults: ServerFaults, dice: Dice) -> BesimServer {
+    pub(crate) fn new(
+        id: ActorId,
+        faults: ServerFaults,
+        sabotage: ServerSabotage,
+        dice: Dice,
+    ) -> BesimServer {
         BesimServer {
             id,
             faults,
+            sabotage,
+            holds: false,
             dice,
             connections: BTreeMap::new(),
             payees: BTreeSet::new(),
@@ -143,8 +163,12 @@ impl BesimServer {
         if self.chance(faults.late) {
             after *= 100;
         }
+        if self.holds && self.sabotage == ServerSabotage::HoldOthers {
+            after += 10 * SECOND;
+        }
         let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
         let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
+        self.holds |= is_hated && faults.hangs;
         if is_hated && faults.hangs || self.chance(faults.silent) {
             return (u64::MAX, Vec::new(), After::More);
         }

@@ -9,9 +9,10 @@ use crate::manners::{Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
+use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, ClientsBy, HELD_MAX, RATE_MIN, UNSENT_MAX};
+use rhythm_server::{ClientLimits, ClientsBy, CohortBytes, HELD_MAX, RATE_MIN, UNSENT_MAX};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) net: Net,
     pub(crate) cohort: usize,
     pub(crate) contexts: usize,
+    /// What cohorts may take.
+    pub(crate) cohort_bytes: CohortBytes,
     pub(crate) policy: Policy,
     pub(crate) delay: u64,
     pub(crate) host: bool,
@@ -54,10 +57,23 @@ pub(crate) struct Config {
     pub(crate) hasten_after: [u64; 2],
     /// Requests of all clients.
     pub(crate) requests: usize,
+    /// One user's calls hang, and nothing else fails.
+    pub(crate) one_hangs: bool,
 }
 
 /// Others may have a silent connection's place after this.
 const YIELD_AFTER: Duration = Duration::from_secs(1);
+
+/// Longer than others may wait beside a user whose calls hang: a small part of what such a call
+/// takes, and more than all that is asked takes one after the other.
+const SOON: u64 = 5 * SECOND;
+
+/// More memory than any run takes.
+const PLENTY: usize = 1 << 30;
+
+/// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
+/// but not for its page.
+const ASKED_BYTES: usize = 2_000;
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -73,14 +89,16 @@ fn some(dice: &mut Dice, in_runs: usize, from: &[usize]) -> usize {
 impl Config {
     /// The configuration of a seed.
     pub(crate) fn of(dice: &mut Dice) -> Config {
+        // In some, one user's calls hang, and nobody else may notice; there is room for both.
+        let one_hangs = dice.once_in(16);
         // A third of the runs have no fault at all: everything must be right then, and nothing may
         // be refused.
-        let calm = dice.once_in(3);
+        let calm = dice.once_in(3) || one_hangs;
         let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
             true => 0,
             false => some(dice, in_runs, from),
         };
-        let net = Net {
+        let mut net = Net {
             delay_max: *dice.pick(&[10 * MICROSECOND, 300 * MICROSECOND, 5 * MILLISECOND]),
             split: *dice.pick(&[0, 1, 2, 5]),
             short: *dice.pick(&[0, 0, 3, 20]),
@@ -94,6 +112,9 @@ impl Config {
             connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
             send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
         };
+        if one_hangs {
+            (net.outgoing_max, net.connections_max) = (8, usize::MAX);
+        }
         let backend = BackendFaults {
             embedded: dice.once_in(3),
             delay_max: *dice.pick(&[10 * MICROSECOND, MILLISECOND, 5 * MILLISECOND]),
@@ -176,20 +197,27 @@ impl Config {
             fails_for: some(dice, 2, &[1]) as u64,
             hangs: false,
         };
-        let options = PoolOptions {
+        let mut options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
             depth_max: *dice.pick(&[1, 4, 128]),
             ..PoolOptions::default()
         };
+        if one_hangs {
+            server.fails_for = 1;
+            options.connections_max = options.connections_max.max(2);
+        }
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
-        server.hangs = is_spare && dice.once_in(2);
-        let remote = dice.once_in(3).then_some((server, options));
+        server.hangs = is_spare && (dice.once_in(2) || one_hangs);
+        let remote = (dice.once_in(3) || one_hangs).then_some((server, options));
         if calm && remote.is_some() {
             // Long enough for any queue.
             timeout = 100 * SECOND;
         }
-        let straggler_delay = *dice.pick(&[MILLISECOND, timeout / 8]);
+        let straggler_delay = match dice.once_in(2) && !one_hangs {
+            true => timeout / 8,
+            false => MILLISECOND,
+        };
         let device_server = DeviceServerFaults {
             delay_max: *dice.pick(&[10 * MICROSECOND, MILLISECOND, 10 * MILLISECOND]),
             silent: rough(dice, 3, &[5, 50]),
@@ -206,10 +234,12 @@ impl Config {
         };
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
+        let cohort = *dice.pick(&[1, 2, 7, 64]);
+        let scarce = dice.once_in(3);
         Config {
             net,
-            cohort: *dice.pick(&[1, 2, 7, 64]),
-            contexts: 1 + dice.below(8),
+            cohort,
+            contexts: 1 + dice.below(8) + usize::from(one_hangs),
             policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
             delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
             host: dice.once_in(2),
@@ -251,7 +281,19 @@ impl Config {
                 ) as u64
             }),
             clients_by: *dice.pick(&[ClientsBy::Address, ClientsBy::Connection]),
+            cohort_bytes: CohortBytes {
+                arena_max: Arena::BYTES_MAX,
+                first_part: match scarce {
+                    true => cohort * ASKED_BYTES,
+                    false => PLENTY,
+                },
+                common_max: match scarce {
+                    true => *dice.pick(&[0, 10_000, 200_000]),
+                    false => PLENTY,
+                },
+            },
             requests,
+            one_hangs,
         }
     }
 
@@ -271,6 +313,7 @@ impl Config {
             },
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
+            soon: self.one_hangs.then_some(SOON),
             refused: match &self.remote {
                 None => self.backend.no != 0,
                 Some((server, _)) => server.no != 0,

@@ -27,6 +27,10 @@ impl Client {
         let slow = !pending.complete
             || waited >= shared.explains.patience
             || world.now >= shared.drain.0 && waited >= SECOND / 10 * 9;
+        if shared.explains.soon.is_some_and(|soon| waited > soon) && self.is_prompt(pending, shared)
+        {
+            return Err(format!("answered after {waited} ns: {pending:?}"));
+        }
         if status == 408 && pending.rest.is_some() {
             return Err(format!("a 408 instead of a 100: {pending:?}"));
         }

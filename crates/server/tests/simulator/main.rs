@@ -34,6 +34,7 @@ mod run;
 mod world;
 
 use backends::BackendSabotage;
+use besim_server::ServerSabotage;
 use devices::DeviceSabotage;
 use disks::DiskSabotage;
 use reference::Reference;
@@ -43,7 +44,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
 /// What is met in any fifty seeds, beside all pages.
-const SEEN: [&str; 20] = [
+const SEEN: [&str; 21] = [
+    "waited for memory",
     "200",
     "206",
     "303",
@@ -192,6 +194,14 @@ fn answers_that_are_swapped_are_found() {
 fn a_forgotten_backend_request_is_found() {
     is_found(Sabotages {
         backend: BackendSabotage::ForgetRequest,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
+fn others_that_wait_for_a_call_that_hangs_are_found() {
+    is_found(Sabotages {
+        server: ServerSabotage::HoldOthers,
         ..Sabotages::default()
     });
 }

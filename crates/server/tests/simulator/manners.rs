@@ -64,6 +64,8 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
+    /// Nobody but this user meets a fault: within so long all others are answered, nanoseconds.
+    pub(crate) soon: Option<u64>,
     /// 503 in place of files, and connections that end in the middle of one.
     pub(crate) disk: bool,
     /// Pages as if the backend had said no.

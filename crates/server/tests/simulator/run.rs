@@ -1,20 +1,22 @@
 //! A run: a configuration, clients, a pipeline and a world from one seed, driven to the end and
 //! checked.
 
+mod ending;
+mod sites;
+
 use crate::backends::{BackendSabotage, Blame, FaultyBackend};
-use crate::besim_server::BesimServer;
+use crate::besim_server::{BesimServer, ServerSabotage};
 use crate::clients::Client;
 use crate::config::Config;
 use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
-use crate::disks::{DiskFile, DiskSabotage, FaultyDisk};
-use crate::hosts::{self, SlowHost};
+use crate::disks::{DiskSabotage, FaultyDisk};
+use crate::hosts::SlowHost;
 use crate::manners::{Books, Shared};
 use crate::reference::Reference;
 use crate::remote_device::{Fates, RemoteDevice};
 use crate::world::{MILLISECOND, SECOND, Sabotage, World};
 use rhythm_cohort::Formation;
-use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
@@ -26,10 +28,8 @@ use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
-use rhythm_server::{
-    BackendSettings, DeviceLink, Drain, DrainOptions, FileContent, HostRoute, Pipeline,
-    PipelineOptions, PipelineParts, Site, SiteSettings, StaticFile, Statics,
-};
+use rhythm_server::{DeviceLink, Drain, Pipeline, PipelineOptions, PipelineParts, Site};
+use sites::sites;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -43,6 +43,7 @@ pub(crate) struct Sabotages {
     pub(crate) world: Sabotage,
     pub(crate) device: DeviceSabotage,
     pub(crate) backend: BackendSabotage,
+    pub(crate) server: ServerSabotage,
     pub(crate) disk: DiskSabotage,
 }
 
@@ -58,46 +59,6 @@ pub(crate) struct Outcome {
     pub(crate) dropped: usize,
     /// What was met: pages, statuses, stragglers.
     pub(crate) seen: BTreeSet<String>,
-}
-
-/// The sites of both versions.
-fn sites(reference: &Reference, config: &Config, sabotage: DiskSabotage) -> [Arc<Site>; 2] {
-    let files = || {
-        reference.statics.iter().map(|(path, bytes)| StaticFile {
-            path: path.clone(),
-            content: match bytes.len() > config.disk.kept_max {
-                false => bytes.clone().into(),
-                true => FileContent::Streamed {
-                    length: bytes.len() as u64,
-                    version: 1,
-                    volume: bytes.len() as u64 % 2,
-                    source: Arc::new(DiskFile {
-                        bytes: bytes.clone(),
-                        sabotage,
-                    }),
-                },
-            },
-            modified: None,
-        })
-    };
-    [0, 1].map(|version| {
-        let mut backend =
-            BackendSettings::new("besim", Duration::from_nanos(config.backend_timeout));
-        backend.straggler_delay = Duration::from_nanos(config.straggler_delay);
-        let settings = SiteSettings {
-            read_timeout: Duration::from_nanos(config.disk.timeout),
-            redirects: vec![("/".to_owned(), "/bank/login.php".to_owned())],
-            backends: vec![backend],
-            hosts: vec![HostRoute {
-                path: hosts::PATH.to_owned(),
-                host: "slow".to_owned(),
-            }],
-            ..SiteSettings::default()
-        };
-        let statics = Statics::new("/bank/static/", files());
-        let site = Site::new(reference.services[version].clone(), statics, settings);
-        Arc::new(site.expect("Banking can be served"))
-    })
 }
 
 /// Where BeSim's server is.
@@ -166,7 +127,12 @@ pub(crate) fn run(
     let mut remote = None;
     if let Some((faults, mut options)) = config.remote {
         let actor = config.clients.len();
-        besim_server = Some(BesimServer::new(actor, faults, fork(&mut dice)));
+        besim_server = Some(BesimServer::new(
+            actor,
+            faults,
+            sabotages.server,
+            fork(&mut dice),
+        ));
         world.servers.push((BESIM_ADDRESS, actor));
         options.timeout = Duration::from_nanos(config.backend_timeout);
         options.connections_max = options.connections_max.min(config.net.outgoing_max);
@@ -229,7 +195,7 @@ pub(crate) fn run(
             lanes_max: config.cohort,
             delay: Duration::from_nanos(config.delay),
         },
-        arena_bytes_max: Arena::BYTES_MAX,
+        cohort_bytes: config.cohort_bytes,
         clients: config.limits,
         clients_by: config.clients_by,
     };
@@ -282,6 +248,7 @@ pub(crate) fn run(
         (again.get(), "stages begun anew"),
         (failed.get(), "stages lost"),
         (run.metrics.gave_way.get(), "gave way"),
+        (run.metrics.memory_waits.get(), "waited for memory"),
     ] {
         if count > 0 {
             books.seen.insert(what.to_owned());
@@ -396,27 +363,6 @@ impl Run<'_> {
         ));
     }
 
-    fn drain(&mut self) {
-        self.shared.draining = true;
-        self.world.note("drain", 0, 0);
-        let options = DrainOptions {
-            delay: Duration::from_nanos(self.config.drain_delay),
-            grace: Duration::from_nanos(self.config.drain_grace),
-            timeout: Duration::from_nanos(self.config.drain_limit),
-        };
-        let now = self.world.time();
-        let drain = match self.drain {
-            None => Drain::begin(options, now),
-            Some(mut drain) => {
-                drain.hasten(now);
-                drain
-            }
-        };
-        self.drain = Some(drain);
-        self.shared.drain = (drain.idle_until.as_nanos(), drain.until.as_nanos());
-        self.pipeline.drain(&mut self.world, now, drain);
-    }
-
     /// One turn of the event loop, at the next time at which something happens, and not beyond
     /// `limit`. Whether there was anything to wait for.
     fn turn(&mut self, limit: u64, other: u64) -> bool {
@@ -520,71 +466,6 @@ impl Run<'_> {
             } else if let Some(server) = &mut self.device_server {
                 server.tell(event, &mut self.world);
             }
-        }
-    }
-
-    /// When all clients are done, everything is given back.
-    fn quiesce(&mut self) {
-        let until = self.world.now + 200 * SECOND;
-        self.world.turn_at(until);
-        while self.ok() && self.world.now < until {
-            self.turn(until, u64::MAX);
-        }
-        let books = &self.shared.books;
-        let live = self.sessions.live() as i64;
-        let (least, most) = (books.live - books.fading, books.live + books.unknown);
-        let expire = self.shared.explains.sessions_expire;
-        if !expire && !(least..=most).contains(&live) || expire && live != 0 {
-            self.world
-                .fail(format!("{live} sessions instead of {least} to {most}"));
-        }
-        self.check_empty();
-    }
-
-    fn check_empty(&mut self) {
-        let pipeline = &self.pipeline;
-        let [free, forming, full, busy] = pipeline.contexts();
-        let left = pipeline.requests_under_way();
-        let open = pipeline.connections();
-        if forming + full + busy != 0 || free != self.config.contexts {
-            self.world
-                .fail(format!("contexts left: {:?}", [free, forming, full, busy]));
-        }
-        if left != 0 {
-            self.world.fail(format!("{left} requests left"));
-        }
-        let files = pipeline.files_under_way();
-        if files != 0 {
-            self.world.fail(format!("{files} files left"));
-        }
-        if self.host_owes.get() != 0 {
-            let owed = self.host_owes.get();
-            self.world.fail(format!("a host owes {owed} answers"));
-        }
-        let (links, outgoing) = self.world.open_links();
-        // A server that ends leaves its own connections to the system.
-        if open != 0 || links != 0 || outgoing != 0 && !self.shared.draining {
-            let links = format!("{links} and {outgoing} in the world");
-            self.world.fail(format!("{open} connections left, {links}"));
-        }
-    }
-
-    /// The server ends.
-    fn finish(&mut self) {
-        if !self.shared.draining {
-            self.drain();
-        }
-        let until = self.world.now + self.config.drain_limit + 10 * SECOND;
-        self.world.turn_at(until);
-        while self.ok() && !self.pipeline.finished() {
-            if self.world.now >= until {
-                return self.stuck("draining does not end");
-            }
-            self.turn(until, u64::MAX);
-        }
-        // What is left past the limit is left.
-        if self.ok() && self.world.now < self.shared.drain.1 {
-            self.check_empty();
         }
     }
 }

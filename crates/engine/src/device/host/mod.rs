@@ -110,14 +110,18 @@ impl Strips {
         );
         while !active.is_empty() {
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
-            for indexes in active.chunks(strip_lanes) {
-                let more = indexes.len() * room.stride();
-                if cohort.output.runs_used > 0 && !cohort.has_room_for_output(more) {
-                    for lane in indexes {
-                        cohort.fail(*lane as usize, LaneError::TooLarge);
+            let mut rest = &active[..];
+            while !rest.is_empty() {
+                let strip_lanes = strip_lanes.min(rest.len());
+                let fit = cohort.room_for_output(strip_lanes, room.stride(), room.segments);
+                if fit == 0 {
+                    for lane in rest {
+                        cohort.lanes[*lane as usize] = LaneState::Later;
                     }
-                    continue;
+                    break;
                 }
+                let indexes;
+                (indexes, rest) = rest.split_at(fit);
                 let used = self.run_strip(program, &stage.plan, cohort, indexes, room);
                 let expected = &mut stage.expected;
                 expected.run_bytes = expected.run_bytes.max(used.run_bytes);
@@ -153,6 +157,7 @@ impl Strips {
     ) -> Room {
         let stage = &program.stages[cohort.stage];
         let stride = room.stride();
+        cohort.begin_run();
         let output = &mut cohort.output;
         let (run_start, segment_start) =
             output.reserve(indexes.len() * stride, indexes.len() * room.segments);
@@ -193,6 +198,7 @@ impl Strips {
         .run(indexes.len());
         self.columns = columns.reuse();
 
+        let is_short = cohort.take_short();
         let mut used = Room {
             run_bytes: 0,
             segments: 0,
@@ -208,6 +214,9 @@ impl Strips {
             }
             match fate {
                 Fate::Overflowed => self.overflowed.push(index),
+                Fate::Failed(LaneError::TooLarge) if is_short => {
+                    cohort.lanes[index as usize] = LaneState::Later;
+                }
                 Fate::Failed(error) => cohort.lanes[index as usize] = LaneState::Failed(error),
                 Fate::Running if stage.call.is_some() => continue,
                 Fate::Running | Fate::Finished => {

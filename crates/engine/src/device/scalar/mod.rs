@@ -13,7 +13,7 @@ mod value;
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
-use crate::cohort::{Cohort, LaneOutput, LaneState};
+use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
 use lane::{Lane, Stop};
 use value::Value;
@@ -79,6 +79,7 @@ fn run_stage(
         if cohort.lanes[index] != LaneState::Active {
             continue;
         }
+        cohort.begin_run();
         let mut registers: Vec<Value> = stage
             .registers
             .iter()
@@ -110,11 +111,24 @@ fn run_stage(
         };
         let result = lane.run(&stage.body);
         let answer = lane.answer;
+        // What it has written is found room for when its length is known.
+        let [run_bytes, segments] = [
+            cohort.output.runs.len() - answer.run_start,
+            cohort.output.segments.len() - answer.segment_start as usize,
+        ];
+        let has_room = run_bytes == 0 && segments == 0
+            || cohort.room_for_output(1, run_bytes.max(1), segments) == 1;
         let finished = match result {
-            Ok(()) => stage.call.is_none(),
-            Err(Stop::Finished) => true,
-            Err(Stop::Failed(error)) => {
-                cohort.lanes[index] = LaneState::Failed(error);
+            Ok(()) if has_room => stage.call.is_none(),
+            Err(Stop::Finished) if has_room => true,
+            ended => {
+                cohort.lanes[index] = match ended {
+                    Err(Stop::Failed(LaneError::TooLarge)) if cohort.take_short() => {
+                        LaneState::Later
+                    }
+                    Err(Stop::Failed(error)) => LaneState::Failed(error),
+                    Ok(()) | Err(Stop::Finished) => LaneState::Later,
+                };
                 cohort.output.runs.truncate(answer.run_start);
                 cohort
                     .output
@@ -127,6 +141,8 @@ fn run_stage(
                 continue;
             }
         };
+        cohort.output.runs_used = cohort.output.runs.len();
+        cohort.output.segments_used = cohort.output.segments.len();
         if finished {
             cohort.lanes[index] = LaneState::Finished;
             cohort.output.lanes[index] = LaneOutput {
@@ -136,8 +152,6 @@ fn run_stage(
             };
         }
     }
-    cohort.output.runs_used = cohort.output.runs.len();
-    cohort.output.segments_used = cohort.output.segments.len();
     cohort.stage += 1;
 }
 

@@ -22,10 +22,12 @@
 //! The breaker reads no clock. It logs when it opens, and when it is closed again; trials that fail
 //! in between are no news.
 
+mod outcomes;
+
 use super::super::awaited::Taken;
-use super::slots::slot_of;
+use super::cause::Cause;
+use outcomes::{Outcomes, slot_of};
 use rhythm_net::Time;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// When a circuit opens and for how long.
@@ -53,85 +55,11 @@ impl Default for CircuitOptions {
     }
 }
 
-/// So many that ask have to meet failures before those are the backend's.
-const ASKERS_MIN: usize = 3;
-
 /// Calls of the first round of trials; each round that goes well doubles them.
 const TRIALS_FIRST: u32 = 4;
 
 /// After a round of so many the circuit is closed.
 const TRIALS_LAST: u32 = 32;
-
-/// Slots of a table.
-const SLOTS: usize = 64;
-
-/// Calls that failed and that went well, by a hash of who asked or of what was asked.
-#[derive(Debug)]
-struct Table([[u32; 2]; SLOTS]);
-
-impl Table {
-    fn count(&mut self, whose: u64, is_well: bool) {
-        let count = &mut self.0[slot_of(whose, SLOTS)][usize::from(is_well)];
-        *count = count.saturating_add(1);
-    }
-
-    /// How many slots have more failures than others, and how many have any calls.
-    fn failing(&self) -> [usize; 2] {
-        let failing = self.0.iter().filter(|[failed, well]| failed > well);
-        let seen = self.0.iter().filter(|counts| **counts != [0, 0]);
-        [failing.count(), seen.count()]
-    }
-
-    fn halve(&mut self) {
-        self.0.iter_mut().flatten().for_each(|count| *count /= 2);
-    }
-}
-
-/// Outcomes of calls within a window.
-#[derive(Debug)]
-struct Outcomes {
-    askers: Table,
-    calls: Table,
-    halve_at: Time,
-}
-
-impl Outcomes {
-    fn none(halve_at: Time) -> Outcomes {
-        Outcomes {
-            askers: Table([[0; 2]; SLOTS]),
-            calls: Table([[0; 2]; SLOTS]),
-            halve_at,
-        }
-    }
-
-    fn count(&mut self, request: &Taken, is_well: bool, window: Duration, now: Time) {
-        if self.halve_at <= now {
-            if self.halve_at + window <= now {
-                *self = Outcomes::none(now);
-            }
-            self.askers.halve();
-            self.calls.halve();
-            self.halve_at = now + window;
-        }
-        self.askers.count(request.asker, is_well);
-        self.calls.count(Rc::as_ptr(&request.call) as u64, is_well);
-    }
-
-    /// Whether the backend as a whole fails.
-    fn are_bad(&self, failures_min: u32) -> bool {
-        let [mut failed, mut well] = [0_u64; 2];
-        for counts in &self.calls.0 {
-            failed += u64::from(counts[0]);
-            well += u64::from(counts[1]);
-        }
-        if failed < u64::from(failures_min) || failed <= well {
-            return false;
-        }
-        let ([askers, askers_seen], [calls, calls_seen]) =
-            (self.askers.failing(), self.calls.failing());
-        askers >= ASKERS_MIN && 2 * askers > askers_seen && 2 * calls > calls_seen
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -150,49 +78,6 @@ enum State {
         /// Trials that have told nothing by then are tried again.
         until: Time,
     },
-}
-
-/// How a backend fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// No connection could be opened.
-    Unreachable,
-    /// A connection with requests on it broke.
-    Lost,
-    /// Requests were not answered in time.
-    Late,
-    /// An answer broke the protocol or a limit.
-    Unreadable,
-    /// It answered that it is not in order.
-    Unwell,
-}
-
-impl Cause {
-    /// What happened, and what to do about it, for the log.
-    fn words(self) -> [&'static str; 2] {
-        match self {
-            Cause::Unreachable => [
-                "no connection could be opened",
-                "start it, or mend its address in service.toml",
-            ],
-            Cause::Lost => [
-                "a connection broke while requests were on it",
-                "see in its own log why it hangs up",
-            ],
-            Cause::Late => [
-                "requests were not answered in time",
-                "see what slows it down, or raise its `timeout` in service.toml",
-            ],
-            Cause::Unreadable => [
-                "an answer could not be read",
-                "see whether its address and `kind` in service.toml name the same",
-            ],
-            Cause::Unwell => [
-                "it answered that it is not in order",
-                "see in its own log what it lacks",
-            ],
-        }
-    }
 }
 
 /// A circuit breaker.
@@ -232,7 +117,7 @@ impl Circuit {
                 ..
             } => {
                 // Where few ask, a round may not be full: those that told anything decide.
-                let failing = self.outcomes.askers.failing()[0] as u32 + askers.count_ones();
+                let failing = self.outcomes.askers_failing() as u32 + askers.count_ones();
                 match well > failing {
                     true => self.round_over(trials, now),
                     false => self.try_again(TRIALS_FIRST, now),
@@ -248,7 +133,7 @@ impl Circuit {
         else {
             return true;
         };
-        let asker = 1 << slot_of(asker, SLOTS);
+        let asker = 1 << slot_of(asker);
         let is_trial = *askers & asker == 0 && *sent < *trials;
         if is_trial {
             *sent += 1;
@@ -304,7 +189,7 @@ impl Circuit {
                 ..
             } => {
                 *well += 1;
-                *askers &= !(1 << slot_of(request.asker, SLOTS));
+                *askers &= !(1 << slot_of(request.asker));
                 let trials = *trials;
                 if 2 * *well > trials {
                     self.round_over(trials, now);
@@ -325,7 +210,7 @@ impl Circuit {
         let is_bad = match self.state {
             // By who asked: one of them alone does not end the trials.
             State::HalfOpen { trials, .. } => {
-                let [askers, _] = self.outcomes.askers.failing();
+                let askers = self.outcomes.askers_failing();
                 2 * askers >= trials.min(TRIALS_FIRST) as usize
             }
             _ => self.outcomes.are_bad(options.failures_min),
@@ -367,6 +252,7 @@ impl Circuit {
 mod tests {
     use super::super::tests::world::call;
     use super::*;
+    use std::rc::Rc;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
@@ -381,7 +267,7 @@ mod tests {
     /// Calls that are told apart: where they lie is chance, and with it the slots of their counts.
     fn two_calls() -> [Rc<rhythm_engine::program::Call>; 2] {
         let first = Rc::new(call(&["a"], true));
-        let slot = |call: &Rc<_>| slot_of(Rc::as_ptr(call) as u64, SLOTS);
+        let slot = |call: &Rc<_>| slot_of(Rc::as_ptr(call) as u64);
         // Those that are not taken are kept, lest the next lies where they did.
         let mut others = vec![Rc::new(call(&["b"], true))];
         while slot(&others[others.len() - 1]) == slot(&first) {

@@ -3,7 +3,7 @@
 use super::super::awaited::{Sent, Which};
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::circuit::Cause;
+use super::cause::Cause;
 use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};

@@ -48,15 +48,16 @@
 //! (`circuit.rs`). While the circuit is open, requests are refused, and so are those beyond the
 //! bound of requests under way.
 
+mod cause;
 mod circuit;
 mod connecting;
+mod done;
 mod failing;
 mod next;
 mod options;
 mod pace;
 mod pipe;
 mod share;
-mod slots;
 mod spare;
 #[cfg(test)]
 mod tests;
@@ -66,20 +67,19 @@ pub use circuit::CircuitOptions;
 pub use options::PoolOptions;
 pub use share::ShareOptions;
 
-use super::answers::QueryAnswers;
 use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::wire::{Unreadable, Verdict, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
-use circuit::{Cause, Circuit};
+use cause::Cause;
+use circuit::Circuit;
+use done::Done;
 use pace::Pace;
 use pipe::{Loss, Pipe};
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
-use share::UnderWay;
-use spare::Spare;
 use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
@@ -117,58 +117,6 @@ pub struct ConnectionPool<W: Wire> {
     /// When it was last said that a request is too long.
     too_large_said: Option<Time>,
     done: Done,
-}
-
-/// Where requests end up.
-#[derive(Debug, Default)]
-struct Done {
-    answers: QueryAnswers,
-    counts: BackendCounts,
-    /// Requests taken over and not yet told of.
-    under_way: usize,
-    /// The same by who asked.
-    under_way_of: UnderWay,
-    /// Memory for requests.
-    spare: Spare,
-}
-
-impl Done {
-    /// Whether no more can be taken over, of anybody or of this one.
-    fn is_full(&self, asker: u64, options: &PoolOptions) -> bool {
-        self.under_way >= options.requests_max
-            || self.under_way_of.of(asker) >= options.share.calls_max
-    }
-
-    /// The beginning of a request.
-    fn take_over(&mut self, asker: u64) {
-        self.counts.requests += 1;
-        self.under_way += 1;
-        self.under_way_of.add(asker);
-    }
-
-    /// The end of a request.
-    fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
-        self.tell_of(&request, answer);
-        self.spare.keep(request.arguments);
-    }
-
-    /// The one place where a request is told of.
-    fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
-        self.under_way -= 1;
-        self.under_way_of.remove(request.asker);
-        self.counts.failures += u64::from(answer.is_err());
-        self.answers.push(request.key, answer);
-    }
-
-    /// The end of a request that was answered, well or not.
-    fn tell_verdict(&mut self, sent: Sent, verdict: &Verdict) {
-        if sent.is_given_up {
-            self.answers.discard();
-            self.spare.keep(sent.request.arguments);
-        } else {
-            self.tell(sent.request, verdict.outcome);
-        }
-    }
 }
 
 impl Circuit {
@@ -310,7 +258,7 @@ impl<W: Wire> ConnectionPool<W> {
             ..
         } = self;
         let pipe = &mut pipes[at];
-        let (since, mut count) = (pipe.owes_since(), 0);
+        let (owed, mut count) = (pipe.owed(), 0);
         loop {
             if W::IN_ORDER && !input.is_empty() && !pipe.is_asked() {
                 // Nobody asked: a part of an answer that was kept would be the next user's.
@@ -325,8 +273,8 @@ impl<W: Wire> ConnectionPool<W> {
             let (used, verdict) = match decoded {
                 Ok((used, Some(verdict))) => (used, verdict),
                 Ok((_, None)) => {
-                    if let Some(since) = since.filter(|_| count > 0) {
-                        pace.answered(count, now.since(since));
+                    if let Some((measured, since)) = owed.filter(|_| count > 0) {
+                        pace.answered(count, measured, now.since(since));
                     }
                     return None;
                 }

@@ -1,10 +1,18 @@
-//! How many requests a connection takes at a time, where answers come in order: as many as were
-//! answered of late within a moment.
+//! How many requests a connection takes at a time, where answers come in order: as many as cost
+//! each other no time.
 //!
 //! Behind a request that takes long the others of its connection wait, so more than one is put in
-//! only while the backend is prompt. How long an answer takes is measured wherever some come: the
-//! time since the one before, or since the request was sent. The depth doubles as long as that
-//! allows it, shrinks with answers that are slow, and falls to 1 with one that takes long.
+//! only while the backend is prompt. What tells is how long an answer takes behind another one: the
+//! time that a first one takes is that of the way as well, and of machines that have much to do.
+//!
+//! - *Answers behind others* let in as many as come within a moment (`PROMPT`), no less than half as
+//!   many as before, and a quarter where one of them takes longer.
+//! - *Answers that come together*, the first with those behind it, let in twice as many.
+//! - *One alone* lets in more if it came within a moment, and only one if it took long. Between the
+//!   two it tells nothing; so where one at a time is the rule, two are tried after some such, more
+//!   seldom whenever that failed.
+//! - *A connection that says nothing* for long while requests stand behind its oldest lets in only
+//!   one from then on.
 
 use std::time::Duration;
 
@@ -14,11 +22,31 @@ const PROMPT: Duration = Duration::from_millis(2);
 /// A connection that has said nothing for this time keeps no request waiting behind its oldest.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
+/// Answers that come together after a longer time than this let in no more: twice as many might
+/// take more than the patience.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// Answers that tell nothing, until two at a time are tried: at first, and at most.
+const TRY_AFTER: [u32; 2] = [16, 1024];
+
+/// What was measured of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// The time since the request was put into a connection without others.
+    First,
+    /// The time since the answer before.
+    Behind,
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Pace {
     depth: usize,
     depth_max: usize,
+    /// Answers since one told anything.
+    untold: u32,
+    /// So many of them and two at a time are tried.
+    try_after: u32,
 }
 
 impl Pace {
@@ -28,6 +56,8 @@ impl Pace {
         Pace {
             depth: depth_max,
             depth_max,
+            untold: 0,
+            try_after: TRY_AFTER[0],
         }
     }
 
@@ -36,54 +66,132 @@ impl Pace {
         self.depth
     }
 
-    /// A connection gave so many answers within this time.
-    pub(super) fn answered(&mut self, count: usize, took: Duration) {
-        let count = count.max(1) as u128;
-        let prompt = PROMPT.as_nanos() * count / took.as_nanos().max(1);
+    /// A connection gave so many answers at once, at least one, which took this time.
+    pub(super) fn answered(&mut self, count: usize, measured: Measured, took: Duration) {
+        let prompt = PROMPT.as_nanos() * count as u128 / took.as_nanos().max(1);
         let prompt = usize::try_from(prompt).unwrap_or(usize::MAX);
-        self.depth = match prompt {
-            0 if took >= PATIENCE => 1,
+        let depth = match measured {
+            Measured::First if count > 1 => {
+                self.try_after = TRY_AFTER[0];
+                match took <= TOGETHER {
+                    true => self.depth.max(2 * count),
+                    false => self.depth,
+                }
+            }
+            _ if took >= PATIENCE => 1,
+            Measured::First if prompt == 0 => return self.untold(),
+            Measured::First => self.depth.max(prompt.min(2 * self.depth)),
             // A moment's delay, as others on the machine cause it, does not end it.
-            0 => self.depth / 4,
-            _ if prompt > self.depth => prompt.min(2 * self.depth),
-            _ => prompt.max(self.depth / 2),
+            Measured::Behind if prompt == 0 => self.depth / 4,
+            Measured::Behind => prompt.clamp(self.depth / 2, 2 * self.depth),
         };
-        self.depth = self.depth.clamp(1, self.depth_max);
+        self.set(depth);
     }
 
     /// A connection said nothing for too long.
     pub(super) fn stalled(&mut self) {
-        self.depth = 1;
+        self.set(1);
+    }
+
+    /// An answer told nothing.
+    fn untold(&mut self) {
+        self.untold += 1;
+        if self.depth == 1 && self.untold >= self.try_after {
+            self.set(2);
+        }
+    }
+
+    fn set(&mut self, depth: usize) {
+        if self.depth == 2 && depth < 2 {
+            self.try_after = (2 * self.try_after).min(TRY_AFTER[1]);
+        }
+        self.untold = 0;
+        self.depth = depth.clamp(1, self.depth_max);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Measured::{Behind, First};
     use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+    const MS: Duration = Duration::from_millis(1);
 
     #[test]
     fn prompt_answers_deepen_and_a_slow_one_ends_it() {
-        let [us, ms] = [Duration::from_micros(1), Duration::from_millis(1)];
         let mut pace = Pace::new(100);
-        pace.answered(1, 20 * ms);
+        pace.answered(1, First, 20 * MS);
         assert_eq!(pace.depth(), 1);
         let depths: Vec<usize> = (0..8)
             .map(|_| {
-                pace.answered(pace.depth(), 100 * us);
+                pace.answered(pace.depth(), Behind, 100 * US);
                 pace.depth()
             })
             .collect();
         assert_eq!(depths, [2, 4, 8, 16, 32, 64, 100, 100]);
         // Half a millisecond each: four of them are two.
         for depth in [50, 25, 12, 6, 4, 4] {
-            pace.answered(2, ms);
+            pace.answered(2, Behind, MS);
             assert_eq!(pace.depth(), depth);
         }
-        pace.answered(1, 3 * ms);
+        pace.answered(1, Behind, 3 * MS);
         assert_eq!(pace.depth(), 1);
-        pace.answered(1, Duration::ZERO);
+        pace.answered(1, Behind, Duration::ZERO);
         assert_eq!(pace.depth(), 2);
         pace.stalled();
+        assert_eq!(pace.depth(), 1);
+    }
+
+    #[test]
+    fn the_way_of_the_first_is_not_the_time_of_those_behind() {
+        let mut pace = Pace::new(100);
+        pace.stalled();
+        for (count, took, depth) in [
+            // One alone: prompt, or neither prompt nor slow.
+            (1, MS, 2),
+            (1, 4 * MS, 2),
+            // Together, however few come within a moment.
+            (2, 4 * MS, 4),
+            (3, 5 * MS, 6),
+            (6, 6 * MS, 6),
+            (6, 5 * MS, 12),
+            (2, 100 * US, 12),
+            (1, MS, 12),
+            (1, 3 * MS, 12),
+            (12, 11 * MS, 12),
+            (1, 10 * MS, 1),
+        ] {
+            pace.answered(count, First, took);
+            assert_eq!(pace.depth(), depth, "{count} in {took:?}");
+        }
+    }
+
+    #[test]
+    fn two_are_tried_more_seldom_whenever_that_fails() {
+        let mut pace = Pace::new(100);
+        pace.stalled();
+        let until_tried = |pace: &mut Pace| {
+            let one = |pace: &mut Pace| {
+                pace.answered(1, First, 3 * MS);
+                pace.depth()
+            };
+            1 + (0..5000).take_while(|_| one(pace) == 1).count()
+        };
+        for answers in [16, 32, 64, 128, 256, 512, 1024, 1024] {
+            assert_eq!(until_tried(&mut pace), answers);
+            // Two in three milliseconds each.
+            pace.answered(1, Behind, 3 * MS);
+            assert_eq!(pace.depth(), 1);
+        }
+        assert_eq!(until_tried(&mut pace), 1024);
+        pace.answered(2, First, 6 * MS);
+        assert_eq!(pace.depth(), 2);
+        pace.stalled();
+        assert_eq!(until_tried(&mut pace), 32);
+        // Where all take long, there is nothing to try.
+        pace.stalled();
+        (0..5000).for_each(|_| pace.answered(1, First, 20 * MS));
         assert_eq!(pace.depth(), 1);
     }
 }

@@ -8,7 +8,7 @@
 use super::super::arguments::kept;
 use super::super::awaited::{Awaited, Sent, Taken, Which};
 use super::super::wire::{Greeting, Unreadable, Wire};
-use super::pace::PATIENCE;
+use super::pace::{Measured, PATIENCE};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 
 /// Where a pipe stands.
@@ -92,16 +92,20 @@ impl<W: Wire> Pipe<W> {
     }
 
     /// Since when the other side owes the next answer, where answers come in order.
-    pub(super) fn owes_since(&self) -> Option<Time> {
+    pub(super) fn owed(&self) -> Option<(Measured, Time)> {
         let first = self.awaited.first().filter(|_| W::IN_ORDER)?;
-        Some(self.answered.map_or(first.since, |at| at.max(first.since)))
+        let before = self.answered.filter(|at| *at > first.since);
+        Some(match before {
+            Some(at) => (Measured::Behind, at),
+            None => (Measured::First, first.since),
+        })
     }
 
     /// When those behind its oldest request are to go elsewhere if it says nothing; `None` where
     /// there are none.
     pub(super) fn moves_at(&self) -> Option<Time> {
         let is_held_up = self.awaited.len() > 1 && self.awaited.are_shared();
-        (self.owes_since().filter(|_| is_held_up)).map(|since| since + PATIENCE)
+        (self.owed().filter(|_| is_held_up)).map(|(_, since)| since + PATIENCE)
     }
 
     /// Who has its oldest request.

@@ -163,6 +163,18 @@ impl Collector for Scrape {
             "Requests that waited for a free cohort context",
             stalls,
         )?;
+        let memory_waits = sums(w, "worker", |m| &m.memory_waits);
+        to.counters(
+            "cohort_memory_waits",
+            "Times that a cohort waited for memory that others had",
+            memory_waits,
+        )?;
+        let lent = gauges(sums(w, "worker", |m| &m.lent_bytes), 1.0);
+        to.gauges(
+            "cohort_lent_bytes",
+            "Bytes that cohorts have of what is common to a worker's",
+            lent,
+        )?;
         let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
         to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
         let gave_way = sums(w, "worker", |m| &m.gave_way);

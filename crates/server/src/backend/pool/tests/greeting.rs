@@ -1,11 +1,11 @@
 //! Greetings: what is said before the first request.
 
 use super::super::*;
-use super::fake::FakePort;
 use super::world::*;
 use crate::backend::http_client::Responses;
 use crate::backend::{Awaited, Greeting, QueryAnswers};
 use rhythm_engine::cohort::{Argument, Queries};
+use rhythm_net::testing::TestPort;
 
 /// A wire that says `hello` and must be told `welcome` before it is asked anything.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         (too_much.as_bytes(), false),
     ] {
         let wire = Polite(PlainWire::new());
-        let mut port = FakePort::default();
+        let mut port = TestPort::default();
         let peers = vec![Peer::tcp("sim", "10.0.0.1:81".parse().unwrap())];
         let mut pool = ConnectionPool::new(wire, "sim", peers, options());
         let mut queries = Queries::default();

@@ -1,10 +1,11 @@
 //! Tests of pools that need another side.
 
 mod driver;
-pub(super) mod fake;
 mod faults;
 mod greeting;
+mod reaching;
 mod schedule;
 mod shares;
+mod spreading;
 mod tagged;
 pub(super) mod world;

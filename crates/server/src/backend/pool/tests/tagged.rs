@@ -7,10 +7,10 @@
 //! it carries out nothing behind that.
 
 use super::super::*;
-use super::fake::FakePort;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, Queries};
+use rhythm_net::testing::TestPort;
 use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -105,7 +105,7 @@ impl Wire for TaggedWire {
 /// A pool of such connections over a port in the test's hands.
 struct Tagged {
     pool: ConnectionPool<TaggedWire>,
-    port: FakePort,
+    port: TestPort,
     now: Time,
     told: BTreeMap<u64, Result<String, LaneError>>,
 }
@@ -120,7 +120,7 @@ impl Tagged {
         };
         Tagged {
             pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
-            port: FakePort::default(),
+            port: TestPort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
         }

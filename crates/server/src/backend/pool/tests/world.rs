@@ -1,12 +1,12 @@
 //! A remote backend with its other side in the test's hands.
 
 use super::super::*;
-use super::fake::FakePort;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::{Awaited, QueryAnswers, Told, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{CallResult, Form, Type};
+use rhythm_net::testing::TestPort;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 /// A backend, its port, a clock, and what was told.
 pub(super) struct World {
     pub(super) backend: ConnectionPool<PlainWire>,
-    pub(super) port: FakePort,
+    pub(super) port: TestPort,
     pub(super) now: Time,
     pub(super) told: BTreeMap<u64, Outcome>,
     /// How often each query was carried out.
@@ -169,7 +169,7 @@ impl World {
         let peers = ["10.0.0.1:81", "10.0.0.2:81"].map(peer).to_vec();
         World {
             backend: ConnectionPool::new(PlainWire::new(), "sim", peers, options),
-            port: FakePort::default(),
+            port: TestPort::default(),
             now: Time::ZERO,
             told: BTreeMap::new(),
             executed: BTreeMap::new(),

@@ -1,21 +1,18 @@
-//! The load generator against a small bank of its own kind: it must find nothing wrong with a right
-//! one, and each wrong thing in one that has it.
+//! A bank to be loaded: right, or with one flaw.
 
-use rhythm_bench::load::{LoadOptions, Page, Progress, Report, run};
 use rhythm_besim::{Bank, Date};
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const USERS: u32 = 500;
-const BANK: Bank = Bank::new(USERS);
+pub(crate) const USERS: u32 = 500;
+pub(crate) const BANK: Bank = Bank::new(USERS);
 
 /// The bytes of a PNG of one pixel, and one of another.
-const IMAGES: [&[u8]; 2] = [
+pub(crate) const IMAGES: [&[u8]; 2] = [
     b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\
       \0\0\0\0IEND\xae\x42\x60\x82",
     b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x02\x08\0\0\0\0\xbc\xea\xe9\xfb\
@@ -24,7 +21,7 @@ const IMAGES: [&[u8]; 2] = [
 
 /// What is wrong with the bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Flaw {
+pub(crate) enum Flaw {
     None,
     OthersBalance,
     NotEscaped,
@@ -40,18 +37,18 @@ enum Flaw {
 }
 
 #[derive(Default)]
-struct State {
-    sessions: Mutex<HashMap<String, u32>>,
-    next: AtomicU64,
+pub(crate) struct State {
+    pub(crate) sessions: Mutex<HashMap<String, u32>>,
+    pub(crate) next: AtomicU64,
     /// Requests, and how often it began anew.
-    requests: AtomicU64,
-    lives: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) lives: AtomicU64,
 }
 
 impl State {
     /// A request came on a connection of this life. Now and then the bank begins anew: it forgets
     /// who is signed in, and its connections end. Whether this is one of them.
-    fn is_over(&self, life: u64) -> bool {
+    pub(crate) fn is_over(&self, life: u64) -> bool {
         if self.requests.fetch_add(1, Ordering::AcqRel) % 97 == 96 {
             let mut sessions = self.sessions.lock().unwrap();
             self.lives.fetch_add(1, Ordering::AcqRel);
@@ -61,14 +58,14 @@ impl State {
     }
 }
 
-fn start(flaw: Flaw) -> String {
+pub(crate) fn start(flaw: Flaw) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     listen_as(flaw, listener);
     url
 }
 
-fn listen_as(flaw: Flaw, listener: TcpListener) {
+pub(crate) fn listen_as(flaw: Flaw, listener: TcpListener) {
     let state = Arc::new(State::default());
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -78,7 +75,7 @@ fn listen_as(flaw: Flaw, listener: TcpListener) {
     });
 }
 
-fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
+pub(crate) fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
@@ -129,7 +126,7 @@ fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> {
     }
 }
 
-fn answer(
+pub(crate) fn answer(
     state: &State,
     flaw: Flaw,
     method: &str,
@@ -232,18 +229,18 @@ fn answer(
 }
 
 /// Fronts and backs look different.
-fn image(path: &str) -> &'static [u8] {
+pub(crate) fn image(path: &str) -> &'static [u8] {
     IMAGES[usize::from(path.contains("back"))]
 }
 
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::new();
     rhythm_protocol::http::uri::decode_form(text.as_bytes(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// What BeSim answers, and the names of its columns.
-fn values(
+pub(crate) fn values(
     name: &str,
     user: u32,
     fields: &HashMap<String, String>,
@@ -364,7 +361,7 @@ fn values(
     values
 }
 
-fn page(name: &str, values: &[(String, String)]) -> Vec<u8> {
+pub(crate) fn page(name: &str, values: &[(String, String)]) -> Vec<u8> {
     let mut page = format!(
         "<!DOCTYPE html>\n<html><head><title>{name}</title>\
          <link rel=\"stylesheet\" href=\"/bank/static/bank.css\"></head>\n\
@@ -374,253 +371,4 @@ fn page(name: &str, values: &[(String, String)]) -> Vec<u8> {
         page += &format!("<b data-f=\"{name}\">{value}</b>\n");
     }
     (page + "</body></html>\n").into_bytes()
-}
-
-fn load(flaw: Flaw, options: LoadOptions) -> Report {
-    let options = LoadOptions {
-        url: start(flaw),
-        users: USERS,
-        ..options
-    };
-    run(options, &mut |_| {}).unwrap()
-}
-
-fn brief() -> LoadOptions {
-    LoadOptions {
-        sessions: 8,
-        duration: Duration::from_millis(1500),
-        ..LoadOptions::default()
-    }
-}
-
-#[test]
-fn nothing_is_wrong_with_a_right_bank() {
-    let mut told = 0;
-    let options = LoadOptions {
-        url: start(Flaw::None),
-        users: USERS,
-        threads: 2,
-        ..brief()
-    };
-    let report = run(options, &mut |progress| told = told.max(progress.pages)).unwrap();
-    assert!(report.passed(), "{report}");
-    assert!(told > 0);
-    assert!(report.by_page.iter().all(|page| page.count > 0), "{report}");
-    assert!(report.refusals > 0 && report.sign_outs > 0, "{report}");
-    assert!(
-        report.files.whole > 0 && report.files.not_modified > 0,
-        "{report}"
-    );
-    assert_eq!(report.connections, 8);
-    assert!(report.mix_difference < 5.0, "{report}");
-    let json = serde_json::to_value(&report).unwrap();
-    assert_eq!(json["by_page"][0]["page"], "login");
-}
-
-#[test]
-fn a_restart_costs_requests_and_sessions_and_no_answer_is_taken_for_another() {
-    let mut lost = 0;
-    for (page, pipeline) in [(None, 1), (Some(Page::BillPay), 4)] {
-        let options = LoadOptions {
-            page,
-            pipeline,
-            // Some are between two pages when it happens.
-            think: Duration::from_millis(if page.is_some() { 0 } else { 5 }),
-            ..brief()
-        };
-        let report = load(Flaw::Restarts, options);
-        assert!(report.pages > 100 && !report.passed(), "{report}");
-        assert_eq!(report.invalid, 0, "{report}");
-        for kind in report.errors.keys() {
-            let is_told = kind.starts_with("connection ") || kind.starts_with("signed out");
-            assert!(is_told, "{report}");
-        }
-        let signed_out = report
-            .errors
-            .iter()
-            .find(|(kind, _)| kind.starts_with("signed out"));
-        lost += signed_out.map_or(0, |(_, count)| *count);
-    }
-    assert!(lost > 0, "sessions are lost");
-}
-
-#[test]
-fn every_flaw_is_found() {
-    for (flaw, request, reason) in [
-        (Flaw::OthersBalance, "account_summary", "a wrong value"),
-        (Flaw::NotEscaped, "check_detail_html", "a wrong value"),
-        (Flaw::RowMissing, "bill_pay", "a value is missing"),
-        (
-            Flaw::LogoutForgotten,
-            "account_summary with the cookie of a session logged out",
-            "another page",
-        ),
-        (
-            Flaw::WrongImage,
-            "check_detail_image",
-            "an image other than the file",
-        ),
-        (
-            Flaw::AnyPassword,
-            "login with a wrong password",
-            "another page",
-        ),
-        (Flaw::NeverUnchanged, "/bank/static/bank.css", "304 was due"),
-    ] {
-        let report = load(flaw, brief());
-        assert!(!report.passed() && report.invalid > 0, "{flaw:?}: {report}");
-        let is_told = |failure: &rhythm_bench::load::Failure| {
-            failure.request == request && failure.reason.contains(reason)
-        };
-        assert!(report.failures.iter().any(is_told), "{flaw:?}: {report}");
-    }
-}
-
-#[test]
-fn a_server_that_fails_or_hangs_is_reported_and_does_not_stop_the_run() {
-    let report = load(Flaw::Unavailable, brief());
-    assert!(
-        !report.passed() && report.errors["status 503 for bill_pay"] > 0,
-        "{report}"
-    );
-    assert!(report.pages > 0 && report.invalid == 0, "{report}");
-    let report = load(
-        Flaw::Hangs,
-        LoadOptions {
-            timeout: Duration::from_millis(300),
-            ..brief()
-        },
-    );
-    assert!(report.errors["timeout"] > 0, "{report}");
-}
-
-#[test]
-fn connections_that_the_server_closes_are_opened_again() {
-    let report = load(Flaw::ClosesAlways, brief());
-    assert!(report.passed(), "{report}");
-    assert!(report.connections >= report.requests, "{report}");
-}
-
-#[test]
-fn what_a_connection_did_not_take_is_not_sent_on_the_next() {
-    // The port is held while nobody listens there, so that connections are refused.
-    let held = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    sockopt::set_socket_reuseaddr(&held, true).unwrap();
-    bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = SocketAddr::try_from(getsockname(&held).unwrap()).unwrap();
-    let listener = TcpListener::bind(address).unwrap();
-    let options = LoadOptions {
-        url: format!("http://{address}/"),
-        users: USERS,
-        duration: Duration::from_secs(3),
-        ..brief()
-    };
-    // Somebody is there at first, or there would be no run; then nobody until users were refused.
-    std::thread::spawn(move || drop(listener.accept()));
-    let mut is_back = false;
-    let mut come_back = |progress: &Progress| {
-        if progress.errors > 0 && !is_back {
-            is_back = true;
-            listen_as(Flaw::None, TcpListener::bind(address).unwrap());
-        }
-    };
-    let report = run(options, &mut come_back).unwrap();
-    assert!(report.pages > 0 && report.invalid == 0, "{report}");
-    // Users who were refused ask once, for their own pages, when they are not.
-    assert!(is_back);
-    for error in report.errors.keys() {
-        assert!(error.starts_with("connection failed"), "{report}");
-    }
-}
-
-#[test]
-fn users_who_think_arrive_at_a_rate() {
-    let options = LoadOptions {
-        arrivals_per_s: Some(200.0),
-        think: Duration::from_millis(20),
-        sessions: 64,
-        ..brief()
-    };
-    let report = load(Flaw::None, options);
-    assert!(report.passed(), "{report}");
-    assert!((150..450).contains(&report.visits), "{report}");
-    // Far fewer pages than without thinking; a session has one connection at most.
-    assert!(report.connections <= 64 && report.pages < 5000, "{report}");
-}
-
-#[test]
-fn a_stalling_server_is_charged_for_those_who_had_to_wait() {
-    let options = LoadOptions {
-        arrivals_per_s: Some(100.0),
-        sessions: 2,
-        timeout: Duration::from_millis(500),
-        files: false,
-        ..brief()
-    };
-    let report = load(Flaw::Hangs, options);
-    // Logins are answered at once, but users wait for one of two sessions.
-    let login = &report.by_page[Page::Login as usize];
-    assert!(login.latency.max > 200_000.0, "{report}");
-}
-
-#[test]
-fn one_page_again_and_again() {
-    for page in [
-        Page::AccountSummary,
-        Page::QuickPay,
-        Page::CheckDetailImage,
-        Page::Login,
-        Page::Logout,
-    ] {
-        for pipeline in [1, 8] {
-            let options = LoadOptions {
-                page: Some(page),
-                pipeline,
-                duration: Duration::from_millis(200),
-                ..brief()
-            };
-            let report = load(Flaw::None, options);
-            assert!(report.passed(), "{}: {report}", page.name());
-            let others = report.pages - report.by_page[page as usize].count;
-            assert!(
-                report.by_page[page as usize].count > 50 && others <= 8,
-                "{}: {report}",
-                page.name()
-            );
-        }
-    }
-    let unchecked = LoadOptions {
-        page: Some(Page::AccountSummary),
-        validate: false,
-        ..brief()
-    };
-    assert!(load(Flaw::OthersBalance, unchecked).passed());
-}
-
-#[test]
-fn options_that_make_no_sense_are_refused() {
-    for options in [
-        LoadOptions {
-            sessions: 0,
-            ..brief()
-        },
-        LoadOptions {
-            pipeline: 2,
-            ..brief()
-        },
-        LoadOptions {
-            arrivals_per_s: Some(-1.0),
-            ..brief()
-        },
-        LoadOptions {
-            url: "ftp://a".into(),
-            ..brief()
-        },
-        LoadOptions {
-            url: "http://127.0.0.1:1".into(),
-            ..brief()
-        },
-    ] {
-        assert!(run(options.clone(), &mut |_| {}).is_err(), "{options:?}");
-    }
 }

@@ -1,225 +1,23 @@
 //! Hosts beside pages, over real sockets: order, back-pressure both ways, ends, drain and reload.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod relay;
+mod toy;
+
 use common::*;
+use relay::*;
 use rhythm_engine::settings::AccessLogFormat;
-use rhythm_http::{AnswerShape, AnswerSlot, Answers, Content, Flow, Host, Request};
-use rhythm_net::{ConnectionId, Ended, Outgoing, Peer, Time, Token, Waker};
-use rhythm_protocol::http::request::RequestHead;
 use rhythm_server::{
     Handle, HostFactory, HostRoute, LogOpener, Server, ServerOptions, Site, SiteSettings, Statics,
 };
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Bytes of a piece of a stream.
-const PIECE: usize = 10_000;
-
-/// What a test sees of the host, and tells it.
-#[derive(Default)]
-struct Seen {
-    appended: AtomicU64,
-    waits: AtomicU64,
-    content: AtomicU64,
-    gone: AtomicU64,
-    later: AtomicU64,
-    /// Requests that wait may be answered.
-    go: AtomicBool,
-    waker: OnceLock<Waker>,
-}
-
-impl Seen {
-    fn let_go(&self) {
-        self.go.store(true, Ordering::Release);
-        self.waker.get().expect("the worker has begun").wake();
-    }
-}
-
-/// Answers later, in pieces, and takes content in pieces.
-struct Toy {
-    seen: Arc<Seen>,
-    later: Vec<(AnswerSlot, AnswerShape)>,
-    streams: HashMap<AnswerSlot, usize>,
-    uploads: HashMap<AnswerSlot, (AnswerShape, u64)>,
-    paused: Vec<AnswerSlot>,
-    resume_at: Option<Time>,
-}
-
-impl Toy {
-    fn go_on(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
-        while let Some(left) = self.streams.get_mut(&slot) {
-            let length = PIECE.min(*left);
-            *left -= length;
-            let is_all = *left == 0;
-            let flow = answers.append(slot, &[b'x'; PIECE][..length]);
-            (self.seen.appended).fetch_add(length as u64, Ordering::Relaxed);
-            if is_all {
-                self.streams.remove(&slot);
-                answers.finish(slot);
-            } else if flow != Flow::More {
-                self.seen.waits.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-        }
-    }
-}
-
-impl Host for Toy {
-    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
-        let Request { slot, shape, .. } = request;
-        let path = String::from_utf8_lossy(request.head.path(request.bytes)).into_owned();
-        if let Some(length) = path.strip_prefix("/app/stream/") {
-            let length: usize = length.parse().expect("a number");
-            answers.begin(slot, shape, 200, Some(length as u64), |_| {});
-            self.streams.insert(slot, length);
-            return self.go_on(answers, slot);
-        }
-        match (path.as_str(), request.content) {
-            ("/app/later", _) => {
-                self.later.push((slot, shape));
-                self.seen.later.fetch_add(1, Ordering::Relaxed);
-            }
-            ("/app/upload", Content::Pieces) => drop(self.uploads.insert(slot, (shape, 0))),
-            ("/app/whole" | "/app/upload", Content::Whole(content)) => {
-                answers.answer(slot, shape, 200, content, |_| {})
-            }
-            _ => answers.error(slot, shape, 404, "Not here."),
-        }
-    }
-
-    fn takes_pieces(&self, head: &RequestHead, bytes: &[u8]) -> bool {
-        head.path(bytes) == b"/app/upload"
-    }
-
-    fn content(
-        &mut self,
-        answers: &mut Answers<'_>,
-        slot: AnswerSlot,
-        piece: &[u8],
-        is_last: bool,
-    ) -> Flow {
-        let length = piece.len() as u64;
-        self.seen.content.fetch_add(length, Ordering::Relaxed);
-        let (_, total) = self.uploads.get_mut(&slot).expect("an upload under way");
-        *total += length;
-        if is_last && let Some((shape, total)) = self.uploads.remove(&slot) {
-            answers.answer(slot, shape, 200, total.to_string().as_bytes(), |_| {});
-            return Flow::More;
-        }
-        // Not before it is told to, and a while later.
-        self.paused.push(slot);
-        self.resume_at = Some(answers.now() + Duration::from_millis(1));
-        Flow::Wait
-    }
-
-    fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
-        self.go_on(answers, slot);
-    }
-
-    fn gone(&mut self, slot: AnswerSlot) {
-        self.streams.remove(&slot);
-        self.uploads.remove(&slot);
-        self.later.retain(|(other, _)| *other != slot);
-        self.seen.gone.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn notified(&mut self, answers: &mut Answers<'_>, _: Token) {
-        if !self.seen.go.load(Ordering::Acquire) {
-            return;
-        }
-        self.resume_at = (!self.paused.is_empty()).then_some(answers.now());
-        // The last that came is answered first: each goes out in its turn all the same.
-        while let Some((slot, shape)) = self.later.pop() {
-            let text = format!("later {}", slot.ordinal);
-            answers.answer(slot, shape, 200, text.as_bytes(), |_| {});
-        }
-    }
-
-    fn tick(&mut self, answers: &mut Answers<'_>) {
-        self.resume_at = None;
-        if self.seen.go.load(Ordering::Acquire) {
-            for slot in self.paused.drain(..) {
-                answers.resume(slot);
-            }
-        }
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        self.resume_at
-    }
-}
-
-/// Sends a request's query to another server and answers with what that says until it closes.
-#[derive(Default)]
-struct Relay {
-    to: Option<SocketAddr>,
-    under_way: Vec<Call>,
-}
-
-struct Call {
-    connection: ConnectionId,
-    slot: AnswerSlot,
-    shape: AnswerShape,
-    out: Outgoing,
-    heard: Vec<u8>,
-}
-
-impl Relay {
-    fn call(&mut self, connection: ConnectionId) -> &mut Call {
-        let mut calls = self.under_way.iter_mut();
-        let found = calls.find(|call| call.connection == connection);
-        found.expect("its own")
-    }
-}
-
-impl Host for Relay {
-    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
-        let Request { slot, shape, .. } = request;
-        let to = self.to.expect("a server");
-        let Ok(connection) = answers.port().connect(&Peer::tcp("far", to)) else {
-            return answers.error(slot, shape, 502, "");
-        };
-        let mut out = Outgoing::new();
-        let target = request.head.target().of(request.bytes);
-        out.write(|bytes| bytes.extend_from_slice(target));
-        self.under_way.push(Call {
-            connection,
-            slot,
-            shape,
-            out,
-            heard: Vec::new(),
-        });
-    }
-
-    fn owns(&self, connection: ConnectionId) -> bool {
-        let mut calls = self.under_way.iter();
-        calls.any(|call| call.connection == connection)
-    }
-
-    fn connected(&mut self, answers: &mut Answers<'_>, connection: ConnectionId) {
-        let _ = self.call(connection).out.flush(answers.port(), connection);
-    }
-
-    fn received(&mut self, _: &mut Answers<'_>, connection: ConnectionId, bytes: &[u8]) {
-        self.call(connection).heard.extend_from_slice(bytes);
-    }
-
-    fn ended(&mut self, answers: &mut Answers<'_>, connection: ConnectionId, how: Ended) {
-        let index = (self.under_way.iter()).position(|call| call.connection == connection);
-        let call = self.under_way.swap_remove(index.expect("its own"));
-        match how {
-            Ended::PeerFinished => {
-                answers.port().close(connection);
-                answers.answer(call.slot, call.shape, 200, &call.heard, |_| {});
-            }
-            Ended::Failed(_) => answers.error(call.slot, call.shape, 502, ""),
-        }
-    }
-}
+use toy::*;
 
 /// A server with both beside the pages of [`PAGES`], and what is seen of the first.
 fn serve(far: Option<SocketAddr>, change: impl FnOnce(&mut ServerOptions)) -> (Handle, Arc<Seen>) {

@@ -1,0 +1,328 @@
+//! What the cohorts of a worker take together: one budget, and each cohort's share of it.
+//!
+//! A cohort's first part is always there for it. What it needs beyond is lent to it of what all
+//! have in common, and comes back when it ends. Where nothing is left to lend, a cohort is *short*:
+//! its lanes wait until others give back. So that they do not wait for each other for ever, one of
+//! them at a time is *first*: it may take whatever a cohort may take at most, and so it ends, and
+//! gives all of it back (the banker's rule; Dijkstra, EWD 623).
+//!
+//! ```text
+//!    first part | first part | ... | what all have in common | one cohort's most
+//!    always there, one a context   | lent                    | for the one that is first
+//! ```
+//!
+//! Buffers ask for memory in large steps: what a cohort does for each lane is to compare two
+//! numbers.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the cohorts of a worker have in common.
+#[derive(Debug)]
+pub struct Budget {
+    /// Bytes of each cohort that are always there for it.
+    first_part: usize,
+    /// Bytes that can be lent.
+    common: usize,
+    /// Bytes that are lent.
+    lent: AtomicUsize,
+    /// Whether a cohort is first.
+    has_first: AtomicBool,
+}
+
+impl Budget {
+    /// Of cohorts that have a first part of so many bytes each, and so many in common.
+    pub fn new(first_part: usize, common: usize) -> Arc<Budget> {
+        Arc::new(Budget {
+            first_part,
+            common,
+            lent: AtomicUsize::new(0),
+            has_first: AtomicBool::new(false),
+        })
+    }
+
+    /// Bytes that are lent.
+    pub fn lent(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that can be lent, those included that are.
+    pub fn common(&self) -> usize {
+        self.common
+    }
+
+    /// Lends so many bytes if it has them.
+    fn lend(&self, bytes: usize) -> bool {
+        let lend = |lent: usize| {
+            let lent = lent.checked_add(bytes)?;
+            (lent <= self.common).then_some(lent)
+        };
+        (self.lent)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, lend)
+            .is_ok()
+    }
+}
+
+/// What a cohort has of its worker's [`Budget`].
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    taken: Mutex<Taken>,
+}
+
+/// What a cohort's buffers have taken.
+#[derive(Debug, Default)]
+struct Taken {
+    /// All bytes.
+    bytes: usize,
+    /// Those beyond the first part that are lent.
+    lent: usize,
+    /// Those beyond that it has because it is first, or was.
+    own: usize,
+    is_first: bool,
+}
+
+impl Share {
+    /// That of a cohort that has nothing yet.
+    pub fn new(budget: &Arc<Budget>) -> Arc<Share> {
+        Arc::new(Share {
+            budget: budget.clone(),
+            taken: Mutex::default(),
+        })
+    }
+
+    fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
+        // Numbers are never half changed.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that its buffers have.
+    pub fn bytes(&self) -> usize {
+        self.taken().bytes
+    }
+
+    /// Takes so many bytes more if they are there.
+    fn take(&self, more: usize) -> bool {
+        let taken = &mut *self.taken();
+        let bytes = taken.bytes.saturating_add(more);
+        let beyond = bytes.saturating_sub(self.budget.first_part);
+        let missing = beyond.saturating_sub(taken.lent + taken.own);
+        if missing > 0 {
+            if self.budget.lend(missing) {
+                taken.lent += missing;
+            } else if taken.is_first {
+                taken.own += missing;
+            } else {
+                return false;
+            }
+        }
+        taken.bytes = bytes;
+        true
+    }
+
+    /// Gives so many bytes back that were taken.
+    fn give_back(&self, bytes: usize) {
+        let taken = &mut *self.taken();
+        debug_assert!(bytes <= taken.bytes, "what was taken is given back");
+        taken.bytes -= bytes;
+        let beyond = taken.bytes.saturating_sub(self.budget.first_part);
+        let surplus = (taken.lent + taken.own).saturating_sub(beyond);
+        // Others have use for what is lent.
+        let lent = surplus.min(taken.lent);
+        taken.lent -= lent;
+        taken.own -= surplus - lent;
+        self.budget.lent.fetch_sub(lent, Ordering::Relaxed);
+    }
+
+    /// Makes this cohort first, if none is. Whether it is now.
+    pub fn be_first(&self) -> bool {
+        let taken = &mut *self.taken();
+        taken.is_first |= !self.budget.has_first.swap(true, Ordering::Relaxed);
+        taken.is_first
+    }
+
+    /// Whether this cohort is first.
+    pub fn is_first(&self) -> bool {
+        self.taken().is_first
+    }
+
+    /// The cohort has ended, and its buffers have given back what they do not keep: another may be
+    /// first.
+    ///
+    /// # Errors
+    /// It keeps more than is lent to it: its buffers have to give back more before.
+    pub fn end(&self) -> Result<(), KeepsTooMuch> {
+        let taken = &mut *self.taken();
+        if taken.own > 0 {
+            let lends = self.budget.lend(taken.own);
+            if !lends {
+                return Err(KeepsTooMuch);
+            }
+            taken.lent += std::mem::take(&mut taken.own);
+        }
+        if std::mem::take(&mut taken.is_first) {
+            self.budget.has_first.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// A cohort that has ended keeps more than is lent to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepsTooMuch;
+
+/// The least that a buffer asks for at once, where it is there.
+const STEP_BYTES: usize = 4096;
+
+/// What a buffer has of its cohort's share.
+#[derive(Debug)]
+pub(super) struct Lease {
+    /// `None`: whatever it asks for.
+    share: Option<Arc<Share>>,
+    bytes: Cell<usize>,
+    /// It asks for no more at once than this, but where it needs more.
+    at_once_max: usize,
+    /// It has asked for more than was there.
+    is_short: Cell<bool>,
+}
+
+impl Default for Lease {
+    /// Of no share: there is always as much as it asks for.
+    fn default() -> Self {
+        Lease {
+            share: None,
+            bytes: Cell::new(usize::MAX),
+            at_once_max: usize::MAX,
+            is_short: Cell::new(false),
+        }
+    }
+}
+
+impl Lease {
+    /// Of a share, with nothing yet, for a buffer of usually no more than so many bytes.
+    pub(super) fn new(share: &Arc<Share>, usual_max: usize) -> Lease {
+        Lease {
+            share: Some(share.clone()),
+            bytes: Cell::new(0),
+            at_once_max: usual_max,
+            is_short: Cell::new(false),
+        }
+    }
+
+    /// Whether the buffer may have so many bytes in all. They stay there for it.
+    #[inline]
+    pub(super) fn covers(&self, bytes: usize) -> bool {
+        bytes <= self.bytes.get() || self.grow(bytes)
+    }
+
+    #[cold]
+    fn grow(&self, bytes: usize) -> bool {
+        let had = self.bytes.get();
+        let share = self.share.as_ref().expect("it has not all there is");
+        // Twice what it had, as its buffer grows, so that it rarely asks; else what it needs.
+        let at_once = had.saturating_mul(2).max(STEP_BYTES).min(self.at_once_max);
+        let wanted = [bytes.max(at_once), bytes];
+        let got = wanted.into_iter().find(|to| share.take(to - had));
+        match got {
+            Some(bytes) => self.bytes.set(bytes),
+            None => self.is_short.set(true),
+        }
+        got.is_some()
+    }
+
+    /// Whether it has asked for more than was there since this was last asked.
+    pub(super) fn take_short(&self) -> bool {
+        self.is_short.take()
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub(super) fn keep(&self, bytes: usize) {
+        if let Some(share) = &self.share
+            && bytes < self.bytes.get()
+        {
+            share.give_back(self.bytes.replace(bytes) - bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_cohort_may_always_go_on() {
+        let budget = Budget::new(10, 100);
+        let shares: Vec<_> = (0..3).map(|_| Share::new(&budget)).collect();
+        let leases: Vec<_> = (shares.iter()).map(|share| Lease::new(share, 0)).collect();
+        assert!(leases[0].covers(10), "a first part is always there");
+        assert_eq!(budget.lent(), 0);
+        assert!(leases[0].covers(90) && leases[0].covers(20));
+        assert_eq!(budget.lent(), 80);
+        assert!(!leases[0].take_short());
+        assert!(leases[1].covers(30), "as much as is there");
+        assert_eq!(budget.lent(), 100);
+        assert!(leases[2].covers(10) && !leases[2].covers(11));
+        assert!(leases[2].take_short() && !leases[2].take_short());
+        assert!(shares[1].be_first() && shares[1].be_first());
+        assert!(!shares[2].be_first(), "there is one");
+        assert!(leases[1].covers(1_000_000), "it goes on");
+        assert!(!leases[2].covers(11) && !leases[0].covers(91));
+        assert_eq!(budget.lent(), 100);
+        leases[1].keep(10);
+        assert_eq!((shares[1].end(), budget.lent()), (Ok(()), 80));
+        assert!(leases[2].covers(11), "it gave back");
+        assert!(shares[2].be_first());
+    }
+
+    #[test]
+    fn who_ends_keeps_no_more_than_is_lent() {
+        let budget = Budget::new(0, 100);
+        let [first, other] = [(); 2].map(|()| Share::new(&budget));
+        let [lease, others] = [&first, &other].map(|share| Lease::new(share, 0));
+        assert!(others.covers(60) && first.be_first() && lease.covers(50));
+        assert_eq!(first.end(), Err(KeepsTooMuch));
+        lease.keep(40);
+        assert_eq!((first.end(), budget.lent()), (Ok(()), 100));
+        assert!(!first.is_first() && !lease.covers(41));
+    }
+
+    proptest! {
+        /// Whatever is asked for and given back, what is lent is what the shares say, and fits.
+        #[test]
+        fn keeps_its_books(
+            steps in prop::collection::vec((0usize..3, 0usize..2, 0usize..200, 0u8..4), 0..200),
+        ) {
+            let budget = Budget::new(20, 150);
+            let shares: Vec<_> = (0..3).map(|_| Share::new(&budget)).collect();
+            let leases: Vec<Vec<_>> = (shares.iter())
+                .map(|share| (0..2).map(|most| Lease::new(share, 30 * most)).collect())
+                .collect();
+            for (cohort, buffer, bytes, step) in steps {
+                let (share, lease) = (&shares[cohort], &leases[cohort][buffer]);
+                match step {
+                    0 => {
+                        let others = leases[cohort][1 - buffer].bytes.get();
+                        let covers = lease.covers(bytes);
+                        prop_assert!(covers || !share.is_first() && bytes + others > 20);
+                    }
+                    1 => lease.keep(bytes),
+                    2 => drop(share.be_first()),
+                    _ => drop(share.end()),
+                }
+                let mut lent = 0;
+                for (share, leases) in shares.iter().zip(&leases) {
+                    let bytes: usize = leases.iter().map(|lease| lease.bytes.get()).sum();
+                    prop_assert_eq!(share.bytes(), bytes);
+                    let taken = share.taken();
+                    prop_assert_eq!(taken.lent + taken.own, bytes.saturating_sub(20));
+                    prop_assert!(taken.own == 0 || taken.is_first);
+                    lent += taken.lent;
+                }
+                prop_assert!(shares.iter().filter(|share| share.is_first()).count() <= 1);
+                prop_assert!(budget.lent() == lent && lent <= 150);
+            }
+        }
+    }
+}

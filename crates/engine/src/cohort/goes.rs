@@ -1,0 +1,90 @@
+//! The goes of a stage: lanes that found no memory beside the others run it after them.
+//!
+//! An executor runs as many lanes as there is room for and leaves the others as
+//! [`LaneState::Later`]. Once those that are finished are answered, the room of their output is
+//! free, and the stage is run again for those that were left out, until all have run it.
+
+use super::Cohort;
+use super::error::LaneState;
+
+/// How a stage that was run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// All lanes have run it.
+    Over,
+    /// It is to be run again, for those that were left out.
+    Again,
+    /// The same, and there is no use in it before there is more memory: nobody has found any.
+    Short,
+}
+
+/// The goes of a stage so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Goes {
+    /// How many lanes the last of them left out; `None`: there was none.
+    left_out: Option<usize>,
+}
+
+impl Cohort {
+    /// To be asked after each run of a stage, when the lanes that it has finished are answered.
+    /// Unless it is over, the cohort is ready for another go.
+    pub fn next_go(&mut self) -> Go {
+        let later = self.later();
+        let before = match later {
+            0 => self.goes.left_out.take(),
+            _ => self.goes.left_out.replace(later),
+        };
+        if later == 0 {
+            if before.is_some() {
+                for state in &mut self.lanes {
+                    if *state == LaneState::Ahead {
+                        *state = LaneState::Active;
+                    }
+                }
+                self.queries.sort_from(0);
+            }
+            return Go::Over;
+        }
+        self.stage -= 1;
+        self.output.begin_go();
+        for state in &mut self.lanes {
+            match state {
+                LaneState::Active => *state = LaneState::Ahead,
+                LaneState::Later => *state = LaneState::Active,
+                _ => {}
+            }
+        }
+        match before {
+            Some(before) if before == later => Go::Short,
+            _ => Go::Again,
+        }
+    }
+
+    /// How many lanes the stage was run for last, those included that took no part.
+    pub fn run_last(&self) -> usize {
+        self.goes.left_out.unwrap_or(self.len()) - self.later()
+    }
+
+    /// How many lanes the last go left out.
+    fn later(&self) -> usize {
+        let is_later = |state: &&LaneState| **state == LaneState::Later;
+        self.lanes.iter().filter(is_later).count()
+    }
+
+    /// Whether lanes are yet to run the stage that others have run.
+    pub fn is_between_goes(&self) -> bool {
+        self.goes.left_out.is_some()
+    }
+
+    /// Forgets that memory was short.
+    pub(crate) fn begin_run(&mut self) {
+        self.take_short();
+    }
+
+    /// Whether memory was short since this was last asked: what failed for want of it may find it
+    /// later.
+    pub(crate) fn take_short(&mut self) -> bool {
+        // Both are asked.
+        self.arena.take_short() | self.queries.take_short()
+    }
+}

@@ -1,0 +1,117 @@
+//! Where redirects lead: to pages and files that there are.
+
+use crate::diagnostic::{Report, did_you_mean_or};
+use crate::program::{Route, Segment};
+use crate::settings::StaticSettings;
+use crate::source::PageFile;
+use crate::source::declaration::StepKind;
+use crate::source::keys::Text;
+use std::collections::BTreeSet;
+
+/// Stands for an output, which may be anything.
+const ANY: char = '\0';
+
+/// Warns of redirects within the service that lead nowhere.
+pub(super) fn check(
+    pages: &[PageFile<'_>],
+    index: &[Text<'_>],
+    statics: &StaticSettings,
+    static_files: &BTreeSet<String>,
+    report: &mut Report,
+) {
+    let steps = pages.iter().flat_map(|page| &page.header.steps);
+    let of_steps = steps.filter_map(|step| match &step.kind {
+        StepKind::Redirect { to, status } => Some((to, *status)),
+        _ => None,
+    });
+    for (to, status) in of_steps.chain(index.iter().map(|to| (to, 303))) {
+        let target = outline(&to.value);
+        if target.is_empty() {
+            let hint = "redirect = \"/path\", or a whole URL";
+            report.warning(to.place, "this redirect leads to the page itself", hint);
+        }
+        if !target.starts_with('/') {
+            warn_of_relative(to, &target, report);
+            continue;
+        }
+        // Of another host.
+        if target.starts_with("//") {
+            continue;
+        }
+        let end = target.find(['?', '#']).unwrap_or(target.len());
+        let path = &target[..end];
+        // The method changes to GET, but for these.
+        let keeps_method = matches!(status, 307 | 308);
+        let routes = || pages.iter().flat_map(|page| &page.header.routes);
+        let answers = |route: &Route| keeps_method || route.method == "GET";
+        let mut all = routes().map(|(route, _)| route);
+        let is_page = all.any(|route| answers(route) && leads_to(path, route));
+        let is_file = path.strip_prefix(&*statics.mount).is_some_and(|file| {
+            let stem = file.split(ANY).next().unwrap_or(file);
+            static_files.contains(file) || file.contains(ANY) && may_be(stem, static_files)
+        });
+        if is_page || is_file || statics.index.contains_key(path) {
+            continue;
+        }
+        let paths: Vec<String> = (routes().map(|(route, _)| route))
+            .filter(|route| answers(route))
+            .map(|route| route.to_string().split_off(route.method.len() + 1))
+            .collect();
+        let nothing = "a page with route = \"GET /...\" would";
+        let paths = paths.iter().map(String::as_str);
+        let hint = did_you_mean_or(path, paths, nothing);
+        let shown = path.replace(ANY, "...");
+        let message = format!("nothing here answers GET {shown}");
+        report.warning(to.place, message, hint);
+    }
+}
+
+/// What of a redirect's text can stand in no URL (RFC 3986, section 2): where, and the character.
+pub(super) fn unfit(text: &str) -> Option<(usize, char)> {
+    let is_fit = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}".contains(c);
+    text.char_indices().find(|(_, c)| !is_fit(*c))
+}
+
+/// A text with [`ANY`] in place of each output.
+fn outline(text: &str) -> String {
+    let mut outline = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(begin) = rest.find("{{") {
+        outline.push_str(&rest[..begin]);
+        outline.push(ANY);
+        rest = &rest[begin..];
+        rest = rest.find("}}").map_or("", |end| &rest[end + 2..]);
+    }
+    outline + rest
+}
+
+fn warn_of_relative(to: &Text<'_>, target: &str, report: &mut Report) {
+    let scheme = target.split([':', '/', '?', '#', ANY]).next().unwrap_or("");
+    let is_url = target[scheme.len()..].starts_with(':');
+    let is_name = scheme.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if is_name && !is_url {
+        let message = "this leads to a place beside the page's own path";
+        let hint = format!(
+            "redirect = \"/{}\" leads to the same from everywhere",
+            to.value
+        );
+        report.warning(to.place, message, hint);
+    }
+}
+
+/// Whether a path, with outputs in it, may be one of a route's.
+fn leads_to(path: &str, route: &Route) -> bool {
+    let mut segments = path[1..].split('/');
+    let all_fit = route.segments.iter().all(|segment| {
+        segments.next().is_some_and(|given| match segment {
+            Segment::Literal(text) => given == text || given.contains(ANY),
+            Segment::Param(_) => !given.is_empty(),
+        })
+    });
+    // What an output gives is encoded, slashes and all: it makes no further segments.
+    all_fit && segments.next().is_none()
+}
+
+fn may_be(stem: &str, files: &BTreeSet<String>) -> bool {
+    files.iter().any(|file| file.starts_with(stem))
+}

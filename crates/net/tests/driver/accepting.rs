@@ -1,0 +1,126 @@
+//! Who is let in, and who waits.
+
+use crate::echo::*;
+use rhythm_net::*;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::channel;
+
+#[test]
+fn a_thousand_connections_each_get_their_own_bytes() {
+    resource::raise_open_files().expect("no privilege is needed");
+    let server = serve(DriverOptions::default());
+    let mut clients: Vec<TcpStream> = (0..1000).map(|_| server.client()).collect();
+    for round in 0..3 {
+        for (n, client) in clients.iter_mut().enumerate() {
+            client
+                .write_all(format!("{round} {n:4}").as_bytes())
+                .expect("the server reads");
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            let mut answer = [0; 6];
+            client.read_exact(&mut answer).expect("the server echoes");
+            assert_eq!(answer, format!("{round} {n:4}").as_bytes());
+        }
+    }
+    server.finish();
+}
+
+#[test]
+fn clients_beyond_the_bound_wait_for_a_place() {
+    let server = serve(DriverOptions {
+        connections_max: 2,
+        ..DriverOptions::default()
+    });
+    let mut first = server.client();
+    let mut second = server.client();
+    echoed(&mut first, b"in");
+    echoed(&mut second, b"in");
+    let mut third = server.client();
+    third.write_all(b"may I?").expect("the kernel takes it");
+    echoed(&mut second, b"still in");
+    assert_eq!(
+        server
+            .events
+            .try_iter()
+            .filter(|event| matches!(event, Event::Opened(_)))
+            .count(),
+        2
+    );
+    drop(first);
+    let mut answer = [0; 6];
+    third.read_exact(&mut answer).expect("its turn has come");
+    assert_eq!(&answer, b"may I?");
+    server.finish();
+}
+
+#[test]
+fn after_stop_accepting_those_who_wait_are_served_and_others_refused() {
+    let server = serve(DriverOptions::default());
+    let mut before = server.client();
+    echoed(&mut before, b"in");
+    let (release, until) = channel();
+    server.command(Command::Hold(until), "hold");
+    let mut waiting: Vec<TcpStream> = (0..200).map(|_| server.client()).collect();
+    // The handler finds this one in the same turn, with all of them waiting.
+    server
+        .commands
+        .send(Command::StopAccepting)
+        .expect("the driver runs");
+    drop(release);
+    server.wait_for(|event| *event == Event::Done("stop"));
+    for client in &mut waiting {
+        echoed(client, b"in time");
+    }
+    // The listener is closed at the end of the turn in which it was stopped; the echoes came from
+    // later ones.
+    let error = TcpStream::connect(server.address).expect_err("nobody listens");
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    echoed(&mut before, b"still in");
+    server.finish();
+}
+
+#[test]
+fn listeners_are_closed_when_all_who_wait_have_found_a_place() {
+    let server = serve(DriverOptions {
+        connections_max: 1,
+        ..DriverOptions::default()
+    });
+    let mut first = server.client();
+    echoed(&mut first, b"in");
+    let mut second = server.client();
+    server.command(Command::StopAccepting, "stop");
+    // In turns after the one in which it was stopped.
+    echoed(&mut first, b"still in");
+    echoed(&mut first, b"and still");
+    assert!(!(server.events.try_iter()).any(|event| event == Event::ListenersClosed));
+    drop(first);
+    echoed(&mut second, b"my turn");
+    // Only where there is a place it can be seen that nobody waits for one.
+    drop(second);
+    server.wait_for(|event| *event == Event::ListenersClosed);
+    server.finish();
+}
+
+#[test]
+fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
+    let server = serve(DriverOptions::default());
+    let (release, until) = channel();
+    server.command(Command::Hold(until), "hold");
+    // As many as are let in in the first turn; those behind them are a crowd in the next two.
+    for _ in 0..64 {
+        let mut client = server.client();
+        client.write_all(b"gone").expect("the kernel takes it");
+    }
+    let mut clients: Vec<TcpStream> = (0..136).map(|_| server.client()).collect();
+    drop(release);
+    for client in &mut clients {
+        echoed(client, b"here");
+    }
+    let events: Vec<Event> = server.events.try_iter().collect();
+    let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(count(|event| matches!(event, Event::Received(_))), 136);
+    let has_failed = |event: &Event| matches!(event, Event::Ended(Ended::Failed(_)));
+    assert_eq!(count(has_failed), 64);
+    server.finish();
+}

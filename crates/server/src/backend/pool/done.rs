@@ -1,0 +1,62 @@
+//! Where the requests of a pool end up: each is taken over once, and told of once.
+
+use super::super::BackendCounts;
+use super::super::answers::QueryAnswers;
+use super::super::awaited::{Sent, Taken};
+use super::super::wire::Verdict;
+use super::options::PoolOptions;
+use super::share::UnderWay;
+use super::spare::Spare;
+use rhythm_engine::cohort::LaneError;
+
+/// Where requests end up.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) answers: QueryAnswers,
+    pub(super) counts: BackendCounts,
+    /// Requests taken over and not yet told of.
+    pub(super) under_way: usize,
+    /// The same by who asked.
+    under_way_of: UnderWay,
+    /// Memory for requests.
+    pub(super) spare: Spare,
+}
+
+impl Done {
+    /// Whether no more can be taken over, of anybody or of this one.
+    pub(super) fn is_full(&self, asker: u64, options: &PoolOptions) -> bool {
+        self.under_way >= options.requests_max
+            || self.under_way_of.of(asker) >= options.share.calls_max
+    }
+
+    /// The beginning of a request.
+    pub(super) fn take_over(&mut self, asker: u64) {
+        self.counts.requests += 1;
+        self.under_way += 1;
+        self.under_way_of.add(asker);
+    }
+
+    /// The end of a request.
+    pub(super) fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
+        self.tell_of(&request, answer);
+        self.spare.keep(request.arguments);
+    }
+
+    /// The one place where a request is told of.
+    pub(super) fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
+        self.under_way -= 1;
+        self.under_way_of.remove(request.asker);
+        self.counts.failures += u64::from(answer.is_err());
+        self.answers.push(request.key, answer);
+    }
+
+    /// The end of a request that was answered, well or not.
+    pub(super) fn tell_verdict(&mut self, sent: Sent, verdict: &Verdict) {
+        if sent.is_given_up {
+            self.answers.discard();
+            self.spare.keep(sent.request.arguments);
+        } else {
+            self.tell(sent.request, verdict.outcome);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A backend that cannot be reached, or fails as a whole: what becomes of connections, of the
+//! circuit and of what waits.
+
+use super::super::*;
+use super::world::*;
+use rhythm_engine::cohort::LaneError;
+use std::io;
+
+#[test]
+fn a_backend_that_cannot_be_reached_fails_after_all_addresses() {
+    for at_once in [true, false] {
+        let mut world = World::new(options());
+        world.port.connect_fails = at_once;
+        world.submit(0..3, false);
+        if !at_once {
+            for _ in 0..2 {
+                assert!(!world.is_told(0));
+                let id = world.newest();
+                world.end(id, Ended::Failed(io::ErrorKind::ConnectionRefused));
+            }
+        }
+        world.assert_failed(0..3, LaneError::BackendFailed);
+        assert_eq!(world.port.connects, 2);
+        assert!(world.port.connections.is_empty());
+    }
+}
+
+#[test]
+fn opening_a_connection_takes_bounded_time() {
+    let mut world = World::new(options());
+    world.submit(0..1, false);
+    let first = world.newest();
+    world.pass(30 * MS);
+    assert!(!world.backend.owns(first) && !world.port.connections.contains_key(&first));
+    let second = world.newest();
+    world.connected(second);
+    world.serve(second, 1, answer_ok);
+    world.assert_answered(0..1);
+}
+
+#[test]
+fn while_connections_stand_others_are_not_opened_in_a_hurry() {
+    let (mut world, id) = World::proven(options());
+    world.submit(0..20, true);
+    let other = world.newest();
+    world.end(other, Ended::Failed(io::ErrorKind::ConnectionRefused));
+    assert_eq!(world.port.connects, 2);
+    world.serve(id, 1, answer_ok);
+    world.pass(99 * MS);
+    assert_eq!(world.port.connects, 2);
+    assert!(!world.backend.counts().circuit_open);
+}
+
+#[test]
+fn without_an_address_all_fail() {
+    let mut world = World::new(options());
+    world.backend = ConnectionPool::new(PlainWire::new(), "sim", Vec::new(), options());
+    world.submit(0..2, false);
+    world.assert_failed(0..2, LaneError::BackendFailed);
+}
+
+#[test]
+fn the_circuit_opens_is_tried_by_some_and_closes() {
+    let mut world = World::new(options());
+    world.port.connect_fails = true;
+    world.submit(0..1, false);
+    world.submit(1..2, false);
+    // Two attempts each, and the third failure opened it.
+    assert!(world.backend.counts().circuit_open);
+    assert_eq!(world.port.connects, 3);
+    world.submit(2..9, false);
+    world.assert_failed(2..9, LaneError::BackendRefused);
+    assert_eq!(world.port.connects, 3);
+
+    // A trial that fails.
+    world.pass(40 * MS);
+    world.submit(10..13, false);
+    assert_eq!(world.port.connects, 4);
+    world.assert_failed(10..13, LaneError::BackendRefused);
+    world.submit(13..14, false);
+    world.assert_failed(13..14, LaneError::BackendRefused);
+
+    // Rounds of trials that are answered.
+    world.pass(40 * MS);
+    world.port.connect_fails = false;
+    world.submit(20..26, true);
+    world.assert_failed(24..26, LaneError::BackendRefused);
+    let id = world.newest();
+    world.connected(id);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.assert_answered(20..24);
+    assert!(world.backend.counts().circuit_open);
+    let mut key = 30;
+    for trials in [8, 16, 32] {
+        // More than half of a round are enough.
+        world.submit(key..key + trials / 2 + 1, true);
+        while world.serve(id, 99, answer_ok) > 0 {}
+        world.assert_answered(key..key + trials / 2 + 1);
+        key += trials;
+    }
+    assert!(!world.backend.counts().circuit_open);
+}
+
+#[test]
+fn trials_without_an_answer_are_followed_by_others() {
+    let mut world = World::new(options());
+    world.port.connect_fails = true;
+    world.submit(0..1, false);
+    world.submit(1..2, false);
+    world.port.connect_fails = false;
+    world.pass(40 * MS);
+    world.submit(2..4, false);
+    let id = world.newest();
+    world.connected(id);
+    world.pass(100 * MS);
+    world.assert_failed(2..4, LaneError::BackendTimeout);
+    world.submit(4..8, true);
+    let id = world.newest();
+    world.connected(id);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.assert_answered(4..8);
+}
+
+#[test]
+fn only_attempts_in_a_row_count_as_unreachable() {
+    let mut world = World::new(options());
+    for key in 0..6 {
+        world.submit(key..key + 1, false);
+        let refused = world.newest();
+        world.end(refused, Ended::Failed(io::ErrorKind::ConnectionRefused));
+        assert!(!world.is_told(key), "given up after one attempt");
+        let id = world.newest();
+        world.connected(id);
+        world.serve(id, 1, answer_ok);
+        world.end(id, Ended::PeerFinished);
+    }
+    world.assert_answered(0..6);
+}
+
+#[test]
+fn failing_answers_open_the_circuit_and_what_waits_is_refused() {
+    let mut world = World::new(PoolOptions {
+        connections_max: 1,
+        ..options()
+    });
+    world.submit(1000..1001, true);
+    let id = world.newest();
+    world.connected(id);
+    world.serve(id, 1, answer_ok);
+    world.submit(0..10, true);
+    world.serve(id, 2, |_| response(404, "who?"));
+    assert!(!world.backend.counts().circuit_open);
+    world.assert_failed(0..2, LaneError::BackendFailed);
+    world.submit(10..12, true);
+    world.serve(id, 3, |_| response(503, "busy"));
+    assert!(!world.backend.counts().circuit_open, "as many were well");
+    world.serve(id, 1, |_| response(503, "busy"));
+    assert!(world.backend.counts().circuit_open);
+    world.assert_failed(2..6, LaneError::BackendFailed);
+    // What waits is refused; what is on its way is still answered.
+    world.submit(12..13, true);
+    world.assert_failed(12..13, LaneError::BackendRefused);
+    world.serve(id, 99, answer_ok);
+    world.assert_answered(6..12);
+    assert_eq!(world.backend.counts().retries, 0);
+}
+
+#[test]
+fn that_this_side_has_no_room_is_no_failure_of_the_backend() {
+    let mut world = World::new(PoolOptions {
+        timeout: 500 * MS,
+        ..options()
+    });
+    world.port.is_full = true;
+    for key in 0..9 {
+        world.submit(key..key + 1, true);
+    }
+    world.pass(300 * MS);
+    assert!(world.told.is_empty() && !world.backend.counts().circuit_open);
+    // No more attempts than turns with something new, and one a pause.
+    assert_eq!(world.port.connects, 9 + 3);
+    world.port.is_full = false;
+    world.pass(100 * MS);
+    world.connect_all();
+    while world.told.len() < 9 {
+        let sent = world.take_all();
+        assert!(!sent.is_empty());
+        for (id, queries) in sent {
+            let answers: String = queries.iter().map(|query| answer_ok(query)).collect();
+            world.receive(id, answers.as_bytes());
+        }
+    }
+    world.assert_answered(0..9);
+    // Where it lasts, they fail in time.
+    world.pass(100 * MS);
+    assert!(world.port.connections.is_empty());
+    world.port.is_full = true;
+    world.submit(20..21, true);
+    world.pass(500 * MS);
+    world.assert_failed(20..21, LaneError::BackendTimeout);
+    assert!(!world.backend.counts().circuit_open);
+}

@@ -1,0 +1,185 @@
+//! A line of the access log: what it tells, and its two formats.
+
+use rhythm_http::Answered;
+use rhythm_protocol::http::request::RequestHead;
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Bytes of a line besides those of its request, at most.
+const LINE_BYTES: usize = 256;
+
+/// The most bytes of a line: all that is ever escaped of a request are characters that take two.
+pub(super) fn line_max(request: usize) -> usize {
+    LINE_BYTES.saturating_add(request.saturating_mul(2))
+}
+
+/// What a line tells of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogEntry<'a> {
+    /// The client's address.
+    pub(crate) peer: IpAddr,
+    /// Method and target as they came, and the version. All of it is ASCII: the parser of heads
+    /// lets nothing else through.
+    pub(crate) request: &'a [u8],
+}
+
+impl LogEntry<'_> {
+    /// Appends the text of [`LogEntry::request`] for a request whose head is complete.
+    pub(crate) fn write(head: &RequestHead, bytes: &[u8], to: &mut Vec<u8>) {
+        to.extend_from_slice(head.method().name().as_bytes());
+        to.push(b' ');
+        to.extend_from_slice(head.target().of(bytes));
+        let version = if head.is_http10() { "1.0" } else { "1.1" };
+        to.extend_from_slice(b" HTTP/");
+        to.extend_from_slice(version.as_bytes());
+    }
+}
+
+/// What a line is made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) entry: LogEntry<'a>,
+    pub(super) answered: Answered,
+    /// From the request's last byte to its answer.
+    pub(super) took: Duration,
+    /// Seconds since 1970.
+    pub(super) at: u64,
+}
+
+/// Appends it in the common log format.
+pub(super) fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
+    let (year, month, day, hour, minute, second) = civil(line.at);
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    // Writing to a Vec cannot fail.
+    let _ = write!(
+        to,
+        "{} - - [{day:02}/{}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000] \"",
+        line.entry.peer,
+        MONTHS[month as usize - 1],
+    );
+    for &byte in line.entry.request {
+        // What could be mistaken for the end of the field, or for a line of its own, is written as
+        // Apache does.
+        match byte {
+            b'"' | b'\\' => to.extend_from_slice(&[b'\\', byte]),
+            0x20..0x7f => to.push(byte),
+            _ => drop(write!(to, "\\x{byte:02x}")),
+        }
+    }
+    let Answered {
+        status,
+        body_length,
+    } = line.answered;
+    // As the format has it, no bytes are a dash.
+    let _ = match body_length {
+        0 => writeln!(to, "\" {status} -"),
+        length => writeln!(to, "\" {status} {length}"),
+    };
+}
+
+/// Appends it as an object of JSON.
+pub(super) fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
+    #[derive(serde::Serialize)]
+    struct Json<'a> {
+        time: u64,
+        peer: IpAddr,
+        request: &'a str,
+        status: u16,
+        bytes: u64,
+        seconds: f64,
+    }
+    // Neither the values nor writing to a Vec can fail.
+    let _ = serde_json::to_writer(
+        &mut *to,
+        &Json {
+            time: line.at,
+            peer: line.entry.peer,
+            request: &String::from_utf8_lossy(line.entry.request),
+            status: line.answered.status,
+            bytes: line.answered.body_length,
+            seconds: line.took.as_secs_f64(),
+        },
+    );
+    to.push(b'\n');
+}
+
+/// Year, month, day, hour, minute and second of a moment, in UTC.
+fn civil(seconds: u64) -> (i64, u32, u32, u32, u32, u32) {
+    let (days, rest) = ((seconds / 86_400) as i64, (seconds % 86_400) as u32);
+    // Days are counted from 1 March of year 0, so that a leap day is the last of its year.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
+    let month = (if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    }) as u32;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use rhythm_protocol::http::head::Progress;
+    use rhythm_protocol::http::request::{HeadLimits, parse_head};
+
+    pub(in super::super) fn entry(request: &str) -> LogEntry<'_> {
+        LogEntry {
+            peer: [192, 0, 2, 1].into(),
+            request: request.as_bytes(),
+        }
+    }
+
+    fn line(entry: LogEntry<'_>) -> Line<'_> {
+        let answered = Answered {
+            status: 200,
+            body_length: 5,
+        };
+        Line {
+            entry,
+            answered,
+            took: Duration::from_millis(2),
+            at: 1_709_164_801,
+        }
+    }
+
+    #[test]
+    fn tells_the_request_line() {
+        for (bytes, line) in [
+            (
+                &b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\n\r\n"[..],
+                "GET /a?b=%20 HTTP/1.1",
+            ),
+            (b"HEAD / HTTP/1.0\r\n\r\n", "HEAD / HTTP/1.0"),
+        ] {
+            let mut head = RequestHead::new();
+            let parsed = parse_head(&mut head, bytes, &HeadLimits::default());
+            assert!(matches!(parsed, Ok(Progress::Complete { .. })), "{line}");
+            let mut text = Vec::new();
+            LogEntry::write(&head, bytes, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn writes_both_formats() {
+        let mut out = Vec::new();
+        write_common(&line(entry("GET /a\"b\n HTTP/1.1")), &mut out);
+        write_json(&line(entry("GET / HTTP/1.1")), &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "192.0.2.1 - - [29/Feb/2024:00:00:01 +0000] \"GET /a\\\"b\\x0a HTTP/1.1\" 200 5\n\
+             {\"time\":1709164801,\"peer\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\
+             \"status\":200,\"bytes\":5,\"seconds\":0.002}\n"
+        );
+    }
+}

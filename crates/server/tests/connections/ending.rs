@@ -1,0 +1,199 @@
+//! Drains, reloads and panics while connections are busy.
+
+use crate::common::*;
+use crate::{SHORT, busy_count};
+use rhythm_engine::device::scalar::ScalarExecutor;
+use rhythm_engine::device::{Executor, Refusal, Work};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn draining_finishes_what_is_under_way() {
+    let server = start(|_| {});
+    let mut busy = client(&server);
+    let mut idle = client(&server);
+    assert_eq!(idle.get("/hello").status, 200);
+    busy.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(busy_count(&server), 2);
+    server.shutdown();
+    let last = busy.response(false);
+    assert_eq!(
+        (last.text(), last.header("connection")),
+        ("[late]", Some("close"))
+    );
+    assert!(busy.closed() && idle.closed());
+    let address = server.local_addr();
+    server.join().expect("its workers were well");
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
+    /// Panics over pages that take a number.
+    struct Fragile(ScalarExecutor);
+
+    impl Executor for Fragile {
+        fn name(&self) -> &'static str {
+            "fragile"
+        }
+
+        fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+            assert_ne!(work.program().name, "number", "a planted mistake");
+            self.0.submit(work)
+        }
+
+        fn poll(&mut self, done: &mut Vec<Work>) {
+            self.0.poll(done);
+        }
+
+        fn in_flight(&self) -> usize {
+            self.0.in_flight()
+        }
+    }
+
+    let service = service_of(PAGES, SERVICE);
+    let options = options_of(&service);
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    parts.devices = Arc::new(|_, _| Ok(Box::new(Fragile(ScalarExecutor::default()))));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let mut bystander = client(&server);
+    assert_eq!(bystander.get("/hello").status, 200);
+    let mut culprit = client(&server);
+    culprit.send("GET /number/3 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(culprit.dropped() && bystander.dropped());
+    assert_eq!(client(&server).get("/hello").status, 200);
+    assert_eq!(server.metrics().worker(0).restarts.get(), 1);
+    stop(server);
+}
+
+#[test]
+fn draining_ends_even_if_clients_do_not() {
+    let server = start(|options| options.drain.timeout = SHORT);
+    let mut stuck = client(&server);
+    stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
+    let accepted = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        server.metrics().worker(0).accepted.get() == 1
+    });
+    assert!(accepted, "the client is not known");
+    stop(server);
+    assert!(stuck.dropped());
+}
+
+#[test]
+fn a_reload_under_load_loses_no_request() {
+    let versions: Vec<_> = ["one", "two"]
+        .map(|word| {
+            let page = format!(
+                "+++\nroute = \"GET /word\"\n[[step]]\ncall = \"echo\"\n\
+                request = \"1&3&late\"\nrows = \"a(text)\"\n+++\n{word}"
+            );
+            let extra = format!("+++\nroute = \"GET /{word}\"\n+++\nonly {word}");
+            site_of(service_of(
+                &[("word.html", &page), (&format!("{word}.html"), &extra)],
+                SERVICE,
+            ))
+        })
+        .into();
+    let mut turn = 0;
+    let loaded = versions.clone();
+    let loader = Box::new(move || {
+        turn += 1;
+        if turn % 3 == 0 {
+            Err("a mistake in a page".to_owned())
+        } else {
+            Ok(loaded[turn % 2].clone())
+        }
+    });
+    let options = options_of(versions[0].service());
+    let server = rhythm_server::Server::start(options, parts(versions[0].clone(), loader))
+        .expect("it starts");
+    let address = server.local_addr();
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut client = Client::new(address);
+                let mut seen = [0, 0];
+                for _ in 0..15 {
+                    let response = client.get("/word");
+                    assert_eq!(response.status, 200);
+                    seen[["one", "two"]
+                        .iter()
+                        .position(|word| *word == response.text())
+                        .expect("a version")] += 1;
+                    // Pages that come and go are there or not, but always answered.
+                    assert!(matches!(client.get("/two").status, 200 | 404));
+                }
+                seen
+            })
+        })
+        .collect();
+    let control = server.control();
+    let mut outcomes = Vec::new();
+    for _ in 0..9 {
+        outcomes.push(control.reload().is_ok());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut total = [0, 0];
+    for client in clients {
+        let seen = client.join().expect("every answer was right");
+        total = [total[0] + seen[0], total[1] + seen[1]];
+    }
+    assert!(total[0] > 0 && total[1] > 0, "{total:?}");
+    assert_eq!(outcomes.iter().filter(|ok| !**ok).count(), 3);
+    stop(server);
+}
+
+#[test]
+fn a_worker_that_cannot_go_on_is_told_of() {
+    /// Panics over all there is.
+    struct Broken;
+
+    impl Executor for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn submit(&mut self, _: Work) -> Result<(), Refusal> {
+            panic!("a planted mistake");
+        }
+
+        fn poll(&mut self, _: &mut Vec<Work>) {}
+
+        fn in_flight(&self) -> usize {
+            0
+        }
+    }
+
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.admin = Some(([127, 0, 0, 1], 0).into());
+    options.workers = 2;
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    // Each worker has a device once.
+    let left = std::sync::atomic::AtomicUsize::new(2);
+    parts.devices = Arc::new(move |_, _| {
+        use std::sync::atomic::Ordering::Relaxed;
+        let one = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        one.map_err(|_| "no device is left".to_owned())?;
+        Ok(Box::new(Broken))
+    });
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let admin = server.admin_addr().expect("an admin listener");
+    let health = || Client::new(admin).get("/healthz");
+    assert_eq!(health().status, 200);
+    let mut culprit = client(&server);
+    culprit.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(culprit.dropped());
+    let told = (0..2000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        health().text() == "a worker has ended\n"
+    });
+    assert!(told, "nobody is told");
+    assert_eq!(
+        Client::new(admin).get("/readyz").text(),
+        "a worker has ended\n"
+    );
+    server.shutdown();
+    assert!(server.join().is_err());
+}

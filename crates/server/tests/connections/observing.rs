@@ -1,0 +1,114 @@
+//! What an operator sees: the access log and the admin listener.
+
+use crate::busy_count;
+use crate::common::*;
+use rhythm_engine::settings::AccessLogFormat;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0
+            .lock()
+            .expect("no writer panics")
+            .extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn answers_are_logged() {
+    let written = Shared::default();
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.log_format = AccessLogFormat::Common;
+    let site = site_of(service);
+    let mut parts = parts(site, Box::new(|| Err("no".into())));
+    parts.log = Some(log_to(written.clone()));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    client.get("/hello?name=ab");
+    client.get("/static/a.css");
+    let nothing = client.get("/nothing").body.len();
+    stop(server);
+    let text =
+        String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
+    let ends = [
+        "\"GET /hello?name=ab HTTP/1.1\" 200 16",
+        "\"GET /static/a.css HTTP/1.1\" 200 21",
+        &format!("\"GET /nothing HTTP/1.1\" 404 {nothing}"),
+    ];
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for (line, end) in text.lines().zip(ends) {
+        assert!(
+            line.starts_with("127.0.0.1 - - [") && line.ends_with(end),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_admin_listener_tells_health_metrics_and_configuration() {
+    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let mut user = client(&server);
+    user.get("/hello");
+    let admin = server.admin_addr().expect("an admin listener");
+    let ask = |path: &str| Client::new(admin).get(path);
+    let health = ask("/healthz");
+    assert_eq!((health.status, health.text()), (200, "ok\n"));
+    assert_eq!(ask("/readyz").status, 200);
+    let metrics = ask("/metrics");
+    for line in [
+        "rhythm_requests_total{page=\"hello\"} 1",
+        "rhythm_launches_total{page=\"hello\",reason=\"idle\"} 1",
+    ] {
+        assert!(metrics.text().contains(line), "{line}: {}", metrics.text());
+    }
+    assert!(ask("/config").text().contains("\"size\": 1024"));
+    assert_eq!(ask("/").status, 404);
+    user.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
+    busy_count(&server);
+    server.shutdown();
+    let ready = ask("/readyz");
+    assert_eq!((ready.status, ready.text()), (503, "draining\n"));
+    assert_eq!(ask("/healthz").status, 200, "nothing is wrong with it");
+    assert_eq!(user.response(false).text(), "[late]");
+    server.join().expect("its workers were well");
+}
+
+#[test]
+fn the_configuration_has_every_setting_and_where_it_comes_from() {
+    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let admin = server.admin_addr().expect("an admin listener");
+    let answer = Client::new(admin).get("/config");
+    let told: serde_json::Value = serde_json::from_str(answer.text()).expect("JSON");
+    let config = service_of(PAGES, SERVICE).config;
+    for section in config.sections() {
+        let (values, origins) = (
+            &told["settings"][section.name()],
+            &told["from"][section.name()],
+        );
+        for definition in section.definitions() {
+            let key = definition.key;
+            assert!(values.get(key).is_some(), "{key}: {}", answer.text());
+            assert_eq!(
+                origins[key],
+                config.origin(section.name(), key).name(),
+                "{key}"
+            );
+        }
+    }
+    assert_eq!(told["settings"]["limits"]["body_bytes_max"], 2000);
+    assert_eq!(told["from"]["limits"]["body_bytes_max"], "file");
+    assert_eq!(told["settings"]["cohort"]["delay"], "2ms");
+    assert_eq!(told["from"]["cohort"]["delay"], "default");
+    assert_eq!(told["memory"]["workers"], 1);
+    stop(server);
+}
