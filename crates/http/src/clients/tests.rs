@@ -19,18 +19,24 @@ const HOST: HostId = HostId(0);
 /// A connection, of which so many requests were taken.
 fn asked(limits: ClientLimits, requests: usize, port: &mut TestPort) -> (Clients, Vec<Owed>) {
     let mut clients = Clients::new(limits, Time::ZERO);
-    clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
-    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+    let owed = ask(&mut clients, ID, requests, port);
+    (clients, owed)
+}
+
+/// Opens a connection and takes so many requests of it.
+fn ask(clients: &mut Clients, id: ConnectionId, count: usize, port: &mut TestPort) -> Vec<Owed> {
+    clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(count);
     let limits = RequestLimits::default();
     let mut owed = Vec::new();
-    let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
+    let mut reading: Reading<'_> = clients.read(id, &input).unwrap();
     while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
         owed.push(reading.owed());
         reading.taken();
     }
     clients.read_done(port, reading, Time::ZERO);
-    assert_eq!(owed.len(), requests);
-    (clients, owed)
+    assert_eq!(owed.len(), count);
+    owed
 }
 
 /// Begins an answer of so many bytes.
@@ -325,4 +331,78 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
     clients.remove(OTHER);
     assert_eq!(clients.deserted(), 1);
     clients.check().unwrap();
+}
+
+/// Whether what a connection asked last fits what it may have under way, with an answer of so many
+/// bytes.
+fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
+    let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
+    let connection = clients.connections.get_mut(id).expect("it is open");
+    connection.has_room(expected, budget)
+}
+
+#[test]
+fn where_half_of_all_memory_is_held_nobody_has_a_second_answer_under_way() {
+    let limits = ClientLimits {
+        held_max: 20_000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, 0);
+    let (mut clients, owed) = asked(limits, 2, &mut port);
+    let other = ConnectionId::new(1, 1);
+    port.accept(other);
+    ask(&mut clients, other, 2, &mut port);
+    for (owed, bytes, has_room) in [(owed[0], 9_000, true), (owed[1], 3_000, false)] {
+        clients.answer(&mut port, owed.slot, owed.shape, Time::ZERO, |_, _| {
+            Body::Bytes(&[b'x'; 9_000][..bytes])
+        });
+        clients.flush(&mut port, Time::ZERO);
+        assert_eq!(fits(&mut clients, other, 10), has_room);
+    }
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    assert!(fits(&mut clients, other, 10), "all is sent");
+}
+
+#[test]
+fn an_answer_larger_than_all_memory_is_sent_where_nobody_else_holds_any() {
+    let limits = ClientLimits {
+        held_max: 1000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, 10);
+    let (mut clients, owed) = asked(limits, 1, &mut port);
+    let page = vec![b'x'; 30_000];
+    clients.answer(
+        &mut port,
+        owed[0].slot,
+        owed[0].shape,
+        Time::ZERO,
+        |_, _| Body::Bytes(&page),
+    );
+    clients.flush(&mut port, Time::ZERO);
+    clients.check().unwrap();
+    assert_eq!((clients.has(ID), clients.gave_way()), (true, 0));
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    assert!(port.at(ID).sent == page);
+}
+
+#[test]
+fn so_many_requests_of_a_connection_are_under_way_and_no_more() {
+    let limits = ClientLimits {
+        pipelined_max: 3,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut port = TestPort::with(ID, usize::MAX);
+    let (mut clients, _) = asked(limits, 2, &mut port);
+    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5);
+    let limits = RequestLimits::default();
+    let mut reading = clients.read(ID, &input).unwrap();
+    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    assert_eq!(next, Next::Request);
+    reading.taken();
+    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    assert_eq!(next, Next::Nothing);
+    clients.read_done(&mut port, reading, Time::ZERO);
 }
