@@ -5,7 +5,8 @@
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
-//! each request in it, when that is done, and when an answer is written and sent: each time once.
+//! each request in it, when that is admitted (`share.rs`), when the input is done, and when an
+//! answer is written and sent: each time once.
 
 pub(crate) mod connection;
 pub(crate) mod held;

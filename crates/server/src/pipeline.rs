@@ -21,10 +21,10 @@
 //!  connections
 //! ```
 //!
-//! It is a [`Handler`] (events.rs; intake.rs and launches.rs are what they set going): events and the time come in, effects go out through a [`Port`].
-//! It does no I/O and reads no clock, so that a simulator can run it with virtual sockets and
-//! virtual time. One thread owns it; it shares with others of its kind only the session array and
-//! the site.
+//! It is a [`Handler`]: events and the time come in (events.rs), intake.rs and launches.rs do what
+//! they set going, effects go out through a [`Port`]. It does no I/O and reads no clock, so that a
+//! simulator can run it with virtual sockets and virtual time. One thread owns it; it shares with
+//! others of its kind only the session array and the site.
 //!
 //! Its parts know nothing of it and do not call each other: each takes what it works on and gives
 //! what came of it, which is handed on here.
