@@ -53,7 +53,8 @@ impl Handler for Client {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         let answers = &mut self.answers;
         self.backend.poll(&mut |key, answer| {
-            let before = answers.insert(key, answer.map(|told| (told.status(), cells(told))));
+            let answer = answer.map(|told| (told.status(), cells(told)));
+            let before = answers.insert(key, answer.map_err(|why| why.error));
             assert_eq!(before, None, "{key} is told of twice");
         });
         let batch = self.texts.len().min(self.asked + 700);

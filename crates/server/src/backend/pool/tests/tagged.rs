@@ -9,7 +9,7 @@
 use super::super::*;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Awaited, QueryAnswers, Which};
-use rhythm_engine::cohort::{Argument, Cell, Queries};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
 use std::collections::{BTreeMap, HashMap};
@@ -148,7 +148,8 @@ impl Tagged {
         let told = &mut self.told;
         self.pool.poll(&mut |key, answer| {
             let answer = answer.map(|told| String::from_utf8(cells(told)).unwrap());
-            assert_eq!(told.insert(key, answer), None, "{key} is told of twice");
+            let before = told.insert(key, answer.map_err(|why| why.error));
+            assert_eq!(before, None, "{key} is told of twice");
         });
     }
 
@@ -373,7 +374,7 @@ impl Handler for Client {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         let told = &mut self.told;
         self.pool.poll(&mut |key, answer| {
-            let before = told.insert(key, answer.map(cells));
+            let before = told.insert(key, answer.map(cells).map_err(|why| why.error));
             assert_eq!(before, None, "{key} is told of twice");
         });
         if told.len() as u64 == self.asked && self.asked < ASKED {
