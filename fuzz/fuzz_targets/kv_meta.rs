@@ -5,4 +5,8 @@ mod kv;
 
 use rhythm_kv::wire::Protocol;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| kv::check(Protocol::Ascii, &[&data[..data.len().min(1)], b"m", data.get(1..).unwrap_or(b"")].concat()));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Some((at, rest)) = data.split_first() {
+        kv::check(Protocol::Ascii, &[&[*at], &b"m"[..], rest].concat());
+    }
+});

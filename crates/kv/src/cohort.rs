@@ -112,7 +112,7 @@ impl Cohort {
     }
 
     /// Adds bytes that lie by themselves.
-    pub fn add_own(&mut self, source: Source, stream: Stream, bytes: Vec<u8>) {
+    pub(crate) fn add_own(&mut self, source: Source, stream: Stream, bytes: Vec<u8>) {
         self.push(source, stream, Bytes::Own(bytes));
     }
 
@@ -146,7 +146,7 @@ impl Cohort {
     }
 
     /// As many commands as one part has at most: with so many, there may be more in its bytes.
-    pub fn part_commands_max(&self) -> usize {
+    pub(crate) fn part_commands_max(&self) -> usize {
         PART_COMMANDS
     }
 

@@ -1,36 +1,10 @@
 //! The binary requests, answered.
 
 use super::operation::{Delta, Stored, Summed};
+use super::packet::Head;
 use super::{Place, Turn, stats};
 use crate::shared::{Counter, VERSION};
-use crate::wire::binary::{MAGIC_RESPONSE, Request, Status, What};
-use crate::wire::{Mode, Store};
-
-/// The head of a response.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Head {
-    pub(super) opcode: u8,
-    pub(super) status: u16,
-    pub(super) opaque: u32,
-    pub(super) cas: u64,
-    pub(super) extras: usize,
-    pub(super) key: usize,
-    pub(super) value: usize,
-}
-
-impl Head {
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let body = self.extras + self.key + self.value;
-        out.extend_from_slice(&[MAGIC_RESPONSE, self.opcode]);
-        out.extend_from_slice(&(self.key as u16).to_be_bytes());
-        out.extend_from_slice(&[self.extras as u8, 0]);
-        out.extend_from_slice(&self.status.to_be_bytes());
-        out.extend_from_slice(&(body as u32).to_be_bytes());
-        // The client's own bytes, whatever their order.
-        out.extend_from_slice(&self.opaque.to_be_bytes());
-        out.extend_from_slice(&self.cas.to_be_bytes());
-    }
-}
+use crate::wire::{Mode, Request, Status, Store, What};
 
 /// A response to `request` with nothing in it.
 fn head(request: &Request) -> Head {

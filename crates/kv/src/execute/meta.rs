@@ -5,8 +5,8 @@ use super::operation::{Delta, Stored, Sum, Summed};
 use super::{Place, Turn, number};
 use crate::shared::Counter;
 use crate::store::{Change, Item, New, Value};
-use crate::wire::base64;
-use crate::wire::meta::{Flags, Verb, each};
+use crate::wire::meta::each;
+use crate::wire::{Flags, Verb, base64};
 
 /// The value of an item that is made only to be renewed.
 const NOTHING: Value<'static> = Value::Bytes(b"");

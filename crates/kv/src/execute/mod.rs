@@ -14,6 +14,7 @@ mod ascii;
 mod binary;
 mod meta;
 mod operation;
+mod packet;
 mod stats;
 
 use crate::shared::{Clock, Counter, Counters, Shared};
@@ -22,7 +23,7 @@ use crate::wire::{self, Command, Commands, Kind};
 
 /// What is to happen behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub(crate) enum Then {
     /// The next command.
     Next,
     /// The connection is closed when its answers are sent.
@@ -80,7 +81,7 @@ impl<'a> Turn<'a> {
 
     /// Executes a command and appends its answer to `out`. `hash` is its key's; of no meaning where
     /// it has none.
-    pub fn execute(
+    pub(crate) fn execute(
         &mut self,
         parsed: Parsed<'_>,
         command: &Command,
@@ -114,7 +115,7 @@ impl<'a> Turn<'a> {
             Kind::Drop => self.remove(at),
             Kind::Say(text) => {
                 out.extend_from_slice(text.as_bytes());
-                if text == wire::ascii::TOO_LARGE {
+                if text == wire::TOO_LARGE {
                     self.count(Counter::StoreTooLarge);
                 }
             }

@@ -3,9 +3,9 @@
 //! Slab classes, the LRU and its crawler mean nothing: what tells of them alone is left out, as
 //! memcached leaves it out with them off.
 
-use super::binary::Head;
+use super::packet::Head;
 use crate::shared::{Clock, Counter, Settings, Shared, VERSION};
-use crate::wire::binary::Request;
+use crate::wire::Request;
 use std::fmt::Display;
 
 /// Where statistics go: lines, or packets of the binary protocol.

@@ -19,7 +19,7 @@ use crate::cohort::{Cohort, Source};
 use crate::execute::{Then, Turn};
 use crate::shared::{Counter, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, ascii, udp};
+use crate::wire::{Get, Kind, Protocol, Rules, State, Stream, Users, udp};
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -245,8 +245,8 @@ impl Worker {
     }
 }
 
-/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet request,
-/// are answered by a frame with nothing behind it, but only in front of all others: memcached's.
+/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet
+/// request, are answered by a frame with nothing behind it, but only in front of all others.
 fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
     let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
     !answer.is_empty() || may_be_empty && is_first
@@ -333,7 +333,7 @@ impl Lane<'_> {
                     touch,
                     is_first: false,
                     ..
-                } => State::Keys(ascii::Get { with_cas, touch }),
+                } => State::Keys(Get { with_cas, touch }),
                 _ => State::Between,
             };
             // Who it is was said before what was cut, or is still to be said.

@@ -35,13 +35,13 @@ impl Clock {
     }
 
     /// Seconds since the start, as `stats` tells them.
-    pub fn uptime(&self) -> u32 {
+    pub(crate) fn uptime(&self) -> u32 {
         self.now - UPTIME_OFFSET
     }
 
     /// The second at which an item expires, from what a client says: never (0), in so many seconds,
     /// at a Unix time, or (negative) long ago.
-    pub fn expiry(&self, exptime: i64) -> u32 {
+    pub(crate) fn expiry(&self, exptime: i64) -> u32 {
         match exptime {
             0 => 0,
             ..0 => PASSED,

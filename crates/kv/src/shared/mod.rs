@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// `stats reset`.
-    pub fn reset_stats(&self) {
+    pub(crate) fn reset_stats(&self) {
         let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         *baseline = Counter::ALL.map(|counter| self.total(counter));
         drop(baseline);
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// The `verbosity` command.
-    pub fn set_verbosity(&self, level: u32) {
+    pub(crate) fn set_verbosity(&self, level: u32) {
         self.verbosity
             .store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
     }

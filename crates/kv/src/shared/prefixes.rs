@@ -36,7 +36,7 @@ impl Prefixes {
     }
 
     /// Whether they are counted.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
@@ -62,7 +62,7 @@ impl Prefixes {
 
     /// An item was to be dropped.
     #[inline]
-    pub fn deleted(&self, key: &[u8]) {
+    pub(crate) fn deleted(&self, key: &[u8]) {
         self.count(key, |counts| counts.deletes += 1);
     }
 
@@ -94,7 +94,7 @@ impl Prefixes {
     }
 
     /// Appends a line for each prefix, and `END`.
-    pub fn dump(&self, out: &mut Vec<u8>) {
+    pub(crate) fn dump(&self, out: &mut Vec<u8>) {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for (prefix, counts) in counts.iter() {
             out.extend_from_slice(b"PREFIX ");

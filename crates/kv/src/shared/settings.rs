@@ -127,7 +127,7 @@ impl Settings {
     }
 
     /// The slab class that memcached would put an item of this size in (`me` tells it).
-    pub fn slab_class(&self, size: u64) -> u32 {
+    pub(crate) fn slab_class(&self, size: u64) -> u32 {
         let mut class = 1;
         let mut chunk = ITEM_HEADER + f64::from(self.chunk_size);
         while class < CLASSES_MAX && chunk < CHUNK_MAX / self.growth_factor {

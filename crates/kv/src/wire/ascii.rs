@@ -4,109 +4,22 @@
 //! else, a line ends at its first zero byte, a storage command whose line is wrong does not take
 //! its value along (it is then read as a command), and one whose value is too large does.
 
-use super::{
-    Commands, KEY_MAX, KEYS_LINE_MAX, Key, Kind, LINE_MAX, Mode, Rules, Span, State, Step, Store,
-    Stream, meta, number,
-};
+use super::command::{Commands, Get, KEY_MAX, Key, Kind, Mode, Span, Store, Verb};
+use super::line::{BAD_FORMAT, ERROR, Line, Parser, TOO_LARGE, Words, next_word, value_length};
+use super::stream::{Rules, State, Step, Stream};
+use super::{meta, number};
 use memchr::memchr;
 
-/// Words of a line that are told apart, beside those of a `get`.
-const WORDS_MAX: usize = 23;
+/// A line that is longer, and has not ended, is no command but a `get` (memcached's own bound).
+const LINE_MAX: usize = 2048;
+/// The longest line of keys that is waited for. memcached has no bound here.
+const KEYS_LINE_MAX: usize = 4 << 20;
+
 /// The longest credentials of a client that says who it is.
 const CREDENTIALS_MAX: usize = 2048;
 
-const ERROR: &str = "ERROR\r\n";
-pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
 const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk\r\n";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
-/// A value with which the item would be larger than one may be.
-pub const TOO_LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
-
-/// What the keys of a `get` line have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Get {
-    /// `gets`, `gats`.
-    pub with_cas: bool,
-    /// The expiry of `gat`, `gats`.
-    pub touch: Option<i64>,
-}
-
-/// The words of a line.
-pub(super) struct Words {
-    spans: [Span; WORDS_MAX],
-    count: usize,
-    /// Where the line goes on behind them; its end if it does not.
-    rest: usize,
-}
-
-impl Words {
-    /// The words of the bytes between two places.
-    fn new(bytes: &[u8], mut at: usize, end: usize) -> Words {
-        let mut words = Words {
-            spans: [Span::default(); WORDS_MAX],
-            count: 0,
-            rest: end,
-        };
-        while let Some(word) = next_word(bytes, &mut at, end) {
-            words.spans[words.count] = word;
-            words.count += 1;
-            if words.count == WORDS_MAX {
-                words.rest = at;
-                break;
-            }
-        }
-        words
-    }
-
-    /// As memcached counts: with the end of the line as one.
-    pub(super) fn tokens(&self) -> usize {
-        self.count + 1
-    }
-
-    pub(super) fn all(&self) -> &[Span] {
-        &self.spans[..self.count]
-    }
-
-    fn of<'a>(&self, index: usize, bytes: &'a [u8]) -> &'a [u8] {
-        self.spans[index].of(bytes)
-    }
-
-    fn last<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        self.of(self.count - 1, bytes)
-    }
-}
-
-/// The next word before `end`; `at` comes to lie behind it.
-pub(super) fn next_word(bytes: &[u8], at: &mut usize, end: usize) -> Option<Span> {
-    let skipped = bytes[*at..end].iter().position(|byte| *byte != b' ')?;
-    let start = *at + skipped;
-    // Most words are short: a call to find their end costs more than it saves.
-    let len = bytes[start..end].iter().position(|byte| *byte == b' ');
-    let len = len.unwrap_or(end - start);
-    *at = start + len;
-    Some(Span::new(start..start + len))
-}
-
-/// The line that begins at a place: where it ends, and where the next one begins.
-struct Line {
-    end: usize,
-    next: usize,
-}
-
-impl Line {
-    fn find(bytes: &[u8], at: usize) -> Option<Line> {
-        let length = memchr(b'\n', &bytes[at..])?;
-        let mut end = at + length;
-        let next = end + 1;
-        if length > 1 && bytes[end - 1] == b'\r' {
-            end -= 1;
-        }
-        if let Some(zero) = memchr(0, &bytes[at..end]) {
-            end = at + zero;
-        }
-        Some(Line { end, next })
-    }
-}
 
 /// Takes one line at `at`, and the value behind it if it has one.
 pub(super) fn parse(
@@ -169,12 +82,6 @@ fn unfinished(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) 
         return Step::Need(0);
     }
     close(stream, bytes, at, out)
-}
-
-fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
-    out.push(at, Key::default(), Kind::Close);
-    stream.state = State::Closed;
-    Step::Done(bytes.len() - at)
 }
 
 /// The keys of a `get` from `first` on; the command is taken to begin at `start`.
@@ -273,48 +180,11 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-/// What one line is parsed with.
-pub(super) struct Parser<'a> {
-    stream: &'a mut Stream,
-    rules: &'a Rules,
-    pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
-    line: Line,
-    pub(super) words: Words,
-    pub(super) out: &'a mut Commands,
-}
-
 impl Parser<'_> {
-    /// The whole line is dealt with.
-    pub(super) fn done(&self) -> Step {
-        Step::Done(self.line.next - self.at)
-    }
-
-    pub(super) fn say(&mut self, text: &'static str) -> Step {
-        self.out.say(self.at, text);
-        self.done()
-    }
-
-    fn say_unless(&mut self, quiet: bool, text: &'static str) -> Step {
-        match quiet {
-            true => self.done(),
-            false => self.say(text),
-        }
-    }
-
-    pub(super) fn push(&mut self, key: Key, kind: Kind) -> Step {
-        self.out.push(self.at, key, kind);
-        self.done()
-    }
-
-    fn word(&self, index: usize) -> &[u8] {
-        self.words.of(index, self.bytes)
-    }
-
     fn command(&mut self) -> Step {
         let tokens = self.words.tokens();
         match self.word(0) {
-            [b'm', verb] => match meta::Verb::from_byte(*verb) {
+            [b'm', verb] => match Verb::from_byte(*verb) {
                 Some(verb) => meta::parse(self, verb),
                 None if *verb == b'n' => self.say("MN\r\n"),
                 None => self.say(ERROR),
@@ -367,12 +237,6 @@ impl Parser<'_> {
     /// The last word is `noreply`. memcached looks there even where the line is wrong.
     fn is_quiet(&self) -> bool {
         self.words.last(self.bytes) == b"noreply"
-    }
-
-    /// The key of most commands: the second word.
-    pub(super) fn key(&self) -> Option<Key> {
-        let span = self.words.spans[1];
-        (span.len as usize <= KEY_MAX).then(|| Key::new(span))
     }
 
     fn keys(&mut self, get: Get, before: usize) -> Step {
@@ -448,31 +312,6 @@ impl Parser<'_> {
             value,
         };
         Some((key, store))
-    }
-
-    /// The value behind the line, and whether it ends as it must; `Err` while it is not whole.
-    pub(super) fn value(&self, size: u64) -> Result<(Span, bool), Step> {
-        let start = self.line.next;
-        let end = start + size as usize;
-        match self.bytes.get(end..end + 2) {
-            None => Err(Step::Need(end + 2 - self.at)),
-            Some(behind) => Ok((Span::new(start..end), behind == b"\r\n")),
-        }
-    }
-
-    /// Line and value are dealt with.
-    pub(super) fn done_with(&self, value: Span) -> Step {
-        Step::Done(value.end() + 2 - self.at)
-    }
-
-    /// The value behind the line is passed over.
-    pub(super) fn refuse_value(&mut self, size: u64, text: &'static str) -> Step {
-        self.stream.state = State::Swallow(size + 2);
-        self.say(text)
-    }
-
-    pub(super) fn item_fits(&self, key: usize, flags: u32, value: u64) -> bool {
-        self.rules.item_fits(key, flags, value)
     }
 
     fn arithmetic(&mut self, up: bool) -> Step {
@@ -646,13 +485,6 @@ impl Parser<'_> {
     }
 }
 
-/// The length of a value as a line says it, if there can be one.
-pub(super) fn value_length(length: i32) -> Option<u32> {
-    (0..=i32::MAX - 2)
-        .contains(&length)
-        .then_some(length as u32)
-}
-
 /// What memcached's tree of first letters leaves for its last branch, where it knows a browser.
 fn may_be_http(word: &[u8]) -> bool {
     !matches!(word[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't')
@@ -664,4 +496,10 @@ fn decimal(word: &[u8]) -> Option<f64> {
 
 fn is_decimal(word: &[u8]) -> bool {
     decimal(word).is_some()
+}
+
+fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
+    out.push(at, Key::default(), Kind::Close);
+    stream.state = State::Closed;
+    Step::Done(bytes.len() - at)
 }

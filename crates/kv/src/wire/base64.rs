@@ -19,7 +19,7 @@ const NONE: u8 = 0x80;
 
 /// Appends what `text` stands for and says how long that is; `None` if it is no base64 or stands
 /// for nothing.
-pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let digits = || text.iter().filter(|byte| VALUES[**byte as usize] != NONE);
     let before = out.len();
     let count = digits().count();
@@ -48,7 +48,7 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 }
 
 /// Appends the base64 of `bytes`.
-pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| chunk.get(at).copied().unwrap_or(0);
         let (a, b, c) = (byte(0), byte(1), byte(2));

@@ -9,117 +9,15 @@
 //! As in memcached, a request is taken when its header, extras and key are there; only a value is
 //! waited for besides. What a wrong request has beyond them is taken for the next one.
 
-use super::{Commands, KEY_MAX, Key, Kind, Mode, Rules, Span, State, Step, Store, Stream};
+use super::command::{Commands, KEY_MAX, Key, Kind, Mode, Request, Span, Status, Store, What};
+use super::stream::{Rules, State, Step, Stream};
 
 /// The first byte of each request.
-pub const MAGIC_REQUEST: u8 = 0x80;
+pub(crate) const MAGIC_REQUEST: u8 = 0x80;
 /// The first byte of each response.
-pub const MAGIC_RESPONSE: u8 = 0x81;
+pub(crate) const MAGIC_RESPONSE: u8 = 0x81;
 /// The length of a header, in bytes.
-pub const HEADER: usize = 24;
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Status {
-    /// Well.
-    Success = 0,
-    /// Nothing is under the key.
-    NotFound = 1,
-    /// Something is, or something else.
-    Exists = 2,
-    /// The item is too large.
-    TooLarge = 3,
-    /// The lengths in the header do not go with the opcode.
-    Invalid = 4,
-    /// Nothing was stored.
-    NotStored = 5,
-    /// `incr` or `decr` of what is no number.
-    NotANumber = 6,
-    /// It is not allowed.
-    Auth = 0x20,
-    /// No such opcode.
-    UnknownCommand = 0x81,
-    /// There is no room.
-    NoMemory = 0x82,
-}
-
-impl Status {
-    /// What an error's response says.
-    pub fn text(self) -> &'static str {
-        match self {
-            Status::Success => "",
-            Status::NotFound => "Not found",
-            Status::Exists => "Data exists for key.",
-            Status::TooLarge => "Too large.",
-            Status::Invalid => "Invalid arguments",
-            Status::NotStored => "Not stored.",
-            Status::NotANumber => "Non-numeric server-side value for incr or decr",
-            Status::Auth => "Auth failure.",
-            Status::UnknownCommand => "Unknown command",
-            Status::NoMemory => "Out of memory",
-        }
-    }
-}
-
-/// What a request wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// GET, GETK, GAT, GATK, TOUCH, and the quiet ones.
-    Get {
-        /// The new expiry.
-        touch: Option<u32>,
-        /// The key is told again.
-        with_key: bool,
-        /// The value is asked for (not by TOUCH).
-        with_value: bool,
-    },
-    /// SET, ADD, REPLACE, APPEND, PREPEND.
-    Store(Store),
-    /// DELETE.
-    Delete,
-    /// INCREMENT, DECREMENT.
-    Arithmetic {
-        /// INCREMENT.
-        up: bool,
-        /// By how much.
-        delta: u64,
-        /// The number that is stored where there is none.
-        initial: u64,
-        /// Its expiry; `u32::MAX`: none is stored.
-        exptime: u32,
-    },
-    /// FLUSH.
-    Flush {
-        /// When; 0 for now.
-        exptime: u32,
-    },
-    /// NOOP.
-    Noop,
-    /// VERSION.
-    Version,
-    /// STAT; the key says what about.
-    Stat,
-    /// QUIT; [`Kind::Close`] follows.
-    Quit,
-    /// It is refused, whatever the store holds.
-    Refused(Status),
-}
-
-/// A request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// As it came: the response has it.
-    pub opcode: u8,
-    /// Only what is not usual is answered.
-    pub quiet: bool,
-    /// The client's, for the response.
-    pub opaque: u32,
-    /// The CAS id that must be there; 0 for none.
-    pub cas: u64,
-    /// What it wants.
-    pub what: What,
-}
+const HEADER: usize = 24;
 
 /// The opcode of the same request with an answer, if this one is quiet.
 fn loud(opcode: u8) -> Option<u8> {

@@ -3,8 +3,10 @@
 //! Flags are looked at twice: here, for what they ask and whether they are right, and when the
 //! answer is made, since those that return something do so in the order in which they came.
 
-use super::ascii::{BAD_FORMAT, Parser, TOO_LARGE, next_word, value_length};
-use super::{Key, Kind, Mode, Span, Step, Store, number};
+use super::command::{Flags, Key, Kind, Mode, Span, Store, Verb};
+use super::line::{BAD_FORMAT, Parser, TOO_LARGE, next_word, value_length};
+use super::number;
+use super::stream::Step;
 
 /// Words of a meta command, its end counted as one.
 const TOKENS_MAX: usize = 20;
@@ -15,73 +17,8 @@ const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format\r\n";
 const BAD_FLAG: &str = "CLIENT_ERROR invalid flag\r\n";
 const BAD_OPAQUE: &str = "CLIENT_ERROR opaque token too long\r\n";
 
-/// The meta commands that have a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// `mg`
-    Get,
-    /// `ms`
-    Set,
-    /// `md`
-    Delete,
-    /// `ma`
-    Arithmetic,
-    /// `me`
-    Debug,
-}
-
-impl Verb {
-    pub(super) fn from_byte(byte: u8) -> Option<Verb> {
-        Some(match byte {
-            b'g' => Verb::Get,
-            b's' => Verb::Set,
-            b'd' => Verb::Delete,
-            b'a' => Verb::Arithmetic,
-            b'e' => Verb::Debug,
-            _ => return None,
-        })
-    }
-}
-
-/// What the flags of a command ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flags {
-    /// All of them, as they stand in the line.
-    pub text: Span,
-    /// `b`: the key is in base64, here and in the answer.
-    pub base64: bool,
-    /// `u`: neither the last access nor whether there was one changes.
-    pub no_update: bool,
-    /// `v`: the value is asked for.
-    pub value: bool,
-    /// `h`, `l`: what was before this access is told.
-    pub before: bool,
-    /// `q`: the usual answer is left out.
-    pub quiet: bool,
-    /// `I`: invalidate (`md`), or store where the CAS id is older, as stale (`ms`).
-    pub stale: bool,
-    /// `T`: the new expiry.
-    pub exptime: Option<i32>,
-    /// `N`: where nothing is, an item is made, with this expiry.
-    pub vivify: Option<i32>,
-    /// `R`: who finds less time left than this wins the right to recache.
-    pub recache: Option<i32>,
-    /// `C`: the CAS id that must be there.
-    pub cas: Option<u64>,
-    /// `F`: the client's flags.
-    pub client_flags: u32,
-    /// `M` for `ma`: up, not down.
-    pub up: bool,
-    /// `J`: the number to begin with.
-    pub initial: u64,
-    /// `D`: the number to add or take away.
-    pub delta: u64,
-    /// What `ms` stores.
-    pub store: Option<Store>,
-}
-
 /// The flags of a command one by one, in their order.
-pub fn each(text: Span, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn each(text: Span, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut at, end) = (text.start as usize, text.end());
     std::iter::from_fn(move || next_word(bytes, &mut at, end).map(|word| word.of(bytes)))
 }

@@ -40,7 +40,7 @@ fn scan(text: &[u8]) -> Option<(bool, Option<u64>)> {
 
 /// A number of 64 bits without sign. One with a minus counts from the other end, as in C, where
 /// that makes it look positive.
-pub fn unsigned64(text: &[u8]) -> Option<u64> {
+pub(crate) fn unsigned64(text: &[u8]) -> Option<u64> {
     let (is_negative, magnitude) = scan(text)?;
     let magnitude = magnitude?;
     let value = match is_negative {
@@ -55,12 +55,12 @@ pub fn unsigned64(text: &[u8]) -> Option<u64> {
 }
 
 /// The lowest 32 bits of a number of 64 without sign.
-pub fn unsigned32(text: &[u8]) -> Option<u32> {
+pub(crate) fn unsigned32(text: &[u8]) -> Option<u32> {
     unsigned64(text).map(|value| value as u32)
 }
 
 /// The lowest 32 bits of a number of 64 with a sign.
-pub fn signed32(text: &[u8]) -> Option<i32> {
+pub(crate) fn signed32(text: &[u8]) -> Option<i32> {
     let (is_negative, magnitude) = scan(text)?;
     let magnitude = magnitude?;
     match is_negative {

@@ -1,7 +1,8 @@
 //! All parsers: what they make of bytes must not depend on how the bytes come.
 
+use super::line::BAD_FORMAT;
 use super::*;
-use crate::wire::binary::{Status, What};
+use std::sync::Arc;
 
 /// A command with what its spans name.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +30,7 @@ fn seen(bytes: &[u8], commands: &Commands) -> Vec<Seen> {
                 let flags = commands.meta[index as usize];
                 let stored = flags.store.as_ref().map(&mut store);
                 let text = flags.text.of(bytes).escape_ascii();
-                let flags = meta::Flags {
+                let flags = Flags {
                     text: Span::default(),
                     store: None,
                     ..flags
@@ -112,9 +113,9 @@ fn request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bytes_mean_the_same_wherever_they_are_parted() {
-    let ascii: &[u8] = b"get a b  c\r\nset k 5 10 3 noreply\r\na\r\n\r\ngats 10 a b\nms k 2 T9 q\r\nxy\r\n\
-        mg YQ== b v\r\nset k 0 0 2000000\r\n123\r\nfoo\r\n\r\nget\r\nincr n 5\r\nset b 0 0 1\r\nxyz\r\n\
-        get a\0b\r\nstats  items \r\nms k 2 Mx\r\nab\r\nmn\r\n";
+    let ascii: &[u8] = b"get a b  c\r\nset k 5 10 3 noreply\r\na\r\n\r\ngats 10 a b\n\
+        ms k 2 T9 q\r\nxy\r\nmg YQ== b v\r\nset k 0 0 2000000\r\n123\r\nfoo\r\n\r\nget\r\n\
+        incr n 5\r\nset b 0 0 1\r\nxyz\r\nget a\0b\r\nstats  items \r\nms k 2 Mx\r\nab\r\nmn\r\n";
     let ascii = [ascii, &b"z".repeat(2000)].concat();
     let binary = [
         request(0x00, b"", b"key", b""),
@@ -159,7 +160,7 @@ fn a_get_goes_on_where_it_was_cut() {
                 touch,
                 is_first: false,
                 ..
-            } => State::Keys(ascii::Get { with_cas, touch }),
+            } => State::Keys(Get { with_cas, touch }),
             _ => State::Between,
         };
         let mut stream = Stream {
@@ -185,7 +186,7 @@ fn long_lines_end_the_connection_unless_they_are_keys() {
 #[test]
 fn keys_too_long_are_refused_with_all_others_of_their_line() {
     let long = "k".repeat(251);
-    let say = format!("Say({:?})", ascii::BAD_FORMAT);
+    let say = format!("Say({:?})", BAD_FORMAT);
     for line in [format!("get a {long}\r\n"), format!("delete {long}\r\n")] {
         assert_eq!(kinds(line.as_bytes()), [&say[..]]);
     }

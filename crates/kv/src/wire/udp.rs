@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A request is one datagram: memcached takes no others. An answer is as many as it needs, of at
-//! most [`DATAGRAM_MAX`] bytes. As in memcached each answer is counted for itself, and each key of a
-//! `get` is one: a key that is not there makes an answer of nothing but a frame that says "0 of 0".
+//! most [`DATAGRAM_MAX`] bytes. As in memcached each answer is counted for itself, and each key of
+//! a `get` is one; a key that is not there may be answered by a frame alone, that says "0 of 0".
 
 /// The longest datagram that is sent, in bytes: with the headers of IP and UDP it fits an Ethernet
 /// frame.

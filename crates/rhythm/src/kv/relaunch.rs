@@ -3,7 +3,7 @@
 //! A process of several threads cannot go to the background, nor change its user, in safe Rust; one
 //! that has just begun can start another that is so from the beginning, with the same arguments.
 
-use super::Args;
+use super::args::Args;
 use anyhow::{Context, Result, bail};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, setsid};

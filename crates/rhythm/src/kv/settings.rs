@@ -1,6 +1,7 @@
 //! From what was typed to the settings of the server.
 
-use super::{Args, extended};
+use super::args::Args;
+use super::extended;
 use anyhow::{Context, Result, bail};
 use rhythm_kv::shared::{Listen, Settings};
 use rhythm_kv::wire::{Protocol, Users};
@@ -139,46 +140,6 @@ pub(super) fn users(file: &Path) -> Result<Users> {
     }
 }
 
-pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
-    let mask = u32::from_str_radix(text, 8).ok();
-    mask.filter(|mask| *mask <= 0o777)
-        .ok_or("an octal number such as 700")
-}
-
-pub(super) fn factor(text: &str) -> Result<f64, &'static str> {
-    let factor = text.parse().ok();
-    factor
-        .filter(|factor| *factor > 1.0)
-        .ok_or("a number greater than 1")
-}
-
-pub(super) fn delimiter(text: &str) -> Result<u8, &'static str> {
-    text.bytes().next().ok_or("a character")
-}
-
-pub(super) fn protocol(text: &str) -> Result<Protocol, &'static str> {
-    match text {
-        "auto" => Ok(Protocol::Negotiating),
-        "ascii" => Ok(Protocol::Ascii),
-        "binary" => Ok(Protocol::Binary),
-        _ => Err("auto, ascii or binary"),
-    }
-}
-
-pub(super) fn item_size(text: &str) -> Result<u64, &'static str> {
-    let (digits, unit) = match text.as_bytes() {
-        [.., b'k' | b'K'] => (&text[..text.len() - 1], 1 << 10),
-        [.., b'm' | b'M'] => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let size = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|size| size.checked_mul(unit));
-    size.filter(|size| (1 << 10..=1 << 30).contains(size))
-        .ok_or("a size from 1k to 1024m")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,10 +196,13 @@ mod tests {
         assert_eq!((settings.port, settings.udp_port), (Some(7), Some(7)));
         let (settings, _) = typed("--port=0 --udp-port 7").unwrap();
         assert_eq!((settings.port, settings.udp_port), (None, Some(7)));
-        let long = "--memory-limit=100 --disable-evictions --conn-limit=5 --threads=1 --disable-cas \
-                    --listen-backlog 3 --protocol binary --max-item-size 1k --extended modern \
-                    --enable-shutdown --unix-mask 700 --user nobody --lock-memory";
-        assert_eq!(typed(long).unwrap().0.item_max, 1024);
+        let long = [
+            "--memory-limit=100 --disable-evictions --conn-limit=5 --threads=1 --disable-cas",
+            "--listen-backlog 3 --protocol binary --max-item-size 1k --extended modern",
+            "--enable-shutdown --unix-mask 700 --user nobody --lock-memory",
+        ];
+        let long = long.join(" ");
+        assert_eq!(typed(&long).unwrap().0.item_max, 1024);
     }
 
     #[test]
@@ -255,14 +219,5 @@ mod tests {
             let error = format!("{:#}", typed(line).unwrap_err());
             assert!(error.contains(said), "{line}: {error}");
         }
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(item_size("1m"), Ok(1 << 20));
-        assert_eq!(item_size("2048"), Ok(2048));
-        assert_eq!(item_size("16K"), Ok(16384));
-        assert!(item_size("1023").is_err());
-        assert!(item_size("1025m").is_err());
     }
 }
