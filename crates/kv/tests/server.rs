@@ -269,6 +269,35 @@ fn slow_readers_are_waited_for_and_keep_nobody_waiting() {
     }
 }
 
+#[test]
+fn who_holds_too_much_for_too_long_gives_way() {
+    let running = start(Settings {
+        buffers_max: 8 << 20,
+        item_max: 4 << 20,
+        ..here()
+    });
+    let mut stream = running.connect();
+    expect(&mut stream, "mn\r\n", "MN\r\n");
+    // Values that never become whole: 3 MB of 4 each.
+    let mut slow = Vec::new();
+    for _ in 0..6 {
+        let mut client = running.connect();
+        client
+            .write_all(b"set a 0 0 4000000\r\n")
+            .expect("it reads");
+        // The first may be dropped already.
+        let _ = client.write_all(&vec![b'x'; 3_000_000]);
+        slow.push(client);
+        expect(&mut stream, "mn\r\n", "MN\r\n");
+    }
+    for dropped in &mut slow[..2] {
+        expect_end(dropped);
+    }
+    let last = slow.last_mut().expect("the one that moved last stays");
+    last.write_all(&vec![b'x'; 1_000_000]).expect("it reads");
+    expect(last, "\r\n", "STORED\r\n");
+}
+
 /// Memory that this process has, tests beside this one among it.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");

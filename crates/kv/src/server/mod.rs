@@ -23,9 +23,6 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{Command, Worker};
 
-/// What all connections may hold together, in bytes, of values that are not whole and of answers
-/// that are not taken.
-const HELD_MAX: usize = 1 << 30;
 /// Places for clients that are turned away, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
 /// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
@@ -114,7 +111,7 @@ impl Server {
             },
             ..WorkerOptions::default()
         };
-        let held_max = HELD_MAX / threads;
+        let held_max = settings.buffers_max / threads;
         let start_unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let start_unix = start_unix.map_or(0, |since| since.as_secs());
         let start = clock::monotonic();

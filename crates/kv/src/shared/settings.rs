@@ -72,6 +72,9 @@ pub struct Settings {
     pub idle_timeout: Option<Duration>,
     /// `-o maxconns_fast`: clients beyond `-c` are told so, and do not wait.
     pub turn_away: bool,
+    /// `-o read_buf_mem_limit`: what all connections may hold together, in bytes, of values that
+    /// are not whole and of answers that are not taken.
+    pub buffers_max: usize,
     /// `-f`: only told.
     pub growth_factor: f64,
     /// `-n`: only told.
@@ -107,6 +110,7 @@ impl Default for Settings {
             users: Arc::default(),
             idle_timeout: None,
             turn_away: true,
+            buffers_max: 1 << 30,
             growth_factor: 1.25,
             chunk_size: 48,
             hash_power: 0,

@@ -40,7 +40,6 @@ const WITHOUT_MEANING: &[(&str, bool)] = &[
     ("drop_privileges", false),
     ("no_drop_privileges", false),
     ("resp_obj_mem_limit", true),
-    ("read_buf_mem_limit", true),
 ];
 
 /// Puts one list of options into the settings, and appends a remark for each that means nothing.
@@ -64,6 +63,11 @@ pub(super) fn apply(list: &str, settings: &mut Settings, remarks: &mut Vec<Strin
                 let seconds = number()?;
                 settings.idle_timeout = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
             }
+            // Ours is never without a limit: 0 stands for the usual one.
+            "read_buf_mem_limit" => match number()? {
+                0 => {}
+                megabytes => settings.buffers_max = (megabytes as usize) << 20,
+            },
             "hashpower" => match number()? {
                 power @ 12..=32 => settings.hash_power = power,
                 power => bail!("-o hashpower is from 12 to 32, not {power}"),
