@@ -90,6 +90,10 @@ pub struct Store {
     pub exptime: i64,
     /// The CAS id that must be there; 0 for none.
     pub cas: u64,
+    /// The CAS id that the item gets; none: the next one.
+    pub new_cas: Option<u64>,
+    /// Where there is nothing to append to, the value is stored, with this expiry.
+    pub vivify: Option<i64>,
     /// The value.
     pub value: Span,
 }
@@ -308,6 +312,10 @@ pub struct Flags {
     pub recache: Option<i32>,
     /// `C`: the CAS id that must be there.
     pub cas: Option<u64>,
+    /// `E`: the CAS id that the item gets.
+    pub new_cas: Option<u64>,
+    /// `x`: the value is dropped, and the item stays.
+    pub drops_value: bool,
     /// `F`: the client's flags.
     pub client_flags: u32,
     /// `M` for `ma`: up, not down.

@@ -286,7 +286,8 @@ impl Generator {
                 0 | 1 => " v".to_owned(),
                 2 => " k".to_owned(),
                 3 => " c".to_owned(),
-                4 => " s".to_owned(),
+                // A flag that came to `ms` later.
+                4 if verb != "ms" => " s".to_owned(),
                 5 => " f".to_owned(),
                 6 => " t".to_owned(),
                 7 => " h".to_owned(),
