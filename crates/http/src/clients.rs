@@ -292,7 +292,9 @@ impl Clients {
         let until = self.upkeep.drain.map_or(until, |before| until.min(before));
         self.upkeep.drain = Some(until);
         for (id, connection) in self.connections.iter() {
-            if let waiting @ (Waiting::First | Waiting::Idle | Waiting::Head) = connection.waiting {
+            if let waiting @ (Waiting::First | Waiting::Idle | Waiting::Head | Waiting::Body) =
+                connection.waiting
+            {
                 let deadline = self.upkeep.deadline(waiting, connection.since);
                 self.upkeep.timers.set(id.slot(), deadline);
             }

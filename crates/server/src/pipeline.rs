@@ -135,11 +135,7 @@ impl Pipeline {
             parser: Parser::default(),
             clients_by: options.clients_by,
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(
-                contexts,
-                options.formation.lanes_max,
-                options.cohort_bytes,
-            ),
+            cohorts: Cohorts::new(contexts, options.formation.lanes_max, options.cohort_bytes),
             device: Device::new(device),
             backends,
             hosts,

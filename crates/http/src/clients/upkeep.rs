@@ -13,8 +13,8 @@ use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So long a head may take whatever ends.
-const HEAD_GRACE: Duration = Duration::from_secs(1);
+/// So long a head, or what follows it, may take whatever ends.
+const SENDING_GRACE: Duration = Duration::from_secs(1);
 
 /// See the module's text.
 #[derive(Debug)]
@@ -54,7 +54,9 @@ impl Upkeep {
         match (waiting, self.drain) {
             (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
             // A request that is being sent when all others end is no reason to wait for long.
-            (Waiting::Head, Some(drain)) => until.min(drain.max(since + HEAD_GRACE)),
+            (Waiting::Head | Waiting::Body, Some(drain)) => {
+                until.min(drain.max(since + SENDING_GRACE))
+            }
             _ => until,
         }
     }

@@ -13,7 +13,7 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch};
+use crate::backend::{Backend, Batch, Cause};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending_query::PendingQuery;
@@ -217,9 +217,11 @@ impl Backends {
                 let (_, mut rows) = cohort.exchange(flight.epoch().program(page));
                 match answer {
                     Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
-                    Err(error) => {
+                    Err(failure) => {
                         metrics.failures.add(1);
-                        rows.fail(query, error);
+                        rows.fail(query, failure.error);
+                        let lane = cohort.queries.lanes()[query] as usize;
+                        flight.requests.keep_failure(lane, failure);
                     }
                 }
                 let wait = flight.wait_mut();
@@ -280,6 +282,7 @@ impl Backends {
             self.pending.remove(*key);
             let lane = cohort.queries.lanes()[query] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
+            flight.requests.keep_failure(lane, Cause::Late.at(None));
             given_up += 1;
         }
         let wait = flight.wait_mut();

@@ -292,6 +292,15 @@ pub fn stop(handle: Handle) {
     (end.expect("the server ends when it is told to")).expect("its workers were well");
 }
 
+/// Waits until something holds, for a bounded time.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let held = (0..4000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        holds()
+    });
+    assert!(held, "{what}");
+}
+
 /// A response.
 #[derive(Debug)]
 pub struct Response {

@@ -13,6 +13,9 @@ use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(150);
 
+/// Longer than any test runs.
+const NEVER: Duration = Duration::from_secs(600);
+
 /// Waits until one request for the page `ask` was taken, and says how many connections there were.
 fn busy_count(server: &rhythm_server::Handle) -> u64 {
     let metrics = server.metrics().worker(0);
@@ -298,5 +301,24 @@ fn a_client_that_does_not_read_is_waited_for_and_then_dropped() {
     });
     assert!(gone, "the connection is still there");
     assert_eq!(patient.get("/hello").status, 200);
+    stop(server);
+}
+
+#[test]
+fn an_address_has_as_many_connections_as_it_may_and_no_more() {
+    let server = start(|options| options.connections_per_address_max = NonZeroU32::new(2));
+    let [mut first, mut second] = [client(&server), client(&server)];
+    assert_eq!(first.get("/hello").status, 200);
+    assert_eq!(second.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
+    // One that leaves makes room for another, and for no more.
+    drop(second);
+    let metrics = server.metrics().worker(0);
+    eventually("it has left", || metrics.connections.get() == 1);
+    let mut third = client(&server);
+    assert_eq!(third.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
     stop(server);
 }

@@ -144,6 +144,34 @@ fn a_slow_reader_stops_its_stream() {
 }
 
 #[test]
+fn who_stands_still_with_a_body_or_a_stream_yields_his_place_to_others() {
+    const NEVER: Duration = Duration::from_secs(600);
+    for sent in [
+        "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nna",
+        "POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        "GET /app/stream/100000000 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ] {
+        let (server, _) = serve(None, |options| {
+            options.connections_max = 1;
+            let clients = &mut options.pipeline.clients;
+            clients.yield_after = Duration::from_millis(50);
+            clients.body_timeout = NEVER;
+            clients.send_timeout = NEVER;
+        });
+        let metrics = server.metrics().worker(0);
+        let mut still = client(&server);
+        still.send(sent);
+        eventually("he is let in", || metrics.accepted.get() == 1);
+        let mut other = client(&server);
+        assert_eq!(other.get("/hello").status, 200, "beside {sent}");
+        assert_eq!(metrics.yielded.get(), 1, "{sent}");
+        let left = still.stream.read_to_end(&mut Vec::new());
+        assert!(left.is_ok_and(|length| length < 100_000_000) || sent.starts_with("GET"));
+        stop(server);
+    }
+}
+
+#[test]
 fn a_host_is_told_of_clients_that_go_away() {
     let (server, seen) = serve(None, |_| {});
     let gone = || seen.gone.load(Ordering::Relaxed);

@@ -161,8 +161,7 @@ impl Strips {
         let output = &mut cohort.output;
         let (run_start, segment_start) =
             output.reserve(indexes.len() * stride, indexes.len() * room.segments);
-        // One more for what nobody reads.
-        self.registers.prepare(stage.registers.len() + 1);
+        self.registers.prepare(stage.registers.len());
         let lanes = &mut *self.lanes;
         lanes.begin(
             indexes,

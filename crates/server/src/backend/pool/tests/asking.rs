@@ -68,7 +68,8 @@ where
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         let answers = &mut self.answers;
         self.pool.poll(&mut |key, answer| {
-            let before = answers.insert(key, answer.map(|told| (told.status(), cells(told))));
+            let answer = answer.map(|told| (told.status(), cells(told)));
+            let before = answers.insert(key, answer.map_err(|why| why.error));
             assert_eq!(before, None, "{key} is told of twice");
         });
         let [all, batch] = self.numbers;

@@ -10,7 +10,7 @@ use super::super::*;
 use super::asking::all_answered;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Awaited, QueryAnswers, Which};
-use rhythm_engine::cohort::{Argument, Cell, Queries};
+use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_net::testing::TestPort;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -148,7 +148,8 @@ impl Tagged {
         let told = &mut self.told;
         self.pool.poll(&mut |key, answer| {
             let answer = answer.map(|told| String::from_utf8(cells(told)).unwrap());
-            assert_eq!(told.insert(key, answer), None, "{key} is told of twice");
+            let before = told.insert(key, answer.map_err(|why| why.error));
+            assert_eq!(before, None, "{key} is told of twice");
         });
     }
 
