@@ -164,6 +164,10 @@ impl Config {
             };
             clients.push((manners, per_client));
         }
+        if one_hangs {
+            // Each page of his that waits has a context.
+            clients[0].0.depth = 1;
+        }
         let seconds = |dice: &mut Dice, from: &[u64]| Duration::from_secs(*dice.pick(from));
         let limits = ClientLimits {
             header_timeout: seconds(dice, &[2, 10]),
@@ -234,7 +238,8 @@ impl Config {
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         let cohort = *dice.pick(&[1, 2, 7, 64]);
-        let scarce = dice.once_in(3);
+        // What a cohort that hangs has grown by, others wait for.
+        let scarce = !one_hangs && dice.once_in(3);
         Config {
             net,
             cohort,
