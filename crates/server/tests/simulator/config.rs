@@ -66,7 +66,7 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
-const SOON: u64 = 5 * SECOND;
+pub(crate) const SOON: u64 = 10 * SECOND;
 
 /// More memory than any run takes.
 const PLENTY: usize = 1 << 30;
