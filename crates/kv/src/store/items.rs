@@ -185,23 +185,34 @@ pub(super) struct Held<'t> {
 #[derive(Clone, Copy)]
 pub(super) struct Found<'t> {
     slot: Slot<'t>,
+    location: u32,
     pub(super) item: Item<'t>,
 }
 
 impl<'t> Held<'t> {
     /// The key's item.
     pub(super) fn find(&self, key: &[u8]) -> Option<Found<'t>> {
-        let slot = (self.locked).find(|location| self.at(location).key() == key)?;
-        let item = self.at(slot.location());
-        Some(Found { slot, item })
+        (self.locked.find(|location| self.at(location).key() == key)).map(|slot| self.found(slot))
     }
 
     /// All items in the locked buckets.
     pub(super) fn all(&self) -> impl Iterator<Item = Found<'t>> {
-        (self.locked.taken()).map(|slot| Found {
+        self.locked.taken().map(|slot| self.found(slot))
+    }
+
+    fn found(&self, slot: Slot<'t>) -> Found<'t> {
+        let location = slot.location();
+        let item = self.at(location);
+        Found {
             slot,
-            item: self.at(slot.location()),
-        })
+            location,
+            item,
+        }
+    }
+
+    /// An item is in the table until it is replaced or removed once.
+    fn check(&self, found: &Found<'t>) {
+        assert!(found.slot.has(found.location), "it left the table before");
     }
 
     fn at(&self, location: u32) -> Item<'t> {
@@ -237,24 +248,24 @@ impl<'t> Held<'t> {
         words: &Words,
         body: Body<'_>,
     ) {
-        let before = old.slot.location();
+        self.check(&old);
         let location = self.items.segments.write(room, key, words, body);
         self.locked.replace(old.slot, location);
-        // SAFETY: it was in the table until now: `old` comes from these locks.
-        unsafe { self.items.segments.died(before, &self.items.epochs) };
+        // SAFETY: it was in the table until now, in a bucket that is locked, as was checked.
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
     }
 
     /// Takes an item out of the table.
     pub(super) fn remove(&mut self, old: Found<'t>) {
-        let before = old.slot.location();
+        self.check(&old);
         self.locked.remove(old.slot);
         // SAFETY: as in `replace`.
-        unsafe { self.items.segments.died(before, &self.items.epochs) };
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
     }
 
     /// Lets an item expire then, in place. False: it would outlive its segment.
     pub(super) fn touch(&self, found: Found<'t>, expires: u32) -> bool {
-        let can = self.items.segments.outlives(found.slot.location(), expires);
+        let can = self.items.segments.outlives(found.location, expires);
         if can {
             found.item.set_expires(expires);
         }
@@ -347,16 +358,14 @@ impl<'v> Remains<'v> {
         let held = turn.lock(turn.items.secret.hash(self.key));
         // By its location: another item of the key may have taken its place.
         let slot = held.locked.find(|other| other == self.location);
-        let found = slot.map(|slot| Found {
-            slot,
-            item: held.at(self.location),
-        });
+        let found = slot.map(|slot| held.found(slot));
         (held, found)
     }
 
     /// Moves it to other room.
     pub(super) fn relocate(&self, held: &mut Held<'v>, found: Found<'v>, room: Room) {
         let segments = &held.items.segments;
+        held.check(&found);
         let to = segments.copy(room, found.item);
         held.locked.replace(found.slot, to);
         segments.left(self.location, found.item);

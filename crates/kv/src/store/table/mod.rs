@@ -193,8 +193,9 @@ impl Table {
                 gone |= 1 << slot;
             }
         }
+        // Who looks for an item that moved sees, after a slot was cleared, that it looked into a
+        // bucket of an earlier size.
         self.size.store(size + 1, Ordering::Release);
-        old.count_move();
         for slot in (0..SLOTS).filter(|slot| gone & 1 << slot != 0) {
             old.clear(slot);
         }
@@ -263,6 +264,11 @@ impl Slot<'_> {
     pub(super) fn location(&self) -> u32 {
         self.bucket.location(self.slot)
     }
+
+    /// Is this location in it (still)?
+    pub(super) fn has(&self, location: u32) -> bool {
+        self.bucket.tag(self.slot) != 0 && self.location() == location
+    }
 }
 
 impl<'t> Locked<'t> {
@@ -289,11 +295,21 @@ impl<'t> Locked<'t> {
 
     /// Gives a slot of these buckets to an item of this hash, in the place of the one that it had.
     pub(super) fn replace(&mut self, slot: Slot<'_>, location: u32) {
+        self.check(slot);
         slot.bucket.put(slot.slot, self.hash.tag(), location);
+    }
+
+    /// Only slots of buckets that are locked are changed.
+    fn check(&self, slot: Slot<'_>) {
+        let own = self
+            .buckets()
+            .any(|bucket| std::ptr::eq(bucket, slot.bucket));
+        assert!(own, "a slot of a bucket that is not locked");
     }
 
     /// Frees a slot.
     pub(super) fn remove(&mut self, slot: Slot<'_>) {
+        self.check(slot);
         slot.bucket.clear(slot.slot);
         self.table.items.fetch_sub(1, Ordering::Relaxed);
     }
