@@ -444,7 +444,9 @@ mod tests {
             "",
         ];
         let mut table = Table::default();
-        for (command, arguments) in arguments.iter().enumerate() {
+        // Each is followed by one with more columns, and by one with fewer.
+        let commands = arguments.iter().enumerate();
+        for (command, arguments) in commands.clone().chain(commands.rev()) {
             // Some exist, and one does not; the table is used again for fewer.
             for users in [0..300, 99_990..100_002, 7..8] {
                 let queries = users.map(|user| format!("1&{command}&{user}{arguments}"));

@@ -312,7 +312,8 @@ pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n s
     let best = (known.iter())
         .map(|candidate| (distance(name, candidate), *candidate))
         .min();
-    let near = best.filter(|(edits, _)| *edits <= 1 + name.chars().count() / 4);
+    let length = name.chars().count();
+    let near = best.filter(|(edits, _)| *edits <= 1 + length / 4 && *edits < length);
     let near = near.map(|(_, candidate)| candidate);
     match near.or_else(|| of_same_words(name, &known)) {
         Some(candidate) => format!("did you mean `{candidate}`?"),

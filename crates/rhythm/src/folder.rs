@@ -61,6 +61,8 @@ impl Folder {
             let name = relative(folder, path)?;
             match read_text(path, &mut text_bytes) {
                 Ok(text) => drop(sources.files.insert(name, text)),
+                // What comes after it is too much, too.
+                Err(why) if text_bytes > TEXT_BYTES_MAX => return Err(why),
                 Err(why) => drop(sources.unread.insert(name, unread(&why))),
             }
             Ok::<_, anyhow::Error>(())

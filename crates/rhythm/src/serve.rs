@@ -238,16 +238,21 @@ fn load(args: &Args) -> Result<Arc<Site>> {
 
 /// Tells what in the service is probably not meant.
 fn warn(site: &Site) {
-    for warning in &site.service().warnings {
+    let service = site.service();
+    for warning in &service.warnings {
         tracing::warn!("{warning}");
+    }
+    // Flags may have made it what it is.
+    let of_file = |message: &str| service.warnings.iter().any(|it| it.message == message);
+    if let Some(mistake) = service.config.server.drain_mistake()
+        && !of_file(&mistake.message)
+    {
+        tracing::warn!("{}; {}", mistake.message, mistake.hint);
     }
 }
 
 fn override_config(service: &mut Service, args: &Args) -> Result<()> {
     args.overrides.apply(&mut service.config);
-    if let Some(mistake) = service.config.server.drain_mistake() {
-        bail!("{}; {}", mistake.message, mistake.hint);
-    }
     for (name, url) in &args.backends {
         let names = || {
             service

@@ -1,6 +1,7 @@
 //! What the binary tells people: of what they mistyped, and where.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -80,17 +81,33 @@ fn an_access_log_that_cannot_be_written_names_its_setting() {
 }
 
 #[test]
-fn a_shutdown_that_is_over_before_it_begins_is_refused_wherever_it_is_said() {
+fn a_shutdown_that_is_over_before_it_begins_is_told_wherever_it_is_said() {
+    let told = "a shutdown is over after `drain_timeout` = 10s, before `drain_delay` = 20s is";
     let folder = service("drain", "[server]\ndrain_delay = \"20s\"\n");
     let output = rhythm(&["check"]).arg(&folder).output();
-    let told = "service.toml:2:15: error: a shutdown is over after `drain_timeout` = 10s, before \
-                `drain_delay` = 20s is";
     let said = errors(&output.expect("the binary runs"));
-    assert!(said.starts_with(told), "{said}");
-    let folder = service("drain_flag", "");
-    let mut serve = rhythm(&["serve", "--no-admin", "--drain-delay", "20s"]);
-    let said = errors(&serve.arg(&folder).output().expect("the binary runs"));
-    assert!(said.starts_with("rhythm: a shutdown is over"), "{said}");
+    let place = "service.toml:2:15: warning: ";
+    assert!(said.starts_with(&format!("{place}{told}")), "{said}");
+    let listens = ["serve", "--listen", "127.0.0.1:0", "--no-admin"];
+    for (folder, flags) in [
+        (folder, &[][..]),
+        (service("drain_flag", ""), &["--drain-delay", "20s"]),
+    ] {
+        let mut serve = rhythm(&listens);
+        let server = serve
+            .args(flags)
+            .arg(&folder)
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut server = server.expect("the binary runs");
+        let log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+        let log = log.map(|line| line.expect("UTF-8"));
+        let before: Vec<String> = log.take_while(|line| !line.contains("serving")).collect();
+        server.kill().expect("it is there");
+        server.wait().expect("it is there");
+        let warned = before.iter().filter(|line| line.contains(told));
+        assert_eq!(warned.count(), 1, "{before:?}");
+    }
 }
 
 #[test]
@@ -167,4 +184,85 @@ fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machi
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let message = line["fields"]["message"].as_str().expect("a message");
     assert!(message.contains(&mistake), "{message}");
+}
+
+#[test]
+fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let gone = gone.expect("a port");
+    let folder = service(
+        "failures",
+        &format!("[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n"),
+    );
+    let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+                [[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
+                rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
+    std::fs::write(folder.join("pages/ask.html"), page).expect("a file can be written");
+    let page = "+++\nroute = \"POST /login\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
+                +++\nin";
+    std::fs::write(folder.join("pages/login.html"), page).expect("a file can be written");
+    let mut serve = rhythm(&["serve", "--listen", "127.0.0.1:0", "--no-admin"]);
+    serve.args(["--workers", "1"]).arg(&folder);
+    let mut server = serve.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+    let mut until = |told: &str| loop {
+        let line = log.next().expect("it tells more").expect("UTF-8");
+        if line.contains(told) {
+            return line;
+        }
+    };
+    let line = until("serving");
+    let address = line
+        .split("address=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let address = address.expect("it is told").trim_matches('"').to_owned();
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        write!(
+            stream,
+            "{request}\r\nHost: bank\r\nConnection: close\r\n\r\n"
+        )
+        .expect("a socket");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer[9..12].to_owned()
+    };
+    for (request, status, told, words) in [
+        (
+            "GET /ask?n=7 HTTP/1.1",
+            "502",
+            "a request failed",
+            &[
+                "page=\"ask\" step=1 backend=\"bank\"",
+                &*format!("({gone})"),
+                "no connection could be opened: connection refused",
+            ][..],
+        ),
+        (
+            "GET /ask?n=x HTTP/1.1",
+            "400",
+            "a request was refused",
+            &["path=\"/ask\"", "parameter=\"n\""],
+        ),
+        (
+            "POST /login HTTP/1.1\r\nContent-Length: 0\r\nOrigin: http://other",
+            "403",
+            "a request was refused",
+            &["path=\"/login\" origin=\"http://other\" host=\"bank\""],
+        ),
+        (
+            "GET",
+            "400",
+            "a request was refused",
+            &["no request of HTTP"],
+        ),
+    ] {
+        assert_eq!(ask(request), status, "{request}");
+        let line = until(told);
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
+    server.kill().expect("it is there");
+    server.wait().expect("it is there");
 }

@@ -3,13 +3,14 @@
 mod common;
 
 use common::*;
+use rhythm_cohort::Policy;
 use rhythm_net::{Port, Time};
 use rhythm_server::backend::{Backend, BackendCounts, Batch, Tell};
 use rhythm_server::{ConnectionOwner, Server, ServerParts, Site};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An [`Echo`] that sends each request twice and is counted while it is there.
 struct Counted {
@@ -54,15 +55,6 @@ impl Backend for Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.alive.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Waits until something holds; fails the test where it never does.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -147,5 +139,23 @@ fn figures_of_a_page_that_is_gone_go() {
     server.reload().expect("the next version");
     until("one is forgotten", || !shows("gone"));
     assert!(shows("hello"), "the other is served on");
+    stop(server);
+}
+
+#[test]
+fn what_has_formed_when_a_reload_comes_waits_for_nobody() {
+    let [first, next] = [(); 2].map(|()| site_of(service_of(PAGES, SERVICE)));
+    let mut options = options_of(first.service());
+    // Launched when it is full, and not within this test's time otherwise.
+    options.pipeline.formation.policy = Policy::Fixed;
+    options.pipeline.formation.delay = Duration::from_secs(600);
+    let loader = Box::new(move || Ok(next.clone()));
+    let server = Server::start(options, parts(first, loader)).expect("it starts");
+    let mut client = client(&server);
+    client.send("GET /hello?name=b HTTP/1.1\r\nHost: x\r\n\r\n");
+    let metrics = server.metrics().worker(0);
+    until("it is taken", || metrics.page("hello").requests.get() == 1);
+    server.reload().expect("the next version");
+    assert_eq!(client.response(false).text(), "<p>Hello b!</p>");
     stop(server);
 }

@@ -4,7 +4,11 @@ mod common;
 
 use common::*;
 use rhythm_cohort::Policy;
-use rhythm_server::Handle;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_protocol::scan::Level;
+use rhythm_server::{CohortBytes, Handle};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A request for a page that greets `length` bytes.
@@ -157,5 +161,65 @@ fn of_answers_without_a_body_cohorts_take_as_many_as_they_may() {
     for response in answers(clients, 3 * unknown) {
         assert_eq!((response.status, response.body.len()), (200, 0));
     }
+    stop(server);
+}
+
+/// A server that runs pages on the host executor, in cohorts of four, which take so many bytes.
+fn of_four(bytes: CohortBytes) -> Handle {
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.cohort_bytes = bytes;
+    options.pipeline.formation.policy = Policy::Fixed;
+    options.pipeline.formation.delay = Duration::from_secs(600);
+    options.pipeline.formation.lanes_max = 4;
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let executor = || HostExecutor::new(LaneLimits::default(), Level::active());
+    parts.devices = Arc::new(move |_, _| Ok(Box::new(executor())));
+    rhythm_server::Server::start(options, parts).expect("it starts")
+}
+
+#[test]
+fn pages_that_find_no_room_beside_others_are_rendered_after_them() {
+    // One page alone is more than answers may take beside others.
+    let server = of_four(CohortBytes {
+        arena_max: 40_000,
+        first_part: 1 << 30,
+        common_max: 0,
+    });
+    let large = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
+    for response in answers(each_asks(&server, 4, large), 4) {
+        assert_eq!(response.status, 200);
+        assert_eq!(response.text().lines().count(), 20_000);
+    }
+    stop(server);
+}
+
+#[test]
+fn cohorts_that_find_no_memory_wait_for_each_other() {
+    let bytes = CohortBytes {
+        arena_max: 1 << 30,
+        first_part: 2_000,
+        common_max: 0,
+    };
+    let server = of_four(bytes);
+    let metrics = server.metrics().worker(0);
+    // The one that asks is first; the pages of the other find no memory until it is answered.
+    let ask = "GET /ask?q=late HTTP/1.1\r\nHost: h\r\n\r\n";
+    let asking = each_asks(&server, 4, ask);
+    while metrics
+        .page("ask")
+        .launches
+        .iter()
+        .all(|count| count.get() == 0)
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let large = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
+    let rendered = answers(each_asks(&server, 4, large), 4);
+    assert!(rendered.iter().all(|response| response.status == 200));
+    for response in answers(asking, 4) {
+        assert_eq!(response.text(), "[late]");
+    }
+    assert!(metrics.memory_waits.get() >= 2, "both waited");
     stop(server);
 }

@@ -255,6 +255,30 @@ fn calls_hang(server: &Handle, shared: &Shared, cookie: &str, of_other: &str) {
 }
 
 #[test]
+fn cohorts_that_only_wait_come_together_in_the_context_that_is_kept_for_them() {
+    let patient = "timeout = \"600s\"\nstraggler_delay = \"200ms\"";
+    let service = service_of(PAGES, &SERVICE.replace("timeout = \"300ms\"", patient));
+    let mut options = options_of(&service);
+    options.pipeline.contexts = 4;
+    options.drain.timeout = Duration::from_millis(100);
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = Server::start(options, parts).expect("it starts");
+    let ask = server.metrics().worker(0).page("ask");
+    // More cohorts that wait for ever than there are contexts, before any of them may move.
+    let mut hanging: Vec<Client> = (0..12).map(|_| client(&server)).collect();
+    for (index, hanging) in hanging.iter_mut().enumerate() {
+        hanging.send("GET /ask?q=never HTTP/1.1\r\nHost: x\r\n\r\n");
+        if index < 3 {
+            eventually("it is a cohort", || ask.requests.get() > index as u64);
+        }
+    }
+    assert_eq!(client(&server).get("/hello").status, 200);
+    eventually("all ask", || ask.requests.get() == 12);
+    assert_eq!(client(&server).get("/hello").status, 200);
+    stop(server);
+}
+
+#[test]
 fn a_user_whose_calls_fail_closes_the_backend_for_nobody() {
     let (address, _) = backend();
     let server = serve(address, "20s");

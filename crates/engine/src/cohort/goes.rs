@@ -4,8 +4,8 @@
 //! [`LaneState::Later`]. Once those that are finished are answered, the room of their output is
 //! free, and the stage is run again for those that were left out, until all have run it.
 
-use super::error::LaneState;
 use super::Cohort;
+use super::error::LaneState;
 
 /// How a stage that was run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -102,9 +102,9 @@ impl Cohort {
         self.rests = true;
     }
 
-    /// Gives all memory of a cohort that rests back.
+    /// Gives all memory of a cohort that rests back, or was never used.
     pub fn forget(&mut self) {
-        debug_assert!(self.rests, "what is in use is not forgotten");
+        debug_assert!(self.is_empty(), "what is in use is not forgotten");
         self.fields = Vec::new();
         self.lanes = Vec::new();
         self.answers = Vec::new();
@@ -119,7 +119,11 @@ impl Cohort {
             + self.queries.capacity()
             + self.answers.capacity() * size_of::<Option<QueryAnswer>>()
             + self.output.capacity()
-            + self.fields.iter().map(Column::items_capacity).sum::<usize>()
+            + self
+                .fields
+                .iter()
+                .map(Column::items_capacity)
+                .sum::<usize>()
     }
 
     /// Makes the cohort an empty one of this page, keeping its memory but what was not needed of
@@ -156,12 +160,7 @@ impl Cohort {
 
     /// Of so many lanes that need so much room each, run bytes and segments, for how many there is
     /// some: answers are bounded as texts are, but for one alone. None: the cohort is short.
-    pub(crate) fn room_for_output(
-        &self,
-        lanes: usize,
-        run_bytes: usize,
-        segments: usize,
-    ) -> usize {
+    pub(crate) fn room_for_output(&self, lanes: usize, run_bytes: usize, segments: usize) -> usize {
         let runs_max = self.arena.bytes_max();
         (self.output).room_for(lanes, run_bytes, segments, runs_max)
     }
@@ -184,7 +183,10 @@ impl Cohort {
     /// Fails a lane unless it is finished or has failed already.
     pub fn fail(&mut self, lane: usize, error: LaneError) {
         let state = &mut self.lanes[lane];
-        if matches!(state, LaneState::Active | LaneState::Later | LaneState::Ahead) {
+        if matches!(
+            state,
+            LaneState::Active | LaneState::Later | LaneState::Ahead
+        ) {
             *state = LaneState::Failed(error);
         }
     }
@@ -370,7 +372,10 @@ mod tests {
             assert!(cohort.capacity() >= 3 * needed && share.bytes() >= 3 * needed);
             cohort.rest();
             assert!(cohort.capacity() <= 3 * 2 * kept::MOST_BYTES);
-            assert!(share.bytes() <= 3 * 2 * kept::MOST_BYTES, "others may have it");
+            assert!(
+                share.bytes() <= 3 * 2 * kept::MOST_BYTES,
+                "others may have it"
+            );
             assert!(cohort.capacity() >= 3 * kept::MOST_BYTES, "some is kept");
         }
         cohort.forget();

@@ -47,6 +47,8 @@ struct PageUnderWay<'a> {
     calls: Vec<Call>,
     stages: Vec<StageProgram>,
     nodes: usize,
+    /// Whether names are unknown for mistakes that are reported.
+    names_lost: bool,
     file: &'a PageFile<'a>,
 }
 
@@ -61,6 +63,7 @@ impl<'a> Assembly<'_, 'a> {
             calls: Vec::new(),
             stages: Vec::new(),
             nodes: 0,
+            names_lost: header.lost.others,
             file,
         };
         if header.session != SessionUse::None {
@@ -127,7 +130,7 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
-            compiler.scope.names_lost = header.lost.others;
+            compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
                 pages: self.pages,
                 lost_pages: self.lost_pages,
@@ -206,6 +209,8 @@ impl<'a> Assembly<'_, 'a> {
         let known = page.names.get(name);
         let is_taken = known.is_some_and(|known| *known != Operand::Poison);
         if is_taken {
+            // Whatever name was meant is not known now.
+            page.names_lost = true;
             self.report.error(
                 result_name.place,
                 format!("the name `{name}` is taken already"),

@@ -7,6 +7,7 @@ use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{Comparison, Op, Register, Type, Unary};
 use minijinja::machinery::ast::{self, BinOpKind, Expr};
 use minijinja::value::ValueKind;
+use std::collections::BTreeMap;
 
 impl<'a> Compiler<'_, 'a> {
     /// Where an expression begins.
@@ -73,10 +74,17 @@ impl<'a> Compiler<'_, 'a> {
                 None => {
                     let visible = self.scope.visible();
                     let near = did_you_mean(name.id, visible.keys().map(String::as_str));
+                    let part = owner(name.id, &visible).map_or(String::new(), |of| {
+                        format!("did you mean `{of}.{}`?", name.id)
+                    });
                     let hint = match name.id {
                         _ if near.starts_with("did you mean") => near,
+                        _ if !part.is_empty() => part,
                         given if self.report.is_of_shown() => {
                             format!("who shows this page gives it: with = {{ {given} = \"...\" }}")
+                        }
+                        "params" | "request" | "query" | "form" | "args" => {
+                            "parameters go by their names alone, as in [params]".to_owned()
                         }
                         "session" => "session = \"optional\" at the top of the header".to_owned(),
                         _ if near.is_empty() => {
@@ -329,4 +337,15 @@ impl<'a> Compiler<'_, 'a> {
             .text_register(operand, self.page)
             .expect("only scalar operands are put into registers")
     }
+}
+
+/// The name of a record that has a value of this name.
+fn owner<'n>(name: &str, visible: &'n BTreeMap<String, Operand>) -> Option<&'n str> {
+    let has = |operand: &Operand| match operand {
+        Operand::Row { list, .. } => list.columns.iter().any(|(column, _)| column == name),
+        Operand::Record(names) => names.contains_key(name),
+        _ => false,
+    };
+    let mut owners = visible.iter().filter(|(_, operand)| has(operand));
+    owners.next().map(|(owner, _)| owner.as_str())
 }

@@ -267,12 +267,22 @@ impl<'a> Compiler<'_, 'a> {
     /// The name of a template, which must be known at load.
     pub(super) fn template_name(&mut self, name: &ast::Expr<'_>) -> Result<String> {
         let place = self.place_of(name);
+        let hint = "its name in quotes: \"name.html\"; choose between several with `if`";
+        let message = "the name of a template must be constant";
+        // A name without its quotes reads as one of the page, and its ending as an attribute.
+        let base = match name {
+            ast::Expr::GetAttr(node) => &node.expr,
+            name => name,
+        };
+        if let ast::Expr::Var(name) = base
+            && self.scope.lookup(name.id).is_none()
+            && !self.scope.names_lost
+        {
+            return Err(self.error(place, message, hint));
+        }
         match self.expression(name)? {
             Operand::Literal(Literal::Text { text, .. }) => Ok(text.to_string()),
-            _ => {
-                let hint = "{% include \"name.html\" %}; choose between several with `if`";
-                Err(self.error(place, "the name of a template must be constant", hint))
-            }
+            _ => Err(self.error(place, message, hint)),
         }
     }
 
@@ -289,7 +299,9 @@ impl<'a> Compiler<'_, 'a> {
         match known().find(|known| *known == name) {
             Some(known) => Ok((known, library.get(known).flatten())),
             None => {
-                let mut hint = did_you_mean(&name, known());
+                // Their folder is no part of their names.
+                let inside = name.strip_prefix("templates/").unwrap_or(&name);
+                let mut hint = did_you_mean(inside, known());
                 if hint.is_empty() {
                     hint = "templates lie in templates/, and their paths there are their names"
                         .to_owned();

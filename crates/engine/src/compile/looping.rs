@@ -133,8 +133,13 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Poison => Err(Reported),
             other => {
                 let message = format!("`for` cannot go through {}", other.describe());
-                let hint =
-                    "lists are: list parameters, rows of calls, range(...) and lists of constants";
+                let hint = match other {
+                    Operand::Record(_) => "`row` of a call is one record; `rows` makes a list",
+                    _ => {
+                        "lists are: list parameters, rows of calls, range(...) and lists of \
+                         constants"
+                    }
+                };
                 Err(self.error(place, message, hint))
             }
         }

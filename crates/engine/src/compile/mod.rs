@@ -127,11 +127,11 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         static_files: &sources.static_files,
         shown: BTreeSet::new(),
     };
-    let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
+    let routed = pages.iter().filter(|page| page.header.is_routed);
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     let shown = assembly.shown;
     let most = service_file.config.limits.response_bytes_max;
-    let routed = pages.iter().filter(|page| !page.header.routes.is_empty());
+    let routed = pages.iter().filter(|page| page.header.is_routed);
     for (page, program) in routed.zip(&programs) {
         size::check_body(program, &fragments.list, most, page.template, &mut report);
     }

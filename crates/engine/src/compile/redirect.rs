@@ -46,17 +46,23 @@ pub(super) fn check(
         let answers = |route: &Route| keeps_method || route.method == "GET";
         let mut all = routes().map(|(route, _)| route);
         let is_page = all.any(|route| answers(route) && leads_to(path, route));
-        let is_file = path.strip_prefix(&*statics.mount).is_some_and(|file| {
+        let of_mount = path.strip_prefix(&*statics.mount);
+        let is_file = of_mount.is_some_and(|file| {
             let stem = file.split(ANY).next().unwrap_or(file);
             static_files.contains(file) || file.contains(ANY) && may_be(stem, static_files)
         });
         if is_page || is_file || statics.index.contains_key(path) {
             continue;
         }
-        let paths: Vec<String> = (routes().map(|(route, _)| route))
-            .filter(|route| answers(route))
-            .map(|route| route.to_string().split_off(route.method.len() + 1))
-            .collect();
+        let of_file = |file: &String| statics.mount.clone() + file;
+        let of_route = |route: &Route| route.to_string().split_off(route.method.len() + 1);
+        let paths: Vec<String> = match of_mount {
+            Some(_) => static_files.iter().map(of_file).collect(),
+            None => (routes().map(|(route, _)| route))
+                .filter(|route| answers(route))
+                .map(of_route)
+                .collect(),
+        };
         let nothing = "a page with route = \"GET /...\" would";
         let paths = paths.iter().map(String::as_str);
         let hint = did_you_mean_or(path, paths, nothing);

@@ -82,6 +82,11 @@ impl<'a> Steps<'_, 'a> {
             let message = format!("there is no pages/{}", answer.page.value);
             return Err(compiler.error(answer.page.place, message, hint));
         };
+        if !file.header.steps.is_empty() {
+            let message = format!("the steps of pages/{} are not taken here", file.file_name);
+            let hint = "only its template is shown: name a page without steps, or redirect to it";
+            (compiler.report).warning(answer.page.place, message, hint);
+        }
         self.shown.insert(file.path);
         // It sees these variables and nothing of this page.
         let mut scope = super::scope::Scope::new(names);

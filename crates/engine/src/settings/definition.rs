@@ -212,9 +212,13 @@ impl Definition {
                     did_you_mean(text, words.iter().copied()),
                 )),
             },
-            SettingKind::Address => (text.parse())
-                .map(Value::Address)
-                .map_err(|_| self.must_be("an IP address and a port", ADDRESS_FORM)),
+            SettingKind::Address => (text.parse()).map(Value::Address).map_err(|_| {
+                let form = match self.rule.none {
+                    Some(none) => format!("{ADDRESS_FORM}; \"none\": {none}"),
+                    None => ADDRESS_FORM.to_owned(),
+                };
+                self.must_be("an IP address and a port", form)
+            }),
             SettingKind::File if text.is_empty() => Err(self.must_be("a file's path", FILE_FORM)),
             SettingKind::File => Ok(Value::Text(text.to_owned())),
             SettingKind::Text(read) => read(text.to_owned()).map(Value::Text),

@@ -95,7 +95,7 @@ pub(crate) fn read<'a>(
                     let written = ["drain_delay", "drain_timeout"];
                     let key = written.into_iter().find(|key| keys.has(key));
                     let place = keys.place_of(key.unwrap_or(written[0]));
-                    report.error(place, mistake.message, mistake.hint);
+                    report.warning(place, mistake.message, mistake.hint);
                 }
             }
             _ => {}

@@ -20,6 +20,8 @@ pub(crate) struct PageHeader<'a> {
     /// Where it begins.
     pub(crate) place: Place<'a>,
     pub(crate) routes: Vec<(Route, Place<'a>)>,
+    /// Whether it has routes, or would have without mistakes that are reported.
+    pub(crate) is_routed: bool,
     pub(crate) session: SessionUse,
     pub(crate) content_type: String,
     pub(crate) params: Vec<ParamDecl<'a>>,
@@ -125,8 +127,8 @@ pub(crate) fn is_name(text: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Reports a name that cannot be used in templates.
-pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) {
+/// Reports a name that cannot be used in templates. Whether it could be written there.
+pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) -> bool {
     let reserved = [
         "session", "loop", "self", "super", "range", "true", "false", "none", "True", "False",
         "None", "not", "and", "or", "in", "is", "if", "else",
@@ -138,6 +140,7 @@ pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) {
             format!("`{}` is no name for templates", name.value),
             hint,
         );
+        false
     } else if reserved.contains(&name.value.as_str()) {
         let hint = "choose another; `name = \"...\"` gives another name on the wire";
         report.error(
@@ -145,5 +148,8 @@ pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) {
             format!("the name `{}` is taken by the page language", name.value),
             hint,
         );
+        true
+    } else {
+        true
     }
 }

@@ -127,6 +127,7 @@ pub(crate) fn read<'a>(
     let mut header = PageHeader {
         place: keys.place,
         routes: Vec::new(),
+        is_routed: keys.has("route"),
         session: SessionUse::None,
         content_type: "text/html; charset=utf-8".to_owned(),
         params: Vec::new(),
@@ -188,7 +189,7 @@ pub(crate) fn read<'a>(
                 report.error(name.place, message, "it stands above [params]");
                 continue;
             }
-            match read_param(&toml, name, value, report) {
+            match read_param(&toml, name, value, &mut header.lost, report) {
                 Some(param) => header.params.push(param),
                 None => {
                     header.lost.names.insert(declared);
@@ -277,6 +278,10 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
                 Segment::Literal(segment.to_owned())
             }
             _ => {
+                let hint = match segment.contains('?') {
+                    true => "a route ends before its `?`: params.id = { in = \"query\", ... }",
+                    false => hint,
+                };
                 report.error(
                     text.place,
                     format!("`{segment}` is no segment of a path"),

@@ -344,17 +344,40 @@ impl<'t, 'a> Keys<'t, 'a> {
         found.map(|(_, value)| *value)
     }
 
+    /// The status of an answer; without one, or without a right one, `usual`.
+    pub(crate) fn status(
+        &self,
+        bounds: RangeInclusive<i64>,
+        usual: u16,
+        report: &mut Report,
+    ) -> u16 {
+        let status = self.int_like("status", bounds, Some(usual.into()), report);
+        status.map_or(usual, |status| status as u16)
+    }
+
+    /// An integer within bounds.
     pub(crate) fn int(
         &self,
         key: &str,
         bounds: RangeInclusive<i64>,
         report: &mut Report,
     ) -> Option<i64> {
+        self.int_like(key, bounds, None, report)
+    }
+
+    /// An integer within bounds, of which an example may be a better one than the nearest.
+    fn int_like(
+        &self,
+        key: &str,
+        bounds: RangeInclusive<i64>,
+        example: Option<i64>,
+        report: &mut Report,
+    ) -> Option<i64> {
         let value = self.get(key)?;
         if !matches!(value.get_ref(), DeValue::Integer(_)) {
             let quoted = value.get_ref().as_str().and_then(|text| text.parse().ok());
             let meant = quoted.filter(|number| bounds.contains(number));
-            let meant = meant.unwrap_or(*bounds.start().max(&0));
+            let meant = meant.or(example).unwrap_or(*bounds.start().max(&0));
             let form = format!("{meant}, without quotes");
             self.mistyped(key, "an integer", &form, report);
             return None;
@@ -367,7 +390,8 @@ impl<'t, 'a> Keys<'t, 'a> {
                 _ => most,
             };
             let wanted = format!("from {least} to {most}");
-            self.mistyped(key, &wanted, &nearest.to_string(), report);
+            let form = example.unwrap_or(nearest).to_string();
+            self.mistyped(key, &wanted, &form, report);
         }
         number
     }

@@ -1,6 +1,6 @@
 //! Parameters as a page's header declares them.
 
-use super::declaration::{ParamDecl, ParamKind, check_name};
+use super::declaration::{Lost, ParamDecl, ParamKind, check_name};
 use super::keys::{Keys, Text, TomlText};
 use crate::diagnostic::{Report, did_you_mean};
 use crate::program::{self, ParamType};
@@ -11,9 +11,13 @@ pub(crate) fn read_param<'a>(
     toml: &TomlText<'a>,
     name: Text<'a>,
     value: &Spanned<DeValue<'a>>,
+    lost: &mut Lost,
     report: &mut Report,
 ) -> Option<ParamDecl<'a>> {
-    check_name(&name, report);
+    if !check_name(&name, report) {
+        // Whatever the page calls it.
+        lost.others = true;
+    }
     let DeValue::Table(table) = value.get_ref() else {
         let hint = format!("{} = {{ in = \"query\", type = \"text\" }}", name.value);
         report.error(name.place, "a parameter is a table", hint);
@@ -111,7 +115,7 @@ fn read_list(
         report.error(
             keys.place_of("in"),
             "a list comes from the query or a form",
-            "",
+            "in = \"query\" or in = \"form\"",
         );
     }
     if keys.has("default") {

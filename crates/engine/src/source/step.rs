@@ -19,7 +19,7 @@ pub(crate) fn read_answer<'a>(
 ) -> Option<AnswerDecl<'a>> {
     let hint = format!("{page_key} = \"message.html\" names a page file without a route");
     let page = keys.required(page_key, &hint, report)?;
-    let status = keys.int("status", 200..=599, report).unwrap_or(200) as u16;
+    let status = keys.status(200..=599, 200, report);
     let mut with = Vec::new();
     let table = keys.table("with", "{ title = \"...\" }", report);
     let with_lost = table.is_none() && !keys.lacks("with");
@@ -111,7 +111,7 @@ pub(crate) fn read_step<'a>(
         }
         "redirect" => StepKind::Redirect {
             to: keys.text("redirect", report)?,
-            status: keys.int("status", 300..=399, report).unwrap_or(303) as u16,
+            status: keys.status(300..=399, 303, report),
         },
         "file" => StepKind::File {
             path: keys.text("file", report)?,

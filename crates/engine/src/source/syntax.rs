@@ -135,6 +135,13 @@ pub(super) fn explain(
             let hint = format!("does the {tag} of line {line} lack its `{end}`?");
             Mistake::new(offset, message, hint)
         }
+        (Some(_), _)
+            if message.starts_with("unexpected `,`")
+                && message.ends_with("expected end of variable block") =>
+        {
+            let hint = "an output prints one value; `~` joins texts";
+            Mistake::new(offset, message, hint)
+        }
         (Some(_), _) if message.ends_with("expected end of variable block") => {
             let hint = "`}}` ends an output; braces that are text go between {% raw %} and \
                         {% endraw %}";

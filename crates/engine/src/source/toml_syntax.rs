@@ -165,21 +165,17 @@ fn open_before(toml: &str, until: usize) -> Option<Open> {
 
 /// How long the string is with which a text begins, its quotes included.
 fn string_end(text: &str, quote: &str) -> Option<usize> {
-    let mut rest = &text[quote.len()..];
-    loop {
-        let end = rest.find(quote);
-        let line = rest.find('\n').filter(|_| quote.len() == 1);
-        let escape = rest.find('\\').filter(|_| quote.starts_with('"'));
-        let end = end.filter(|end| line.is_none_or(|line| line > *end))?;
-        match escape.filter(|escape| *escape < end) {
-            Some(escape) => {
-                let mut after = rest[escape + 1..].chars();
-                after.next();
-                rest = after.as_str();
-            }
-            None => return Some(text.len() - rest.len() + end + quote.len()),
+    let bytes = text.as_bytes();
+    let mut at = quote.len();
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if quote.starts_with('"') => at += 2,
+            b'\n' if quote.len() == 1 => return None,
+            _ if bytes[at..].starts_with(quote.as_bytes()) => return Some(at + quote.len()),
+            _ => at += 1,
         }
     }
+    None
 }
 
 /// The last character boundary at or before an offset.

@@ -13,16 +13,19 @@ use rhythm_protocol::http::request::RequestHead;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So long a head may take whatever ends.
-const HEAD_GRACE: Duration = Duration::from_secs(1);
+/// So long a head, or what follows it, may take whatever ends.
+const SENDING_GRACE: Duration = Duration::from_secs(1);
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) limits: ClientLimits,
     pub(crate) timers: TimerWheel,
-    /// Connections that may go on, longest first: their stall is over.
+    /// Connections that may go on, longest first: their stall is over, or it is their turn next.
     pub(crate) unstalled: VecDeque<ConnectionId>,
+    /// Connections that wait for room, longest first, and when the first goes on without.
+    pub(crate) no_room: VecDeque<ConnectionId>,
+    pub(crate) room_at: Time,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
     /// Every answer is the last of its connection; until when those that are owed none may ask.
@@ -36,6 +39,8 @@ impl Upkeep {
             limits,
             timers: TimerWheel::new(now),
             unstalled: VecDeque::new(),
+            no_room: VecDeque::new(),
+            room_at: now,
             roomy: Vec::new(),
             drain: None,
         }
@@ -54,7 +59,9 @@ impl Upkeep {
         match (waiting, self.drain) {
             (Waiting::First | Waiting::Idle, Some(drain)) => until.min(drain),
             // A request that is being sent when all others end is no reason to wait for long.
-            (Waiting::Head, Some(drain)) => until.min(drain.max(since + HEAD_GRACE)),
+            (Waiting::Head | Waiting::Body, Some(drain)) => {
+                until.min(drain.max(since + SENDING_GRACE))
+            }
             _ => until,
         }
     }

@@ -279,3 +279,19 @@ fn an_answer_before_its_content_ends_the_connection() {
     assert_eq!(answer.matches("HTTP/1.1").count(), 1);
     assert!(answer.contains("<p>Not &lt;you&gt;.</p>"));
 }
+
+#[test]
+fn nobody_is_asked_for_content_when_the_answer_is_there() {
+    let server = Running::start();
+    let mut client = server.connect();
+    let requests = format!(
+        "GET /later HTTP/1.1\r\nHost: x\r\n\r\n\
+        POST /later HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n{LAST}\r\n"
+    );
+    client.write_all(requests.as_bytes()).unwrap();
+    // The last is answered first, and waits for its turn.
+    let answers = server.read_all(&mut client);
+    let [first, second] = ["later 0", "later 1"].map(|text| answers.find(text).expect(text));
+    assert!(first < second, "{answers}");
+    assert!(!answers.contains("100 Continue"), "{answers}");
+}

@@ -4,6 +4,7 @@
 //! the connections' order, through [`Clients`].
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
+use crate::answer::refusals::Refusals;
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
 use crate::flight::cohorts::{Cohorts, Flight};
@@ -32,6 +33,7 @@ const SWEEP_SLOTS: usize = 1024;
 pub(crate) struct Responder {
     sessions: Sessions,
     failures: Failures,
+    refusals: Refusals,
     date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
@@ -54,6 +56,7 @@ impl Responder {
         Responder {
             sessions,
             failures: Failures::default(),
+            refusals: Refusals::default(),
             date: DateCache::new(0),
             metrics,
             log,
@@ -117,6 +120,8 @@ impl Responder {
             site: &epoch.site,
             page: page as usize,
             stage: cohort.stage,
+            asked: (epoch.call_before(page, cohort.stage as u32))
+                .map(|call| &epoch.site.settings.backends[call.backend]),
             metrics,
             launched: flight.launched,
             now,
@@ -148,6 +153,14 @@ impl Responder {
         now: Time,
     ) {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        match &answer {
+            SiteAnswer::BadParameter(bad) => {
+                (self.refusals).bad_parameter(request, peer.ip(), bad, now);
+            }
+            // Nothing else forbids what it asks for.
+            SiteAnswer::Error(403) => self.refusals.foreign(request, peer.ip(), now),
+            _ => {}
+        }
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
             self.keep_line(request);
@@ -182,6 +195,7 @@ impl Responder {
             answered = write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
+        self.refusals.unclear(status, peer.ip(), now);
         self.host_answered(peer.ip(), None, answered);
     }
 

@@ -5,14 +5,15 @@
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
+use crate::backend::{Cause, Failure};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
-use crate::observe::sparse::Sparse;
-use crate::site::{HeaderKind, Site, SiteSettings};
+use crate::observe::sparse::SparseByKind;
+use crate::site::{BackendSettings, HeaderKind, Site, SiteSettings};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
@@ -24,8 +25,8 @@ use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
 
-/// When the next line of the log may tell of a lane that failed, by the reason.
-pub(crate) type Failures = [Sparse; LaneError::ALL.len()];
+/// When the next line of the log may tell of a lane that failed: by page, stage and reason.
+pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)>;
 
 /// What a finished lane is answered with.
 enum Given {
@@ -45,6 +46,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) page: usize,
     /// The stage that was run last, or is waited for: the number of calls before it.
     pub(crate) stage: usize,
+    /// The backend that was asked before it, if one was.
+    pub(crate) asked: Option<&'a BackendSettings>,
     pub(crate) metrics: &'a PageMetrics,
     /// When the cohort was launched.
     pub(crate) launched: Time,
@@ -139,11 +142,7 @@ impl LaneAnswers<'_> {
 
     fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
-        if let Some(left_out) = self.failures[error.index()].line(self.now) {
-            let page = &*self.site.service.pages[self.page].name;
-            let (stage, status) = (self.stage, error.status());
-            tracing::warn!(page, stage, status, left_out, "a request failed: {error}");
-        }
+        self.say_failed(self.requests.failure(request, error));
         let (date, status) = (self.date, error.status());
         let LaneRequest { slot, shape, .. } = *request;
         let mut answered = Answered::bare(status);
@@ -152,6 +151,42 @@ impl LaneAnswers<'_> {
             Body::Empty
         });
         answered
+    }
+
+    /// Leaves a line in the log: where a request failed, and why.
+    fn say_failed(&mut self, failure: Failure) {
+        let Failure { error, cause, .. } = failure;
+        let kind = (self.page, self.stage, error, cause);
+        let Some(left_out) = self.failures.line(kind, self.now) else {
+            return;
+        };
+        let page = &*self.site.service.pages[self.page].name;
+        let (step, status) = (self.stage, error.status());
+        let is_of_backend = cause.is_some()
+            || matches!(
+                error,
+                LaneError::BadAnswer
+                    | LaneError::BackendFailed
+                    | LaneError::BackendRefused
+                    | LaneError::BackendTimeout
+            );
+        let backend = match self.asked {
+            Some(backend) if is_of_backend => backend,
+            _ => {
+                tracing::warn!(page, step, status, left_out, "a request failed: {error}");
+                return;
+            }
+        };
+        tracing::warn!(
+            page,
+            step,
+            backend = backend.name,
+            address = backend.place(failure.address),
+            cause = cause.map(tracing::field::display),
+            status,
+            left_out,
+            "a request failed: {error}"
+        );
     }
 
     fn finished(

@@ -1,10 +1,11 @@
 //! What a backend has to tell until it is asked: cells in rows, without an allocation an answer.
 
-use rhythm_engine::cohort::{AnswerWriter, Cell, LaneError};
+use super::failure::Failure;
+use rhythm_engine::cohort::{AnswerWriter, Cell};
 use std::ops::Range;
 
 /// What a backend tells answers to: the key, and the answer or why there is none.
-pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, LaneError>) + 'a;
+pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, Failure>) + 'a;
 
 /// A cell whose bytes lie among the texts.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct QueryAnswers {
     cells: Vec<Kept>,
     /// Where each row ends among the cells.
     rows: Vec<usize>,
-    told: Vec<(u64, Result<Reach, LaneError>)>,
+    told: Vec<(u64, Result<Reach, Failure>)>,
     /// Where the answer under way begins among texts, cells and rows.
     open: [usize; 3],
 }
@@ -66,7 +67,7 @@ impl QueryAnswers {
     }
 
     /// Keeps the answer under way, or why there is none, for the next poll.
-    pub fn push(&mut self, key: u64, outcome: Result<i64, LaneError>) {
+    pub fn push(&mut self, key: u64, outcome: Result<i64, Failure>) {
         let [_, first, first_row] = self.open;
         let answer = outcome.map(|status| Reach {
             status,
@@ -99,7 +100,7 @@ impl QueryAnswers {
         for (key, answer) in told.drain(..) {
             match &answer {
                 Ok(answer) => tell(key, Ok(Told { of: self, answer })),
-                Err(error) => tell(key, Err(*error)),
+                Err(failure) => tell(key, Err(*failure)),
             }
         }
         self.told = told;
@@ -151,6 +152,7 @@ impl<'a> Told<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_engine::cohort::LaneError;
 
     #[test]
     fn each_is_told_once_in_order() {
@@ -162,7 +164,7 @@ mod tests {
         }
         answers.push(7, Ok(0));
         answers.cell(Cell::Text(b"begun"));
-        answers.push(3, Err(LaneError::BackendTimeout));
+        answers.push(3, Err(LaneError::BackendTimeout.into()));
         answers.push(9, Ok(5));
         answers.cell(Cell::Null);
         answers.end_row();
@@ -183,7 +185,7 @@ mod tests {
             told,
             [
                 (7, Ok((0, vec![row(b"se"), row(b"ven")]))),
-                (3, Err(LaneError::BackendTimeout)),
+                (3, Err(LaneError::BackendTimeout.into())),
                 (9, Ok((5, vec![]))),
                 (1, Ok((0, vec![vec!["Null".to_owned()]]))),
             ]

@@ -17,12 +17,13 @@
 //!      v  ^
 //!    its wire   bytes from requests, cells from bytes   wire.rs; over HTTP: http_client/
 //!         |
-//!    answers    cells until the pipeline polls          answers.rs
+//!    answers    cells until the pipeline polls          answers.rs, failure.rs
 //! ```
 
 mod answers;
 mod arguments;
 mod awaited;
+mod failure;
 pub mod http_client;
 mod kind;
 mod pool;
@@ -31,6 +32,7 @@ mod wire;
 
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
+pub use failure::{Cause, Failure};
 pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub use registry::{KINDS, besim, kinds, locate, open};

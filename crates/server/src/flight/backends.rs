@@ -13,7 +13,7 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch};
+use crate::backend::{Backend, Batch, Cause};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::pending_query::PendingQuery;
@@ -163,13 +163,15 @@ impl Backends {
         }
         let settings = &epoch.site.settings.backends[call.backend];
         let deadline = now + settings.timeout;
-        flight.phase = Phase::Backend(Wait {
+        let wait = Wait {
             unanswered: cohort.queries.len(),
             since: now,
             deadline,
             asked: now,
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
-        });
+        };
+        cohorts.is_now(id, Phase::Backend(wait));
+        let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
         self.askers.clear();
@@ -217,9 +219,11 @@ impl Backends {
                 let (_, mut rows) = cohort.exchange(flight.epoch().program(page));
                 match answer {
                     Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
-                    Err(error) => {
+                    Err(failure) => {
                         metrics.failures.add(1);
-                        rows.fail(query, error);
+                        rows.fail(query, failure.error);
+                        let lane = cohort.queries.lanes()[query] as usize;
+                        flight.requests.keep_failure(lane, failure);
                     }
                 }
                 let wait = flight.wait_mut();
@@ -280,6 +284,7 @@ impl Backends {
             self.pending.remove(*key);
             let lane = cohort.queries.lanes()[query] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
+            flight.requests.keep_failure(lane, Cause::Late.at(None));
             given_up += 1;
         }
         let wait = flight.wait_mut();

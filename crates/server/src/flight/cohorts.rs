@@ -2,14 +2,17 @@
 //! columns, its *flight*.
 //!
 //! Formation fills contexts, devices and backends work on them, responses empty them; what they
-//! have in common is kept here.
+//! have in common is kept here. What memory they take is in memory.rs.
+
+mod memory;
+
+pub use memory::CohortBytes;
 
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
-use rhythm_engine::cohort::{Budget, Cohort, Go, LaneError, Share};
-use rhythm_engine::device::LaneLimits;
-use rhythm_net::{Key, Time};
+use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
+use rhythm_net::{ConnectionId, Key, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +90,8 @@ impl Wait {
 /// What is known of a cohort besides its columns.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Where it is.
-    pub(crate) phase: Phase,
+    /// Where it is ([`Cohorts::is_now`]).
+    phase: Phase,
     /// What it belongs to; `None` while its context is free, so that what a reload has replaced
     /// goes with the last cohort that needs it.
     epoch: Option<Arc<Epoch>>,
@@ -98,6 +101,9 @@ pub(crate) struct Flight {
     pub(crate) launched: Time,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
+    /// How many clients had deserted when its first request was taken
+    /// ([`Clients::deserted`](rhythm_http::Clients::deserted)).
+    pub(crate) deserted: u64,
     /// What the cohort has its memory of.
     share: Arc<Share>,
     /// It was the next of those that wait for memory.
@@ -115,6 +121,7 @@ impl Flight {
             requests: LaneRequests::of_share(&share, texts_max),
             launched: Time::ZERO,
             asked: Vec::new(),
+            deserted: 0,
             share,
             was_next: false,
             keeps_since: None,
@@ -122,12 +129,11 @@ impl Flight {
     }
 
     /// Begins with a new cohort.
-    pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, phase: Phase, launched: Time) {
+    fn begin(&mut self, epoch: &Arc<Epoch>, launched: Time) {
         debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
         debug_assert!(self.epoch.is_none(), "a context was freed in its epoch");
         debug_assert_eq!(self.requests.lanes(), 0, "a context was freed with lanes");
         self.epoch = Some(epoch.clone());
-        self.phase = phase;
         self.launched = launched;
         self.was_next = false;
         self.keeps_since = None;
@@ -162,6 +168,8 @@ pub(crate) struct Cohorts {
     pub(crate) pool: Pool<CohortKey, Cohort>,
     /// Beside each context of the pool.
     flights: Vec<Flight>,
+    /// Those that wait for a backend.
+    waiting: Vec<ContextId>,
     /// What all of them take together beyond what is each one's own.
     budget: Arc<Budget>,
     /// Those that wait for memory, longest first.
@@ -171,37 +179,6 @@ pub(crate) struct Cohorts {
     /// A cohort has ended since one found no memory.
     gave_back: bool,
 }
-
-/// What a pipeline's cohorts may take, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CohortBytes {
-    /// Most of a cohort's texts; likewise of its queries', of its answers but for one alone, and of
-    /// what is kept of its requests.
-    pub arena_max: usize,
-    /// Of all these, what is always there for each context.
-    pub first_part: usize,
-    /// What all contexts may take beyond that together, but for one at a time.
-    pub common_max: usize,
-}
-
-impl CohortBytes {
-    /// The most of so many contexts, whose lanes have these limits.
-    pub(crate) fn most(&self, contexts: usize, limits: LaneLimits) -> usize {
-        // Beside runs lie segments: of short ones a quarter, of long ones a sixteenth.
-        let (arena, body) = (self.arena_max, limits.body_bytes_max);
-        let of_first = [arena.saturating_mul(4), arena / 4, body, body / 16];
-        of_first
-            .into_iter()
-            .chain([self.common_max, contexts.saturating_mul(self.first_part)])
-            .fold(0, usize::saturating_add)
-    }
-}
-
-/// A free context keeps this much for as long as there is no need elsewhere.
-const KEPT_BYTES: usize = 256 << 10;
-
-/// And more for so long.
-const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// With so many contexts the last one that is free is kept for stragglers.
 const CONTEXTS_MANY: usize = 4;
@@ -224,6 +201,7 @@ impl Cohorts {
         Cohorts {
             flights: (0..contexts).map(flight).collect(),
             pool,
+            waiting: Vec::with_capacity(contexts),
             budget,
             short: VecDeque::new(),
             freed: false,
@@ -259,7 +237,7 @@ impl Cohorts {
         let has_room = self.has_room(id, bytes, bytes)
             && (cohort.is_empty() || cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
-            (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
+            (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
             (true, false) if !cohort.arena.could_hold(bytes) => {
                 self.close_again(id);
@@ -270,7 +248,7 @@ impl Cohorts {
                     self.close_again(id);
                     return Err(NotOpen::NoContext);
                 }
-                self.flights[id as usize].begin(epoch, Phase::Forming, now);
+                self.flights[id as usize].begin(epoch, now);
             }
             (false, false) => {
                 // The cohort holds as much as it can: an empty one takes the lane.
@@ -279,14 +257,6 @@ impl Cohorts {
             }
         }
         Ok(id)
-    }
-
-    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their requests:
-    /// as much at most for the log and for conditions, both.
-    #[inline]
-    fn has_room(&self, id: ContextId, texts: usize, kept: usize) -> bool {
-        self.pool.cohort(id).arena.has_room(texts)
-            && self.flights[id as usize].requests.has_room(kept)
     }
 
     /// Frees a context that was opened in vain.
@@ -300,7 +270,7 @@ impl Cohorts {
     #[inline]
     fn keeps_last(&self) -> bool {
         let [free, ..] = self.pool.counts();
-        free == 1 && self.pool.len() >= CONTEXTS_MANY && self.waiting().next().is_some()
+        free == 1 && self.pool.len() >= CONTEXTS_MANY && !self.waiting.is_empty()
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
@@ -332,7 +302,8 @@ impl Cohorts {
                 self.close_again(into);
                 return None;
             }
-            self.flights[into as usize].begin(&epoch, Phase::Backend(wait), launched);
+            self.flights[into as usize].begin(&epoch, launched);
+            self.is_now(into, Phase::Backend(wait));
         }
         Some(into)
     }
@@ -384,17 +355,52 @@ impl Cohorts {
         &mut self.flights[id as usize]
     }
 
-    /// Whether a cohort waits for a backend.
-    pub(crate) fn waits(&self, id: ContextId) -> bool {
-        matches!(self.flights[id as usize].phase, Phase::Backend(_))
+    /// Takes note of where a cohort is now.
+    pub(crate) fn is_now(&mut self, id: ContextId, phase: Phase) {
+        let waits = |phase| matches!(phase, Phase::Backend(_));
+        let before = std::mem::replace(&mut self.flights[id as usize].phase, phase);
+        match (waits(before), waits(phase)) {
+            (false, true) => self.waiting.push(id),
+            (true, false) => self.waiting.retain(|&at| at != id),
+            (true, true) | (false, false) => {}
+        }
     }
 
-    /// How those wait that wait for a backend.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Wait> {
-        (self.flights.iter()).filter_map(|flight| match &flight.phase {
-            Phase::Backend(wait) => Some(wait),
-            _ => None,
-        })
+    /// Where a cohort is.
+    pub(crate) fn phase(&self, id: ContextId) -> Phase {
+        self.flights[id as usize].phase
+    }
+
+    /// The contexts whose cohorts wait for a backend.
+    pub(crate) fn waiting(&self) -> &[ContextId] {
+        &self.waiting
+    }
+
+    /// When something is to be done about those that wait if no answer comes ([`Wait::until`]).
+    pub(crate) fn wait_until(&self, idle: bool) -> Option<Time> {
+        let waits = self.waiting.iter().map(|&id| match self.phase(id) {
+            Phase::Backend(wait) => wait.until(idle),
+            phase => unreachable!("a cohort that waits for a backend is {phase:?}"),
+        });
+        waits.min()
+    }
+
+    /// Gives the requests back whose clients are gone: nobody waits for their answers. Whether any
+    /// is left.
+    pub(crate) fn give_back(
+        &mut self,
+        id: ContextId,
+        is_here: impl Fn(ConnectionId) -> bool,
+    ) -> bool {
+        let (cohort, flight) = (self.pool.cohort_mut(id), &mut self.flights[id as usize]);
+        for (lane, state) in cohort.lanes.iter_mut().enumerate() {
+            let connection = flight.requests.connection(lane);
+            if connection.is_some_and(|connection| !is_here(connection)) {
+                flight.requests.take(lane);
+                *state = LaneState::Moved;
+            }
+        }
+        flight.requests.left() > 0
     }
 
     /// The epochs of the cohorts that there are, each as often as it has some.
@@ -424,129 +430,17 @@ impl Cohorts {
         let flight = &mut self.flights[id as usize];
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
-        flight.phase = Phase::Forming;
         flight.epoch = None;
+        self.is_now(id, Phase::Forming);
         self.rest(id);
         self.pool.release(id);
         self.freed = true;
         self.gave_back = true;
     }
 
-    /// Empties a cohort that has ended: what it does not keep is there for others.
-    fn rest(&mut self, id: ContextId) {
-        let (cohort, flight) = self.pair_mut(id);
-        cohort.rest();
-        flight.requests.rest();
-        if flight.share.end().is_err() {
-            cohort.forget();
-            flight.requests.forget();
-            let ended = flight.share.end();
-            debug_assert_eq!(ended, Ok(()), "it keeps nothing");
-        }
-    }
-
     /// Whether a context was freed since this was last asked.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
-    }
-
-    /// How the stage goes on that a cohort has run last, whose finished lanes are answered.
-    pub(crate) fn next_go(&mut self, id: ContextId) -> Go {
-        self.pool.cohort_mut(id).next_go()
-    }
-
-    /// Whether a cohort is not to ask its backend now: what is left is for the answers that others
-    /// wait for.
-    pub(crate) fn is_scarce_for(&self, id: ContextId) -> bool {
-        self.is_scarce() && !self.flights[id as usize].share.is_first()
-    }
-
-    /// Bytes that are lent of what all have in common.
-    pub(crate) fn lent(&self) -> usize {
-        self.budget.lent()
-    }
-
-    /// Whether half of what all have in common is lent.
-    fn is_scarce(&self) -> bool {
-        2 * self.budget.lent() >= self.budget.common()
-    }
-
-    /// A cohort found no memory: it waits for others to give some back, or to be first.
-    pub(crate) fn wait_for_memory(&mut self, id: ContextId) {
-        let flight = &mut self.flights[id as usize];
-        flight.phase = Phase::Short;
-        match std::mem::take(&mut flight.was_next) {
-            true => self.short.push_front(id),
-            false => self.short.push_back(id),
-        }
-        self.gave_back = false;
-    }
-
-    /// A cohort that waited for memory and is to try again: the one that has waited longest, where
-    /// none is first or others have given back.
-    pub(crate) fn next_with_memory(&mut self) -> Option<ContextId> {
-        let &id = self.short.front()?;
-        let found = self.gave_back && !self.is_scarce()
-            || self.forget_free()
-            || self.flights[id as usize].share.be_first();
-        if !found {
-            return None;
-        }
-        self.short.pop_front();
-        self.flights[id as usize].was_next = true;
-        Some(id)
-    }
-
-    /// Whether there is room after all in an empty cohort that found none: with what free contexts
-    /// keep, or as the first. Else others have it, which will end.
-    #[cold]
-    fn finds_memory(&mut self, id: ContextId, bytes: usize) -> bool {
-        self.forget_free();
-        self.has_room(id, bytes, bytes)
-            || self.short.is_empty()
-                && self.flights[id as usize].share.be_first()
-                && self.has_room(id, bytes, bytes)
-    }
-
-    /// Gives back what free contexts keep. Whether anything was lent of it.
-    fn forget_free(&mut self) -> bool {
-        let before = self.budget.lent();
-        for id in 0..self.pool.len() as ContextId {
-            if self.pool.state(id) == ContextState::Free {
-                self.forget(id);
-            }
-        }
-        self.budget.lent() < before
-    }
-
-    /// A free context gives back what it keeps.
-    fn forget(&mut self, id: ContextId) {
-        let (cohort, flight) = self.pair_mut(id);
-        cohort.forget();
-        flight.requests.forget();
-        flight.keeps_since = None;
-    }
-
-    /// Contexts that have been free for a while give back what they keep, where that is much.
-    /// Whether there are others that keep some, and will.
-    pub(crate) fn forget_unused(&mut self, now: Time) -> bool {
-        let mut any = false;
-        for id in 0..self.pool.len() as ContextId {
-            if self.pool.state(id) != ContextState::Free {
-                continue;
-            }
-            let (cohort, flight) = self.pair_mut(id);
-            if cohort.capacity() + flight.requests.capacity() <= KEPT_BYTES {
-                continue;
-            }
-            let since = *flight.keeps_since.get_or_insert(now);
-            if now.since(since) >= KEPT_FOR {
-                self.forget(id);
-            } else {
-                any = true;
-            }
-        }
-        any
     }
 
     /// How many requests are not answered.
@@ -563,20 +457,16 @@ impl Cohorts {
     /// What does not hold.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.pool.check()?;
-        let (lent, common) = (self.budget.lent(), self.budget.common());
-        if lent > common {
-            return Err(format!("{lent} bytes are lent of {common}"));
-        }
-        let firsts = self.flights.iter().filter(|flight| flight.share.is_first());
-        let firsts = firsts.count();
-        if firsts > 1 {
-            return Err(format!("{firsts} cohorts are first"));
-        }
-        if firsts == 0 && !self.short.is_empty() && !self.freed {
-            return Err("cohorts wait for memory, and none is first".to_owned());
-        }
+        self.check_memory()?;
         for (id, flight) in (0..).zip(&self.flights) {
             let state = self.pool.state(id);
+            let listed = self.waiting.iter().filter(|&&at| at == id).count();
+            if listed != usize::from(matches!(flight.phase, Phase::Backend(_))) {
+                return Err(format!(
+                    "context {id} is {:?} and {listed} times among those that wait",
+                    flight.phase
+                ));
+            }
             let free = state == ContextState::Free;
             if free && (flight.requests.left() > 0 || !flight.asked.is_empty()) {
                 return Err(format!(

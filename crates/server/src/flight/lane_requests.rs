@@ -4,11 +4,12 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
+use crate::backend::Failure;
 use crate::observe::access_log::LogEntry;
-use rhythm_engine::cohort::{Arena, Share, View};
+use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::Time;
+use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
@@ -27,6 +28,8 @@ pub(crate) struct LaneRequest {
     client: u64,
     /// What is kept of its bytes.
     kept: Kept,
+    /// Which failure a backend told of, from 1 on; 0: none.
+    failure: u8,
 }
 
 /// What of a request's bytes lies in the arena.
@@ -53,6 +56,9 @@ pub(crate) struct LaneRequests {
     /// What is kept of their bytes.
     arena: Arena,
     conditions: Vec<KeptConditions>,
+    /// Why lanes fail, where a backend said it: each different failure once, as far as a number of
+    /// 8 bits goes.
+    failures: Vec<Failure>,
 }
 
 /// What the log tells of a request that has no more than its line, too.
@@ -68,6 +74,7 @@ impl LaneRequests {
             left: 0,
             arena: Arena::of_share(share, texts_max.saturating_add(VERSION.len())),
             conditions: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -77,6 +84,7 @@ impl LaneRequests {
         self.lanes.clear();
         self.sessions.clear();
         self.conditions.clear();
+        self.failures.clear();
         self.arena.rest(0);
     }
 
@@ -110,6 +118,11 @@ impl LaneRequests {
         self.lanes.len()
     }
 
+    /// Where a lane's answer goes; `None` where it is answered.
+    pub(crate) fn connection(&self, lane: usize) -> Option<ConnectionId> {
+        (self.lanes[lane].as_ref()).map(|request| request.slot.connection)
+    }
+
     /// Who has sent a lane's request, as a number; 0 where it is answered.
     pub(crate) fn client(&self, lane: usize) -> u64 {
         self.lanes[lane]
@@ -138,6 +151,7 @@ impl LaneRequests {
             arrived,
             client,
             kept: Kept::default(),
+            failure: 0,
         };
         self.lanes.push(Some(request));
         self.sessions.push(session);
@@ -174,6 +188,29 @@ impl LaneRequests {
             self.conditions.push(kept);
             self.last().conditions = Some(index);
         }
+    }
+
+    /// A backend says why a lane fails.
+    pub(crate) fn keep_failure(&mut self, lane: usize, failure: Failure) {
+        let Some(request) = &mut self.lanes[lane] else {
+            return;
+        };
+        let known = self.failures.iter().position(|known| *known == failure);
+        let index = known.unwrap_or(self.failures.len());
+        if let Ok(number) = u8::try_from(index + 1) {
+            if known.is_none() {
+                self.failures.push(failure);
+            }
+            request.failure = number;
+        }
+    }
+
+    /// Why a request fails that fails with this error: as a backend said it, if it did.
+    pub(crate) fn failure(&self, request: &LaneRequest, error: LaneError) -> Failure {
+        let index = usize::from(request.failure).checked_sub(1);
+        let said = index.and_then(|index| self.failures.get(index));
+        let said = said.filter(|failure| failure.error == error);
+        said.copied().unwrap_or(error.into())
     }
 
     /// Takes a lane's request out, to answer it. `None`: it is answered, or has moved.

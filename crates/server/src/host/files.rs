@@ -336,3 +336,65 @@ impl Host for SharedFiles {
             .map(|((until, _), _)| *until)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::statics::FileSource;
+    use rhythm_net::ConnectionId;
+    use std::cell::Cell;
+    use std::io;
+
+    /// A disk that never answers, and counts what it is asked for.
+    struct Hangs(Rc<Cell<usize>>);
+
+    impl Disk for Hangs {
+        fn read(&mut self, _: Read) {
+            self.0.set(self.0.get() + 1);
+        }
+
+        fn next(&mut self) -> Option<Read> {
+            None
+        }
+    }
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl FileSource for Nothing {
+        fn read(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_volume_that_hangs_has_so_many_buffers_and_no_more() {
+        let asked = Rc::new(Cell::new(0));
+        let mut files = Files::new(Box::new(Hangs(asked.clone())), 1 << 30);
+        for volume in 1..=2 {
+            let file = Arc::new(StreamedFile {
+                path: "long".to_owned(),
+                length: 1 << 20,
+                volume,
+                source: Arc::new(Nothing),
+            });
+            for ordinal in 0..100 {
+                let slot = AnswerSlot {
+                    connection: ConnectionId::new(volume as u32, 0),
+                    ordinal,
+                };
+                let answer = FileStream {
+                    status: 200,
+                    shape: AnswerShape::default(),
+                    fields: Vec::new(),
+                    file: file.clone(),
+                    rest: 0..file.length,
+                    patience: Duration::from_secs(1),
+                };
+                files.open(slot, answer);
+                files.read(slot, 1 << 30, Time::ZERO);
+            }
+            assert_eq!(asked.get(), volume as usize * READS_MAX);
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! Log lines that anybody can cause, at most one a second of a kind: the next one says how many
-//! were left out.
+//! were left out. Kinds are told apart by hand, or by what their lines say.
 
 use rhythm_net::Time;
 use std::time::Duration;
@@ -26,9 +26,69 @@ impl Sparse {
     }
 }
 
+/// So many kinds are told apart at a time, by what they say.
+const KINDS_MAX: usize = 64;
+
+/// When the next line of each kind may be. Kinds beyond those that are told apart wait until one of
+/// these was silent for as long.
+#[derive(Debug)]
+pub(crate) struct SparseByKind<K> {
+    lines: Vec<(K, Sparse)>,
+    /// Lines of others that were left out.
+    left_out: u64,
+}
+
+impl<K> Default for SparseByKind<K> {
+    fn default() -> SparseByKind<K> {
+        SparseByKind {
+            lines: Vec::new(),
+            left_out: 0,
+        }
+    }
+}
+
+impl<K: PartialEq> SparseByKind<K> {
+    /// Whether to write a line of this kind now, and how many were left out before it.
+    pub(crate) fn line(&mut self, kind: K, now: Time) -> Option<u64> {
+        if let Some((_, sparse)) = self.lines.iter_mut().find(|(known, _)| *known == kind) {
+            return sparse.line(now);
+        }
+        if self.lines.len() == KINDS_MAX {
+            let is_over = |(_, sparse): &(K, Sparse)| sparse.next.is_none_or(|next| next <= now);
+            let Some(at) = self.lines.iter().position(is_over) else {
+                self.left_out += 1;
+                return None;
+            };
+            self.left_out += self.lines.swap_remove(at).1.left_out;
+        }
+        let mut sparse = Sparse {
+            left_out: std::mem::take(&mut self.left_out),
+            ..Sparse::default()
+        };
+        let left_out = sparse.line(now);
+        self.lines.push((kind, sparse));
+        left_out
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_do_not_keep_each_other_from_the_log_and_are_so_many_at_most() {
+        let mut lines = SparseByKind::default();
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        for kind in 0..KINDS_MAX {
+            assert_eq!(lines.line(kind, at(5)), Some(0));
+            assert_eq!(lines.line(kind, at(5)), None);
+        }
+        assert_eq!(lines.line(KINDS_MAX, at(6)), None);
+        assert_eq!(lines.line(7, at(1005)), Some(1));
+        // In place of one that was silent; what was left out of that is told of, too.
+        assert_eq!(lines.line(KINDS_MAX, at(1006)), Some(2));
+        assert_eq!(lines.lines.len(), KINDS_MAX);
+    }
 
     #[test]
     fn a_line_a_second_counts_those_left_out() {

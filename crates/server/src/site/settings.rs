@@ -2,8 +2,9 @@
 
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, PoolSettings, ServiceConfig};
-use rhythm_net::Peer;
+use rhythm_net::{Peer, PeerAddress};
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How a site is served, beside what its pages say.
@@ -129,6 +130,22 @@ impl BackendSettings {
         }
     }
 
+    /// Where it is, in words: there, where that is known, or in one of its places.
+    pub(crate) fn place(&self, known: Option<SocketAddr>) -> String {
+        let is_known = |peer: &&Peer| match (known, &peer.address) {
+            (Some(known), PeerAddress::Tcp(address)) => known == *address,
+            (Some(_), PeerAddress::Unix(_)) => false,
+            (None, _) => true,
+        };
+        let places = self.peers.iter().filter(is_known).map(Peer::to_string);
+        let places: Vec<String> = places.collect();
+        match (&places[..], known) {
+            ([], None) => "in this process".to_owned(),
+            ([], Some(known)) => known.to_string(),
+            _ => places.join(", "),
+        }
+    }
+
     /// Whether this is the backend that the other is: then its connections serve on. Addresses in
     /// another order, as resolvers give them, are the same place.
     pub(crate) fn is_same(&self, other: &BackendSettings) -> bool {
@@ -159,6 +176,20 @@ mod tests {
         }
         let named = BackendSettings::new("bonk", Duration::from_secs(1));
         assert!(!at(&[]).is_same(&named));
+    }
+
+    #[test]
+    fn a_place_is_the_known_one_or_all_there_are() {
+        let mut bank = BackendSettings::new("bank", Duration::from_secs(1));
+        assert_eq!(bank.place(None), "in this process");
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        bank.peers = [1, 2].map(|port| Peer::tcp("bank", address(port))).into();
+        assert_eq!(bank.place(Some(address(2))), "bank (127.0.0.1:2)");
+        assert_eq!(bank.place(None), "bank (127.0.0.1:1), bank (127.0.0.1:2)");
+        // Of before a reload.
+        assert_eq!(bank.place(Some(address(3))), "127.0.0.1:3");
+        bank.peers = vec![Peer::unix("/run/bank".as_ref())];
+        assert_eq!(bank.place(None), "/run/bank");
     }
 
     #[test]

@@ -17,8 +17,8 @@ use rhythm_server::{
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 pub const SERVICE: &str = r#"
 [session]
@@ -214,6 +214,39 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     }
 }
 
+/// What was logged, for a test to read.
+#[derive(Clone, Default)]
+pub struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// All of it.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().expect("no writer panics").clone();
+        String::from_utf8(bytes).expect("text")
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut written = self.0.lock().expect("no writer panics");
+        written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits for what must come.
+pub fn until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A log that is written to this.
 pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
     let mut writer = Some(writer);
@@ -257,6 +290,15 @@ pub fn stop(handle: Handle) {
     // One that does not end fails its test instead of keeping it.
     let end = end.recv_timeout(Duration::from_secs(20));
     (end.expect("the server ends when it is told to")).expect("its workers were well");
+}
+
+/// Waits until something holds, for a bounded time.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let held = (0..4000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        holds()
+    });
+    assert!(held, "{what}");
 }
 
 /// A response.

@@ -1,7 +1,7 @@
 //! Drains, reloads and panics while connections are busy.
 
 use crate::common::*;
-use crate::{SHORT, busy_count};
+use crate::{NEVER, SHORT, busy_count};
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, Refusal, Work};
 use std::sync::Arc;
@@ -78,6 +78,32 @@ fn draining_ends_even_if_clients_do_not() {
     assert!(accepted, "the client is not known");
     stop(server);
     assert!(stuck.dropped());
+}
+
+#[test]
+fn draining_waits_for_what_is_half_sent_but_not_for_as_long_as_it_may() {
+    let server = start(|options| {
+        options.pipeline.clients.header_timeout = NEVER;
+        options.pipeline.clients.body_timeout = NEVER;
+        options.drain.timeout = NEVER;
+    });
+    let halves = [
+        "GET /hello HTTP/1.1\r\nHo",
+        "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nna",
+    ];
+    let mut clients = halves.map(|half| {
+        let mut client = client(&server);
+        client.send(half);
+        client
+    });
+    let metrics = server.metrics().worker(0);
+    eventually("they are let in", || metrics.accepted.get() == 2);
+    server.shutdown();
+    for client in &mut clients {
+        assert_eq!(client.response(false).status, 408);
+        assert!(client.closed());
+    }
+    server.join().expect("its workers were well");
 }
 
 #[test]

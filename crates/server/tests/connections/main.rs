@@ -7,10 +7,14 @@ mod ending;
 mod observing;
 
 use common::*;
+use rhythm_engine::settings::AccessLogFormat;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(150);
+
+/// Longer than any test runs.
+const NEVER: Duration = Duration::from_secs(600);
 
 /// Waits until one request for the page `ask` was taken, and says how many connections there were.
 fn busy_count(server: &rhythm_server::Handle) -> u64 {
@@ -242,6 +246,43 @@ fn one_context_serves_all_if_not_at_once() {
 }
 
 #[test]
+fn who_waits_for_a_context_keeps_his_place() {
+    let written = Written::default();
+    let service = service_of(PAGES, SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.contexts = 1;
+    options.log_format = AccessLogFormat::Common;
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    parts.log = Some(log_to(written.clone()));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let metrics = server.metrics().worker(0);
+    // The first has the only context; each of the others is of another page than the one before.
+    let paths = [
+        "/ask?q=late",
+        "/hello?name=1",
+        "/number/12",
+        "/hello?name=3",
+        "/number/14",
+    ];
+    let mut clients: Vec<Client> = paths.iter().map(|_| client(&server)).collect();
+    for (stalls, (client, path)) in clients.iter_mut().zip(paths).enumerate() {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        until("it is known", || {
+            metrics.page("ask").requests.get() == 1 && metrics.stalls.get() == stalls as u64
+        });
+    }
+    clients
+        .iter_mut()
+        .for_each(|client| drop(client.response(false)));
+    stop(server);
+    let text = written.text();
+    let logged = text
+        .lines()
+        .filter_map(|line| line.split(' ').find(|word| word.starts_with('/')));
+    assert_eq!(logged.collect::<Vec<_>>(), paths);
+}
+
+#[test]
 fn a_client_that_does_not_read_is_waited_for_and_then_dropped() {
     let server = start(|options| options.pipeline.clients.send_timeout = SHORT);
     let mut patient = client(&server);
@@ -260,5 +301,24 @@ fn a_client_that_does_not_read_is_waited_for_and_then_dropped() {
     });
     assert!(gone, "the connection is still there");
     assert_eq!(patient.get("/hello").status, 200);
+    stop(server);
+}
+
+#[test]
+fn an_address_has_as_many_connections_as_it_may_and_no_more() {
+    let server = start(|options| options.connections_per_address_max = NonZeroU32::new(2));
+    let [mut first, mut second] = [client(&server), client(&server)];
+    assert_eq!(first.get("/hello").status, 200);
+    assert_eq!(second.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
+    // One that leaves makes room for another, and for no more.
+    drop(second);
+    let metrics = server.metrics().worker(0);
+    eventually("it has left", || metrics.connections.get() == 1);
+    let mut third = client(&server);
+    assert_eq!(third.get("/hello").status, 200);
+    assert!(client(&server).dropped());
+    assert_eq!(first.get("/hello").status, 200);
     stop(server);
 }

@@ -3,29 +3,10 @@
 use crate::busy_count;
 use crate::common::*;
 use rhythm_engine::settings::AccessLogFormat;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0
-            .lock()
-            .expect("no writer panics")
-            .extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 #[test]
 fn answers_are_logged() {
-    let written = Shared::default();
+    let written = Written::default();
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);
     options.log_format = AccessLogFormat::Common;
@@ -38,8 +19,7 @@ fn answers_are_logged() {
     client.get("/static/a.css");
     let nothing = client.get("/nothing").body.len();
     stop(server);
-    let text =
-        String::from_utf8(written.0.lock().expect("no writer panics").clone()).expect("text");
+    let text = written.text();
     let ends = [
         "\"GET /hello?name=ab HTTP/1.1\" 200 16",
         "\"GET /static/a.css HTTP/1.1\" 200 21",

@@ -14,8 +14,8 @@ use rhythm_server::{
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toy::*;
 
@@ -74,15 +74,6 @@ fn serve_logging(
     (Server::start(options, parts).expect("it starts"), seen)
 }
 
-/// Waits until something holds, for a bounded time.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let held = (0..4000).any(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        holds()
-    });
-    assert!(held, "{what}");
-}
-
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
@@ -102,7 +93,7 @@ fn hosts_and_pages_answer_in_the_order_of_requests() {
     ];
     client.send(paths.map(get).concat());
     assert_eq!(client.response(false).text(), "<p>Hello a!</p>");
-    eventually("both wait, and the stream is made", || {
+    until("both wait, and the stream is made", || {
         let made = seen.appended.load(Ordering::Relaxed);
         seen.later.load(Ordering::Relaxed) == 2 && made == 25_000
     });
@@ -135,8 +126,8 @@ fn a_slow_reader_stops_its_stream() {
     let mut client = client(&server);
     client.send(get(&format!("/app/stream/{LENGTH}")));
     let made = || seen.appended.load(Ordering::Relaxed);
-    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
-    eventually("it stands still", || {
+    until("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    until("it stands still", || {
         let before = made();
         std::thread::sleep(Duration::from_millis(50));
         made() == before
@@ -153,20 +144,48 @@ fn a_slow_reader_stops_its_stream() {
 }
 
 #[test]
+fn who_stands_still_with_a_body_or_a_stream_yields_his_place_to_others() {
+    const NEVER: Duration = Duration::from_secs(600);
+    for sent in [
+        "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nna",
+        "POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        "GET /app/stream/100000000 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ] {
+        let (server, _) = serve(None, |options| {
+            options.connections_max = 1;
+            let clients = &mut options.pipeline.clients;
+            clients.yield_after = Duration::from_millis(50);
+            clients.body_timeout = NEVER;
+            clients.send_timeout = NEVER;
+        });
+        let metrics = server.metrics().worker(0);
+        let mut still = client(&server);
+        still.send(sent);
+        eventually("he is let in", || metrics.accepted.get() == 1);
+        let mut other = client(&server);
+        assert_eq!(other.get("/hello").status, 200, "beside {sent}");
+        assert_eq!(metrics.yielded.get(), 1, "{sent}");
+        let left = still.stream.read_to_end(&mut Vec::new());
+        assert!(left.is_ok_and(|length| length < 100_000_000) || sent.starts_with("GET"));
+        stop(server);
+    }
+}
+
+#[test]
 fn a_host_is_told_of_clients_that_go_away() {
     let (server, seen) = serve(None, |_| {});
     let gone = || seen.gone.load(Ordering::Relaxed);
     let mut stream = client(&server);
     stream.send(get("/app/stream/99999999"));
-    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    until("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
     drop(stream);
-    eventually("the stream's client is gone", || gone() == 1);
+    until("the stream's client is gone", || gone() == 1);
     let mut upload = client(&server);
     upload.send("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
-    eventually("content came", || seen.content.load(Ordering::Relaxed) == 3);
+    until("content came", || seen.content.load(Ordering::Relaxed) == 3);
     seen.let_go();
     upload.stream.shutdown(Shutdown::Write).expect("a socket");
-    eventually("the upload's client is gone", || gone() == 2);
+    until("the upload's client is gone", || gone() == 2);
     // Nothing is kept of either.
     assert_eq!(client(&server).get("/hello").status, 200);
     stop(server);
@@ -194,7 +213,7 @@ fn content_comes_in_pieces_and_waits() {
         stream.write_all(get("/hello?name=next").as_bytes())
     });
     let content = || seen.content.load(Ordering::Relaxed);
-    eventually("a piece came", || content() > 3);
+    until("a piece came", || content() > 3);
     let before = content();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(content(), before, "no more is read until the host wants it");
@@ -213,10 +232,10 @@ fn drain_waits_for_hosts_and_a_reload_keeps_them() {
     let (server, seen) = serve(None, |_| {});
     let mut waiting = client(&server);
     waiting.send(get("/app/later"));
-    eventually("it waits", || seen.later.load(Ordering::Relaxed) == 1);
+    until("it waits", || seen.later.load(Ordering::Relaxed) == 1);
     server.reload().expect("the same site");
     waiting.send(get("/app/later"));
-    eventually("it waits, too", || seen.later.load(Ordering::Relaxed) == 2);
+    until("it waits, too", || seen.later.load(Ordering::Relaxed) == 2);
     server.shutdown();
     let limit = |stream: &TcpStream, limit| {
         stream.set_read_timeout(Some(limit)).expect("a duration");
@@ -275,7 +294,7 @@ fn answers_of_hosts_are_counted_and_logged() {
     );
     let mut client = client(&server);
     client.send(["/app/later", "/app/stream/20", "/app/x"].map(get).concat());
-    eventually("all are asked", || {
+    until("all are asked", || {
         seen.later.load(Ordering::Relaxed) == 1 && seen.appended.load(Ordering::Relaxed) == 20
     });
     seen.let_go();
@@ -293,7 +312,7 @@ fn answers_of_hosts_are_counted_and_logged() {
     let counts = metrics.host_answers.each_ref().map(|count| count.get());
     assert_eq!(counts, [0, 3, 0, 1, 0]);
     stop(server);
-    let text = String::from_utf8(written.0.lock().expect("no panic").clone()).expect("UTF-8");
+    let text = written.text();
     // A line is written when its answer is given.
     for line in [
         "\"GET /app/stream/20 HTTP/1.1\" 200 20",
@@ -304,19 +323,4 @@ fn answers_of_hosts_are_counted_and_logged() {
         assert_eq!(text.matches(line).count(), 1, "{line} in {text}");
     }
     assert_eq!(text.lines().count(), 4);
-}
-
-/// What the log was written.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

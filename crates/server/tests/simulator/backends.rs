@@ -7,7 +7,7 @@ use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim;
 use rhythm_server::ConnectionOwner;
-use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, Failure, QueryAnswers, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -274,7 +274,7 @@ impl Backend for FaultyBackend {
             let index = self.dice.below(due.len());
             let (_, key, columns, answer) = due.swap_remove(index);
             let outcome = answer.and_then(|body| read(&body, columns, &mut self.told));
-            self.told.push(key, outcome);
+            self.told.push(key, outcome.map_err(Failure::from));
         }
         self.told.tell(tell);
     }

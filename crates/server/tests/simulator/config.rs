@@ -110,6 +110,7 @@ impl Config {
             connect_fails: rough(dice, 3, &[3, 10]),
             outgoing_max: *dice.pick(&[1, 8, 64]),
             connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
+            send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
         };
         if one_hangs {
             (net.outgoing_max, net.connections_max) = (8, usize::MAX);

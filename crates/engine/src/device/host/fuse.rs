@@ -1,18 +1,19 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values};
+use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values, word};
 use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
-    Comparison, Escape, Field, FieldType, FragmentId, If, Op, Put, Register, StageProgram, Type,
+    Comparison, Constant, Escape, FieldType, FragmentId, If, Op, PageProgram, Put, Register,
+    StageProgram, Type,
 };
 
 /// Turns operations to steps.
 pub(super) struct Fuse<'a> {
+    program: &'a PageProgram,
     stage: &'a StageProgram,
     fragments: &'a [Box<[u8]>],
-    fields: &'a [Field],
     /// How often each register is read.
     reads: &'a [u32],
     /// The columns that all steps of the stage read.
@@ -26,15 +27,15 @@ pub(super) struct Fuse<'a> {
 
 impl<'a> Fuse<'a> {
     pub(super) fn new(
+        program: &'a PageProgram,
         stage: &'a StageProgram,
         fragments: &'a [Box<[u8]>],
-        fields: &'a [Field],
         reads: &'a [u32],
     ) -> Fuse<'a> {
         Fuse {
+            program,
             stage,
             fragments,
-            fields,
             reads,
             needed: Needed::default(),
             steps: Steps::default(),
@@ -162,7 +163,8 @@ impl<'a> Fuse<'a> {
     fn op(&mut self, op: &Op) -> bool {
         let step = match op {
             Op::Field(op) => {
-                let FieldType::Scalar(kind) = self.fields[usize::from(op.field)].kind else {
+                let FieldType::Scalar(kind) = self.program.fields[usize::from(op.field)].kind
+                else {
                     unreachable!("lists are read item by item");
                 };
                 let (field, column) = (op.field, None);
@@ -174,7 +176,8 @@ impl<'a> Fuse<'a> {
                 spans: self.spans(op.field),
             },
             Op::Item(op) => {
-                let FieldType::List(columns) = &self.fields[usize::from(op.list)].kind else {
+                let FieldType::List(columns) = &self.program.fields[usize::from(op.list)].kind
+                else {
                     unreachable!("only lists have items");
                 };
                 let kind = columns[usize::from(op.column)].1;
@@ -196,12 +199,9 @@ impl<'a> Fuse<'a> {
                         left,
                         right,
                     },
-                    Type::Text if wanted || *comparison == Comparison::NotEqual => Step::Equal {
-                        to,
-                        left,
-                        right,
-                        wanted,
-                    },
+                    Type::Text if wanted || *comparison == Comparison::NotEqual => {
+                        self.equal(to, left, right, wanted)
+                    }
                     _ => self.compute(op, to),
                 }
             }
@@ -281,6 +281,39 @@ impl<'a> Fuse<'a> {
         self.push(step)
     }
 
+    fn equal(&self, to: Register, left: Register, right: Register, wanted: bool) -> Step {
+        for (text, other) in [(left, right), (right, left)] {
+            if let Some(constant) = self.constant(other)
+                && (1..=8).contains(&constant.len())
+            {
+                return Step::Is {
+                    wanted,
+                    to,
+                    text,
+                    length: constant.len() as u8,
+                    word: word(constant),
+                };
+            }
+        }
+        Step::Equal {
+            to,
+            left,
+            right,
+            wanted,
+        }
+    }
+
+    /// The text that a register holds for every lane from the start, if it does.
+    fn constant(&self, register: Register) -> Option<&'a [u8]> {
+        let mut constants = self.stage.constants.iter();
+        match constants.find(|(of, _)| *of == register)?.1 {
+            Constant::Text { offset, length } => {
+                Some(&self.program.texts[offset as usize..][..length as usize])
+            }
+            _ => None,
+        }
+    }
+
     fn compute(&mut self, op: &Op, to: Register) -> Step {
         self.steps.ops.push(op.clone());
         let op = (self.steps.ops.len() - 1) as u32;
@@ -312,24 +345,41 @@ impl<'a> Fuse<'a> {
         let Some(last) = self.short(otherwise) else {
             return false;
         };
+        let count = choices.len() as u32;
+        choices.push((nobodys(self.stage), last));
+        let longest = choices.iter().map(|(_, text)| text.len()).max();
+        let before = self.short_constant(HALF - longest.unwrap_or(0));
         for compare in compared {
             self.op(compare);
         }
         let first = self.steps.choices.len() as u32;
-        let count = choices.len() as u32;
-        choices.push((nobodys(self.stage), last));
         self.steps
             .choices
             .extend(choices.iter().map(|&(condition, text)| Choice {
                 condition,
-                length: text.len() as u16,
+                length: (before.len() + text.len()) as u16,
                 constant: {
                     let mut padded = [0; HALF];
-                    padded[..text.len()].copy_from_slice(text);
+                    padded[..before.len()].copy_from_slice(&before);
+                    padded[before.len()..][..text.len()].copy_from_slice(text);
                     padded
                 },
             }));
         self.push(Step::Choose { first, count })
+    }
+
+    /// Takes back the constant that was appended last, if it is of no more than `most` bytes, to be
+    /// put together with what comes.
+    fn short_constant(&mut self, most: usize) -> Vec<u8> {
+        match self.steps.list[self.target..] {
+            [.., Step::Constant { first_move, length }] if length as usize <= most => {
+                self.steps.list.pop();
+                let constant = self.steps.moves.pop();
+                debug_assert_eq!(first_move as usize, self.steps.moves.len());
+                constant.map_or(Vec::new(), |constant| constant[..length as usize].to_vec())
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The text of a block that appends a short constant or nothing.

@@ -58,7 +58,7 @@ impl Plan {
         let stage = &program.stages[stage];
         let mut reads = vec![0; stage.registers.len()];
         count_reads(&stage.body, &mut reads);
-        let mut fuse = Fuse::new(stage, fragments, &program.fields, &reads);
+        let mut fuse = Fuse::new(program, stage, fragments, &reads);
         let parts = parts(&stage.body, &mut fuse);
         Plan {
             parts,

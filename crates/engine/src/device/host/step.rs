@@ -157,6 +157,16 @@ pub(super) enum Step {
         right: Register,
         wanted: bool,
     },
+    /// Sets whether a text is a short constant, or whether it is not.
+    Is {
+        wanted: bool,
+        to: Register,
+        text: Register,
+        /// The constant's bytes, at most 8 and at least one.
+        length: u8,
+        /// Them, the last in the highest byte and zeros below the first.
+        word: u64,
+    },
     /// Computes a cell from others.
     Compute {
         op: u32,
@@ -208,6 +218,13 @@ pub(super) enum Row {
     Item { position: Register, spans: u16 },
 }
 
+/// A text of 1 to 8 bytes as [`Step::Is`] has it.
+pub(super) fn word(text: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[8 - text.len()..].copy_from_slice(text);
+    u64::from_le_bytes(bytes)
+}
+
 /// A short constant to append where a condition is true.
 pub(super) struct Choice {
     pub(super) condition: Register,
@@ -225,6 +242,7 @@ impl Step {
             | Step::Item { to, .. }
             | Step::Compare { to, .. }
             | Step::Equal { to, .. }
+            | Step::Is { to, .. }
             | Step::Compute { to, .. } => Some(to),
             _ => None,
         }

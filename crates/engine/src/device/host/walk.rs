@@ -9,7 +9,7 @@
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
-use super::step::{Columns, Row, Step, Steps};
+use super::step::{Columns, Row, Step, Steps, word};
 use super::strip::{Fate, Lanes, Registers, unpack};
 use super::write::{Appended, MOVE, Out, Regions};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
@@ -168,6 +168,17 @@ impl Walk<'_, '_> {
                     let equal = is_equal(texts, left, right);
                     self.registers.set(to, lane, equal == wanted);
                 }
+                Step::Is {
+                    wanted,
+                    to,
+                    text,
+                    length,
+                    word,
+                } => {
+                    let view = self.registers.view(text, lane);
+                    let equal = view.length == u32::from(length) && high_word(texts, view) == word;
+                    self.registers.set(to, lane, equal == wanted);
+                }
                 Step::Compare {
                     comparison,
                     to,
@@ -284,15 +295,19 @@ fn is_equal(texts: &[u8], left: View, right: View) -> bool {
     if left.length != right.length {
         return false;
     }
-    let word = |view: View| {
-        let bytes = texts.get(view.offset as usize..)?.first_chunk()?;
-        Some(u64::from_le_bytes(*bytes))
-    };
-    if (1..=8).contains(&left.length)
-        && let (Some(left_word), Some(right_word)) = (word(left), word(right))
-    {
-        return (left_word ^ right_word) << (64 - 8 * left.length) == 0;
+    if (1..=8).contains(&left.length) {
+        return high_word(texts, left) == high_word(texts, right);
     }
     let text = |view: View| &texts[view.offset as usize..][..view.length as usize];
     text(left) == text(right)
+}
+
+/// A text of 1 to 8 bytes as [`Step::Is`] has it.
+#[inline(always)]
+fn high_word(texts: &[u8], view: View) -> u64 {
+    let text = &texts[view.offset as usize..];
+    match text.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes) << (64 - 8 * view.length),
+        None => word(&text[..view.length as usize]),
+    }
 }

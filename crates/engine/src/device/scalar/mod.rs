@@ -152,6 +152,10 @@ fn run_stage(
             };
         }
     }
+    // Lanes of another go came late.
+    if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
+        cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
+    }
     cohort.stage += 1;
 }
 

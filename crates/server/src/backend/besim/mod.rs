@@ -104,7 +104,7 @@ fn check(call: &PageCall<'_>) -> Option<CallMistake> {
             "BeSim's command {number} takes {}",
             so_many(wanted, "argument", given)
         );
-        return Some(refused(message, command.arguments.join(", ")));
+        return Some(refused(message, all_of(command.arguments)));
     }
     let (given, wanted) = (call.columns.len(), command.columns.len());
     (given != wanted).then(|| CallMistake {
@@ -114,8 +114,16 @@ fn check(call: &PageCall<'_>) -> Option<CallMistake> {
             "BeSim's command {number} answers {}",
             so_many(wanted, "column", given)
         ),
-        hint: command.columns.join(", "),
+        hint: all_of(command.columns),
     })
+}
+
+/// What a command takes or answers.
+fn all_of(names: &[&str]) -> String {
+    match names {
+        [] => "it has none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 /// A number of things, and the one that there is instead.

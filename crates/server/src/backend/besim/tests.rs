@@ -1,7 +1,7 @@
 //! BeSim embedded and over its wire: the same cells.
 
 use super::*;
-use crate::backend::Embedded;
+use crate::backend::{Embedded, Failure};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
@@ -127,10 +127,10 @@ impl Embedded for Remote {
             let awaited = Awaited::one(&call);
             let read = wire.decode(&mut connection, &received, &awaited, &mut answers);
             let verdict = read.expect("a response").1.expect("a whole one");
-            answers.push(0, verdict.outcome);
+            answers.push(0, verdict.outcome.map_err(Failure::from));
             answers.tell(&mut |_, told| match told {
                 Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
-                Err(error) => rows.fail(query, error),
+                Err(failure) => rows.fail(query, failure.error),
             });
         }
     }
@@ -240,7 +240,7 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     let awaited = Awaited::one(&page(form(&[""], &[]), 3).calls[0]);
     let read = wire.decode(&mut Default::default(), &received, &awaited, &mut answers);
     let (_, verdict) = read.unwrap();
-    answers.push(0, verdict.unwrap().outcome);
+    answers.push(0, verdict.unwrap().outcome.map_err(Failure::from));
     let mut got = Vec::new();
     answers.tell(&mut |_, told| {
         for cell in told.unwrap().rows().flatten() {

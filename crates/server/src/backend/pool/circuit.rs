@@ -25,9 +25,10 @@
 mod outcomes;
 
 use super::super::awaited::Taken;
-use super::cause::Cause;
+use super::super::failure::Cause;
 use outcomes::{Outcomes, slot_of};
 use rhythm_net::Time;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// When a circuit opens and for how long.
@@ -170,11 +171,11 @@ impl Circuit {
     }
 
     /// No connection could be opened, and none stands.
-    pub(super) fn unreachable(&mut self, now: Time) {
+    pub(super) fn unreachable(&mut self, why: ErrorKind, now: Time) {
         self.unreachable = self.unreachable.saturating_add(1);
         let is_trial = matches!(self.state, State::HalfOpen { .. });
         if is_trial || self.unreachable >= self.options.unreachable_max {
-            self.open(Cause::Unreachable, now);
+            self.open(Cause::Unreachable(why), now);
         }
     }
 
@@ -226,11 +227,10 @@ impl Circuit {
             until: now + self.options.cool_down,
         };
         if is_news {
-            let [cause, cure] = cause.words();
             tracing::warn!(
                 backend = %self.name,
-                cause,
-                cure,
+                %cause,
+                cure = cause.cure(),
                 "the backend fails: its requests are answered 503, but for some tries every {:?}",
                 self.options.cool_down,
             );
@@ -377,16 +377,22 @@ mod tests {
     fn connections_that_fail_in_a_row_open_it() {
         let mut bank = Bank::new();
         for _ in 0..5 {
-            bank.circuit.unreachable(at(0));
-            bank.circuit.unreachable(at(0));
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0));
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0));
             bank.circuit.reached();
         }
         assert!(bank.circuit.admit(99, at(0)));
-        (0..3).for_each(|_| bank.circuit.unreachable(at(0)));
+        (0..3).for_each(|_| {
+            bank.circuit
+                .unreachable(ErrorKind::ConnectionRefused, at(0))
+        });
         assert!(bank.circuit.is_open());
         // A trial that reaches nobody is enough.
         assert!(bank.circuit.admit(99, at(100)) && !bank.circuit.is_open());
-        bank.circuit.unreachable(at(101));
+        bank.circuit
+            .unreachable(ErrorKind::ConnectionRefused, at(101));
         assert!(bank.circuit.is_open());
     }
 

@@ -1,11 +1,12 @@
 //! Connections of a pool on their way to be used: opened when requests wait, and greeted.
 
+use super::super::failure::Cause;
 use super::super::wire::{Greeting, Unreadable, Wire};
 use super::ConnectionPool;
-use super::pipe::{Loss, Pipe};
-use rhythm_engine::cohort::LaneError;
+use super::pipe::{Loss, Pipe, address_of};
 use rhythm_net::{Port, Time};
-use std::io;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long no other connection is opened after one could not be, while some stand or this side had
@@ -40,34 +41,43 @@ impl<W: Wire> ConnectionPool<W> {
             }
             let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
             self.peer_next = self.peer_next.wrapping_add(1);
-            match peer.map(|peer| port.connect(peer)) {
-                Some(Ok(connection)) => {
+            let Some(peer) = peer else {
+                self.connect_failed(None, ErrorKind::AddrNotAvailable, now);
+                continue;
+            };
+            match port.connect(peer).map_err(|error| error.kind()) {
+                Ok(connection) => {
                     let until = now + self.options.connect_timeout;
-                    self.pipes.push(Pipe::new(connection, until));
+                    self.pipes.push(Pipe::new(connection, peer, until));
                 }
                 // Nothing is left for another: no failure of the backend's, and soon over.
-                Some(Err(error)) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                Err(ErrorKind::QuotaExceeded) => {
                     self.connect_pause = Some(now + CONNECT_PAUSE);
                 }
-                Some(Err(_)) | None => self.connect_failed(now),
+                Err(why) => self.connect_failed(address_of(peer), why, now),
             }
         }
     }
 
-    /// A connection could not be opened. While others stand, there is only to wait; else it is the
-    /// backend's failure.
-    pub(super) fn connect_failed(&mut self, now: Time) {
+    /// A connection to there could not be opened. While others stand, there is only to wait; else
+    /// it is the backend's failure.
+    pub(super) fn connect_failed(
+        &mut self,
+        address: Option<SocketAddr>,
+        why: ErrorKind,
+        now: Time,
+    ) {
         if self.pipes.iter().any(Pipe::is_open) {
             self.connect_pause = Some(now + CONNECT_PAUSE);
             return;
         }
-        self.circuit.unreachable(now);
+        self.circuit.unreachable(why, now);
         self.connect_failures += 1;
         if self.circuit.is_open() {
-            self.fail_waiting(LaneError::BackendRefused);
+            self.refuse_waiting();
         } else if self.pipes.is_empty() && self.connect_failures >= self.peers.len().max(2) {
             self.connect_failures = 0;
-            self.fail_waiting(LaneError::BackendFailed);
+            self.fail_waiting(Cause::Unreachable(why).at(address));
         }
     }
 
@@ -85,7 +95,7 @@ impl<W: Wire> ConnectionPool<W> {
             Err(Unreadable) => return Some(Loss::Unreadable),
         };
         if !pipe.flush(port) {
-            return Some(Loss::Broken);
+            return Some(Loss::Broken(None));
         }
         let Greeting::Done { used } = greeting else {
             return None;
@@ -100,9 +110,15 @@ impl<W: Wire> ConnectionPool<W> {
     }
 
     /// A connection ended before it could be used.
-    pub(super) fn drop_opening(&mut self, port: &mut dyn Port, at: usize, now: Time) {
+    pub(super) fn drop_opening(
+        &mut self,
+        port: &mut dyn Port,
+        at: usize,
+        why: ErrorKind,
+        now: Time,
+    ) {
         let pipe = self.pipes.swap_remove(at);
         port.abort(pipe.id);
-        self.connect_failed(now);
+        self.connect_failed(pipe.address, why, now);
     }
 }

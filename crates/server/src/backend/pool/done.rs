@@ -3,11 +3,13 @@
 use super::super::BackendCounts;
 use super::super::answers::QueryAnswers;
 use super::super::awaited::{Sent, Taken};
+use super::super::failure::{Cause, Failure};
 use super::super::wire::Verdict;
 use super::options::PoolOptions;
 use super::share::UnderWay;
 use super::spare::Spare;
 use rhythm_engine::cohort::LaneError;
+use std::net::SocketAddr;
 
 /// Where requests end up.
 #[derive(Debug, Default)]
@@ -37,26 +39,40 @@ impl Done {
     }
 
     /// The end of a request.
-    pub(super) fn tell(&mut self, request: Taken, answer: Result<i64, LaneError>) {
+    pub(super) fn tell(&mut self, request: Taken, answer: Result<i64, Failure>) {
         self.tell_of(&request, answer);
         self.spare.keep(request.arguments);
     }
 
     /// The one place where a request is told of.
-    pub(super) fn tell_of(&mut self, request: &Taken, answer: Result<i64, LaneError>) {
+    pub(super) fn tell_of(&mut self, request: &Taken, answer: Result<i64, Failure>) {
         self.under_way -= 1;
         self.under_way_of.remove(request.asker);
         self.counts.failures += u64::from(answer.is_err());
         self.answers.push(request.key, answer);
     }
 
-    /// The end of a request that was answered, well or not.
-    pub(super) fn tell_verdict(&mut self, sent: Sent, verdict: &Verdict) {
+    /// The end of a request that was answered, well or not, from there.
+    pub(super) fn tell_verdict(
+        &mut self,
+        sent: Sent,
+        verdict: &Verdict,
+        address: Option<SocketAddr>,
+    ) {
         if sent.is_given_up {
             self.answers.discard();
             self.spare.keep(sent.request.arguments);
         } else {
-            self.tell(sent.request, verdict.outcome);
+            let failure = |error| {
+                let cause = match error {
+                    LaneError::BadAnswer => Cause::Unreadable,
+                    _ if verdict.is_healthy => Cause::Refused,
+                    _ => Cause::Unwell,
+                };
+                let at = cause.at(address);
+                Failure { error, ..at }
+            };
+            self.tell(sent.request, verdict.outcome.map_err(failure));
         }
     }
 }

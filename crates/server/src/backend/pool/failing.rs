@@ -1,23 +1,25 @@
 //! What becomes of requests when a connection is lost or an answer does not come in time.
 
 use super::super::awaited::{Sent, Which};
+use super::super::failure::{Cause, Failure};
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::cause::Cause;
 use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
+use std::io::ErrorKind;
 
 impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the requests in it.
     pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);
         let cause = match loss {
-            Loss::Broken => Some(Cause::Lost),
+            Loss::Broken(why) => Some(Cause::Lost(why)),
             Loss::Late => Some(Cause::Late),
             Loss::Unreadable => Some(Cause::Unreadable),
             Loss::Held | Loss::Announced { .. } => None,
         };
+        let address = pipe.address;
         match loss {
             Loss::Announced { .. } => port.close(pipe.id),
             _ => port.abort(pipe.id),
@@ -33,7 +35,8 @@ impl<W: Wire> ConnectionPool<W> {
             && let Some(sent) = pipe.take_answered(Which::Oldest)
             && !sent.is_given_up
         {
-            self.done.tell(sent.request, Err(LaneError::BadAnswer));
+            let failure = Cause::Unreadable.at(address);
+            self.done.tell(sent.request, Err(failure));
         }
         // From the back, so that the first is the first again.
         while let Some((sent, is_delivered)) = pipe.take_back() {
@@ -52,12 +55,16 @@ impl<W: Wire> ConnectionPool<W> {
             if is_given_up {
                 self.done.spare.keep(request.arguments);
             } else if request.deadline <= now {
-                self.done.tell(request, Err(LaneError::BackendTimeout));
+                self.done.tell(request, Err(Cause::Late.at(address)));
             } else if again {
                 self.done.counts.retries += 1;
                 self.waiting.push_front(request);
             } else {
-                self.done.tell(request, Err(LaneError::BackendFailed));
+                let failure = Failure {
+                    error: LaneError::BackendFailed,
+                    ..cause.unwrap_or(Cause::Lost(None)).at(address)
+                };
+                self.done.tell(request, Err(failure));
             }
         }
     }
@@ -66,7 +73,14 @@ impl<W: Wire> ConnectionPool<W> {
     pub(super) fn lose_or_drop(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         match self.pipes[at].is_open() {
             true => self.lose(port, at, loss, now),
-            false => self.drop_opening(port, at, now),
+            false => {
+                let why = match loss {
+                    Loss::Broken(Some(why)) => why,
+                    Loss::Unreadable => ErrorKind::InvalidData,
+                    _ => ErrorKind::UnexpectedEof,
+                };
+                self.drop_opening(port, at, why, now);
+            }
         }
     }
 
@@ -76,7 +90,7 @@ impl<W: Wire> ConnectionPool<W> {
         // That they waited is no failure of theirs: they never left.
         (self.waiting).extract(
             |request| request.deadline <= now,
-            |request| done.tell(request, Err(LaneError::BackendTimeout)),
+            |request| done.tell(request, Err(Cause::Unsent.at(None))),
         );
         let depth = self.options.depth_max;
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.is_late(now)) {
@@ -85,9 +99,10 @@ impl<W: Wire> ConnectionPool<W> {
                 continue;
             }
             let (done, circuit) = (&mut self.done, &mut self.circuit);
+            let failure = Cause::Late.at(self.pipes[at].address);
             self.pipes[at].awaited.give_up(now, |request| {
                 circuit.failed(request, Cause::Late, now);
-                done.tell_of(request, Err(LaneError::BackendTimeout));
+                done.tell_of(request, Err(failure));
             });
         }
         let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());
@@ -117,8 +132,13 @@ impl<W: Wire> ConnectionPool<W> {
     }
 
     /// Fails what waits.
-    pub(super) fn fail_waiting(&mut self, error: LaneError) {
+    pub(super) fn fail_waiting(&mut self, failure: Failure) {
         let done = &mut self.done;
-        (self.waiting).extract(|_| true, |request| done.tell(request, Err(error)));
+        (self.waiting).extract(|_| true, |request| done.tell(request, Err(failure)));
+    }
+
+    /// Refuses what waits, as the circuit is open.
+    pub(super) fn refuse_waiting(&mut self) {
+        self.fail_waiting(Cause::LeftAlone.at(None));
     }
 }

@@ -48,7 +48,6 @@
 //! (`circuit.rs`). While the circuit is open, requests are refused, and so are those beyond the
 //! bound of requests under way.
 
-mod cause;
 mod circuit;
 mod connecting;
 mod done;
@@ -69,17 +68,17 @@ pub use share::ShareOptions;
 
 use super::arguments::keep;
 use super::awaited::{Sent, Taken};
+use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
-use cause::Cause;
 use circuit::Circuit;
 use done::Done;
 use pace::Pace;
 use pipe::{Loss, Pipe};
-use rhythm_engine::cohort::LaneError;
 use rhythm_engine::program::Call;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
+use std::io::ErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
@@ -208,7 +207,7 @@ impl<W: Wire> ConnectionPool<W> {
         let mut from = (0, 0);
         loop {
             if self.circuit.is_open() {
-                self.fail_waiting(LaneError::BackendRefused);
+                self.refuse_waiting();
             }
             if self.waiting.is_empty() {
                 return;
@@ -240,7 +239,7 @@ impl<W: Wire> ConnectionPool<W> {
             }
             from = (0, 0);
             if !self.pipes[at].flush(port) {
-                self.lose(port, at, Loss::Broken, now);
+                self.lose(port, at, Loss::Broken(None), now);
             }
         }
         self.connect(port, now);
@@ -262,7 +261,7 @@ impl<W: Wire> ConnectionPool<W> {
         loop {
             if W::IN_ORDER && !input.is_empty() && !pipe.is_asked() {
                 // Nobody asked: a part of an answer that was kept would be the next user's.
-                return Some(Loss::Broken);
+                return Some(Loss::Broken(None));
             }
             let Pipe {
                 connection,
@@ -286,11 +285,11 @@ impl<W: Wire> ConnectionPool<W> {
             let Some(sent) = pipe.take_answered(verdict.request) else {
                 // Nobody asked.
                 done.answers.discard();
-                return Some(Loss::Broken);
+                return Some(Loss::Broken(None));
             };
             let number = sent.number;
             circuit.judge(&sent, &verdict, now);
-            done.tell_verdict(sent, &verdict);
+            done.tell_verdict(sent, &verdict, pipe.address);
             count += 1;
             if !verdict.goes_on {
                 return Some(Loss::Announced { number });
@@ -332,12 +331,17 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
         let Some(at) = self.find(connection) else {
             return;
         };
+        let why = match how {
+            Ended::PeerFinished => None,
+            Ended::Failed(why) => Some(why),
+        };
         let pipe = &mut self.pipes[at];
         if !pipe.is_open() {
-            self.drop_opening(port, at, now);
+            let why = why.unwrap_or(ErrorKind::UnexpectedEof);
+            self.drop_opening(port, at, why, now);
         } else {
             // What ends with the connection is complete now.
-            let mut loss = Loss::Broken;
+            let mut loss = Loss::Broken(why);
             let answers = &mut self.done.answers;
             if how == Ended::PeerFinished
                 && let Some(verdict) =
@@ -348,7 +352,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                     Some(sent) => {
                         let number = sent.number;
                         self.circuit.judge(&sent, &verdict, now);
-                        self.done.tell_verdict(sent, &verdict);
+                        self.done.tell_verdict(sent, &verdict, pipe.address);
                         loss = Loss::Announced { number };
                     }
                 }
@@ -361,7 +365,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
     fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
         if let Some(at) = self.find(connection) {
             if !self.pipes[at].writable(port) {
-                self.lose_or_drop(port, at, Loss::Broken, now);
+                self.lose_or_drop(port, at, Loss::Broken(None), now);
             }
             self.has_news = true;
         }
@@ -391,7 +395,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 port.close(pipe.id);
             } else {
                 port.abort(pipe.id);
-                self.connect_failed(now);
+                self.connect_failed(pipe.address, ErrorKind::TimedOut, now);
             }
         }
         self.has_news = true;
@@ -410,11 +414,13 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             let length = literal_bytes + arguments.len();
             let refusal = if length > self.options.request_max {
                 self.say_too_large(length, now);
-                Some(LaneError::TooLarge)
+                Some(Cause::TooLong)
             } else if deadline <= now {
-                Some(LaneError::BackendTimeout)
-            } else if self.done.is_full(asker, &self.options) || !self.circuit.admit(asker, now) {
-                Some(LaneError::BackendRefused)
+                Some(Cause::Unsent)
+            } else if self.done.is_full(asker, &self.options) {
+                Some(Cause::TooMany)
+            } else if !self.circuit.admit(asker, now) {
+                Some(Cause::LeftAlone)
             } else {
                 None
             };
@@ -430,7 +436,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             request.is_alone = self.is_alone(&request);
             self.done.take_over(asker);
             match refusal {
-                Some(error) => self.done.tell(request, Err(error)),
+                Some(cause) => self.done.tell(request, Err(cause.at(None))),
                 None => {
                     self.deadline_next = self.deadline_next.min(deadline);
                     self.waiting.push_back(request);

@@ -9,7 +9,9 @@ use super::super::arguments::kept;
 use super::super::awaited::{Awaited, Sent, Taken, Which};
 use super::super::wire::{Greeting, Unreadable, Wire};
 use super::pace::{Measured, PATIENCE};
-use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
+use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, PeerAddress, Port, Time};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 
 /// Where a pipe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +25,8 @@ enum Standing {
 /// Why a pipe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// It broke.
-    Broken,
+    /// It broke; or, where there is no error, was closed, or made no sense.
+    Broken(Option<ErrorKind>),
     /// It was given up, because of requests that are late.
     Late,
     /// It was given up, because it would belong to one who holds enough. All in it can be sent
@@ -40,6 +42,8 @@ pub(super) enum Loss {
 #[derive(Debug)]
 pub(super) struct Pipe<W: Wire> {
     pub(super) id: ConnectionId,
+    /// The other side's, at a TCP port.
+    pub(super) address: Option<SocketAddr>,
     standing: Standing,
     /// What the wire keeps of it.
     pub(super) connection: W::Connection,
@@ -51,13 +55,22 @@ pub(super) struct Pipe<W: Wire> {
     answered: Option<Time>,
 }
 
+/// Where a peer is, at a TCP port.
+pub(super) fn address_of(peer: &Peer) -> Option<SocketAddr> {
+    match peer.address {
+        PeerAddress::Tcp(address) => Some(address),
+        PeerAddress::Unix(_) => None,
+    }
+}
+
 /// The largest buffer for unsent bytes that a pipe keeps.
 const UNSENT_KEPT: usize = 64 << 10;
 
 impl<W: Wire> Pipe<W> {
-    pub(super) fn new(id: ConnectionId, until: Time) -> Pipe<W> {
+    pub(super) fn new(id: ConnectionId, peer: &Peer, until: Time) -> Pipe<W> {
         Pipe {
             id,
+            address: address_of(peer),
             standing: Standing::Opening { until },
             connection: W::Connection::default(),
             awaited: Awaited::default(),

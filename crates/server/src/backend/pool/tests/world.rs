@@ -273,7 +273,7 @@ impl World {
         self.backend.turn_ends(&mut self.port, self.now);
         let World { told, now, .. } = self;
         self.backend.poll(&mut |key, answer| {
-            let before = told.insert(key, (answer.map(cells), *now));
+            let before = told.insert(key, (answer.map(cells).map_err(|why| why.error), *now));
             assert_eq!(before, None, "{key} is told of twice");
         });
     }

@@ -1,0 +1,81 @@
+//! Lines of the log about requests that are refused for what they are: a client's mistake, most
+//! often, or a setting's.
+
+use crate::intake::params::BadParameter;
+use crate::observe::sparse::SparseByKind;
+use rhythm_http::Incoming;
+use rhythm_net::Time;
+use rhythm_protocol::http::head::Known;
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// Bytes of a part of a request that a line shows.
+const SHOWN_MAX: usize = 100;
+
+/// When the next line of each kind may be: by the status, and the reason.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(SparseByKind<(u16, &'static str)>);
+
+impl Refusals {
+    /// 400, because of a parameter.
+    pub(crate) fn bad_parameter(
+        &mut self,
+        request: Incoming<'_>,
+        peer: IpAddr,
+        bad: &BadParameter,
+        now: Time,
+    ) {
+        if let Some(left_out) = self.0.line((400, bad.problem), now) {
+            let path = shown(request.head.path(request.bytes));
+            let (parameter, cause) = (shown(bad.name.as_bytes()), bad.problem);
+            tracing::info!(
+                status = 400,
+                path = &*path,
+                parameter = &*parameter,
+                cause,
+                %peer,
+                left_out,
+                "a request was refused: a parameter is not as its page has it"
+            );
+        }
+    }
+
+    /// 403, because of its origin.
+    pub(crate) fn foreign(&mut self, request: Incoming<'_>, peer: IpAddr, now: Time) {
+        if let Some(left_out) = self.0.line((403, "origin"), now) {
+            let Incoming { head, bytes, .. } = request;
+            let path = shown(head.path(bytes));
+            let origin = head.values(bytes, "origin").next().unwrap_or_default();
+            let host = head.known(Known::Host).map(|host| host.of(bytes));
+            tracing::warn!(
+                status = 403,
+                path = &*path,
+                origin = &*shown(origin),
+                host = &*shown(host.unwrap_or_default()),
+                %peer,
+                left_out,
+                "a request was refused: a page of another site sent it. Where that site is this \
+                 service's, too, name it in `session.origins`; behind a proxy, have it pass `Host` \
+                 on"
+            );
+        }
+    }
+
+    /// Another one, of which no more is known than its status.
+    pub(crate) fn unclear(&mut self, status: u16, peer: IpAddr, now: Time) {
+        let what = match status {
+            400 => "it is no request of HTTP that can be understood",
+            403 => "a page of another site announced it",
+            // The others say of themselves what was too much, or too late.
+            _ => return,
+        };
+        if let Some(left_out) = self.0.line((status, what), now) {
+            tracing::info!(status, %peer, left_out, "a request was refused: {what}");
+        }
+    }
+}
+
+/// What a line shows of a part of a request.
+fn shown(part: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&part[..part.len().min(SHOWN_MAX)])
+}

@@ -1,0 +1,111 @@
+//! Why a request to a backend failed, for the log: a lane's error tells its client what to make of
+//! it, this tells whoever runs the server what to do about it.
+
+use rhythm_engine::cohort::LaneError;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// What became of a request that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What its lane fails with.
+    pub error: LaneError,
+    /// Why, where the backend says.
+    pub cause: Option<Cause>,
+    /// The backend's address that it has to do with, where it is one, at a TCP port.
+    pub address: Option<SocketAddr>,
+}
+
+impl From<LaneError> for Failure {
+    fn from(error: LaneError) -> Failure {
+        Failure {
+            error,
+            cause: None,
+            address: None,
+        }
+    }
+}
+
+/// How a backend fails, or a request to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No connection could be opened.
+    Unreachable(io::ErrorKind),
+    /// A connection with requests on it broke; or, where there is no error, was closed.
+    Lost(Option<io::ErrorKind>),
+    /// A request was not answered in time.
+    Late,
+    /// Nor did it leave in time.
+    Unsent,
+    /// An answer broke the protocol or a limit.
+    Unreadable,
+    /// It answered that it is not in order.
+    Unwell,
+    /// It answered that it does not do what it was asked.
+    Refused,
+    /// It failed of late, and is not asked.
+    LeftAlone,
+    /// Too many requests are under way, of all or of one who asks.
+    TooMany,
+    /// A request was too long to be sent.
+    TooLong,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Cause::Unreachable(why) => {
+                return write!(f, "no connection could be opened: {why}");
+            }
+            Cause::Lost(Some(why)) => {
+                return write!(f, "a connection broke while requests were on it: {why}");
+            }
+            Cause::Lost(None) => "a connection was closed while requests were on it",
+            Cause::Late => "it did not answer in time",
+            Cause::Unsent => "no connection was free for it in time",
+            Cause::Unreadable => "an answer could not be read",
+            Cause::Unwell => "it answered that it is not in order",
+            Cause::Refused => "it answered that it refuses the request",
+            Cause::LeftAlone => "it failed of late, and is left alone for now",
+            Cause::TooMany => "too many requests to it are under way",
+            Cause::TooLong => "the request is too long",
+        };
+        f.write_str(what)
+    }
+}
+
+impl Cause {
+    /// A failure for this cause, of a connection to there.
+    pub(crate) fn at(self, address: Option<SocketAddr>) -> Failure {
+        let error = match self {
+            Cause::Unreachable(_) | Cause::Lost(_) => LaneError::BackendFailed,
+            Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
+            Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
+            Cause::Unreadable => LaneError::BadAnswer,
+            Cause::LeftAlone | Cause::TooMany => LaneError::BackendRefused,
+            Cause::TooLong => LaneError::TooLarge,
+        };
+        Failure {
+            error,
+            cause: Some(self),
+            address,
+        }
+    }
+
+    /// What to do about a backend that fails so.
+    pub(super) fn cure(self) -> &'static str {
+        match self {
+            Cause::Unreachable(_) => "start it, or mend its address in service.toml",
+            Cause::Lost(_) => "see in its own log why it hangs up",
+            Cause::Late | Cause::Unsent => {
+                "see what slows it down, or raise its `timeout` in service.toml"
+            }
+            Cause::Unreadable => "see whether its address and `kind` in service.toml name the same",
+            Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
+            Cause::LeftAlone => "see what the log says of it before",
+            Cause::TooMany => "see what slows it down",
+            Cause::TooLong => "bound the parameters that go into it by `max_length`",
+        }
+    }
+}
