@@ -34,7 +34,7 @@ fn key(number: u64) -> [u8; 16] {
 fn fill(worker: &mut Worker, keys: u64) -> Duration {
     let start = time();
     let store = Arc::clone(worker.store());
-    let (mut longest, mut before) = (Duration::ZERO, start);
+    let (mut pieces, mut before) = (Vec::new(), start);
     for number in 0..keys {
         let key = key(number);
         let value = [number as u8; 32];
@@ -49,12 +49,22 @@ fn fill(worker: &mut Worker, keys: u64) -> Duration {
         stored.expect("there is room");
         if number % 64 == 63 {
             let now = time();
-            longest = longest.max(now.saturating_sub(before));
+            pieces.push(now.saturating_sub(before));
             before = now;
         }
     }
-    println!("the longest 64 sets took {longest:?}");
-    time().saturating_sub(start)
+    let took = time().saturating_sub(start);
+    pieces.sort();
+    let at = |of: usize| pieces[(pieces.len() - 1) * of / 10_000];
+    println!(
+        "64 sets: median {:?}, p99 {:?}, p99.9 {:?}, p99.99 {:?}, longest {:?}",
+        at(5_000),
+        at(9_900),
+        at(9_990),
+        at(9_999),
+        at(10_000)
+    );
+    took
 }
 
 /// Gets random keys in batches, and tells the time.

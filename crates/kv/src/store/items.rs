@@ -5,7 +5,7 @@
 use super::epoch::Epochs;
 use super::hash::{Hash, Secret};
 use super::segments::{Body, Destinations, Fate, Item, May, Room, Segments, Wants, Words};
-use super::table::{Locked, Slot, Table};
+use super::table::{Locked, Oracle, Slot, Table};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All items of a store.
@@ -65,20 +65,26 @@ impl Items {
         std::ptr::from_ref(self).addr()
     }
 
-    /// The hash of the item at a location that is in buckets which this thread has locked.
+    /// Grows the table by a bucket or two if it is crowded.
+    pub(super) fn grow(&self, _turn: &Turn<'_>) {
+        for _ in 0..2 {
+            if !self.table.is_crowded() || !self.table.grow(self) {
+                return;
+            }
+        }
+    }
+}
+
+impl Oracle for Items {
     fn hash_of(&self, location: u32) -> Hash {
-        // SAFETY: what is in a locked bucket stays in the table meanwhile.
+        // SAFETY: the table asks about what is in a bucket that this thread has locked, so it stays
+        // in the table meanwhile.
         let item = unsafe { self.segments.item(location) };
         self.secret.hash(item.key())
     }
 
-    /// Grows the table by a bucket or two if it is crowded.
-    pub(super) fn grow(&self, _turn: &Turn<'_>) {
-        for _ in 0..2 {
-            if !self.table.is_crowded() || !self.table.grow(|location| self.hash_of(location)) {
-                return;
-            }
-        }
+    fn prefetch(&self, location: u32) {
+        self.segments.prefetch(location);
     }
 }
 
@@ -223,7 +229,7 @@ impl<'t> Held<'t> {
 
     /// A free slot. None: another item must give up its own.
     pub(super) fn vacancy(&self) -> Option<Slot<'t>> {
-        self.locked.vacancy(|location| self.items.hash_of(location))
+        self.locked.vacancy(self.items)
     }
 
     /// Writes an item into its room and puts it into a free slot.
