@@ -97,8 +97,12 @@ impl History {
         }
     }
 
-    fn key(&mut self) -> Vec<u8> {
-        let key = self.random.below(self.plan.keys);
+    fn any_key(&mut self) -> Vec<u8> {
+        let number = self.random.below(self.plan.keys);
+        Self::key(number)
+    }
+
+    fn key(key: u64) -> Vec<u8> {
         // Keys of many lengths, the longest of all among them.
         let length = 4 + key as usize * 7 % 247;
         let mut bytes = format!("{key:04}").into_bytes();
@@ -153,7 +157,7 @@ impl History {
     }
 
     fn get(&mut self) {
-        let key = self.key();
+        let key = self.any_key();
         let hash = self.worker.store().hash(&key);
         let accesses = self.random.is(70);
         let now = self.now;
@@ -173,7 +177,7 @@ impl History {
     }
 
     fn write(&mut self) {
-        let key = self.key();
+        let key = self.any_key();
         let hash = self.worker.store().hash(&key);
         let bytes = self.bytes();
         let (number, width) = (self.random.below(u64::MAX), self.random.below(30) as usize);
@@ -299,6 +303,16 @@ impl History {
             drop(pinned);
             self.compare(&key, item.as_ref());
         }
+        // All that was counted in is counted out.
+        for number in 0..self.plan.keys {
+            let key = Self::key(number);
+            let hash = self.worker.store().hash(&key);
+            let removed =
+                (self.worker.pin()).update(hash, &key, self.now, |_| (Change::Remove, ()));
+            removed.expect("it needs no room");
+        }
+        let stats = self.worker.store().stats();
+        assert_eq!((stats.items, stats.bytes), (0, 0));
     }
 }
 

@@ -5,7 +5,7 @@
 use super::epoch::Epochs;
 use super::hash::{Hash, Secret};
 use super::segments::{Body, Destinations, Fate, Item, May, Room, Segments, Wants, Words};
-use super::table::{Locked, Slot, Table};
+use super::table::{Locked, Oracle, Slot, Table};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All items of a store.
@@ -65,20 +65,26 @@ impl Items {
         std::ptr::from_ref(self).addr()
     }
 
-    /// The hash of the item at a location that is in buckets which this thread has locked.
+    /// Grows the table by a bucket or two if it is crowded.
+    pub(super) fn grow(&self, _turn: &Turn<'_>) {
+        for _ in 0..2 {
+            if !self.table.is_crowded() || !self.table.grow(self) {
+                return;
+            }
+        }
+    }
+}
+
+impl Oracle for Items {
     fn hash_of(&self, location: u32) -> Hash {
-        // SAFETY: what is in a locked bucket stays in the table meanwhile.
+        // SAFETY: the table asks about what is in a bucket that this thread has locked, so it stays
+        // in the table meanwhile.
         let item = unsafe { self.segments.item(location) };
         self.secret.hash(item.key())
     }
 
-    /// Grows the table by a bucket or two if it is crowded.
-    pub(super) fn grow(&self, _turn: &Turn<'_>) {
-        for _ in 0..2 {
-            if !self.table.is_crowded() || !self.table.grow(|location| self.hash_of(location)) {
-                return;
-            }
-        }
+    fn prefetch(&self, location: u32) {
+        self.segments.prefetch(location);
     }
 }
 
@@ -185,23 +191,34 @@ pub(super) struct Held<'t> {
 #[derive(Clone, Copy)]
 pub(super) struct Found<'t> {
     slot: Slot<'t>,
+    location: u32,
     pub(super) item: Item<'t>,
 }
 
 impl<'t> Held<'t> {
     /// The key's item.
     pub(super) fn find(&self, key: &[u8]) -> Option<Found<'t>> {
-        let slot = (self.locked).find(|location| self.at(location).key() == key)?;
-        let item = self.at(slot.location());
-        Some(Found { slot, item })
+        (self.locked.find(|location| self.at(location).key() == key)).map(|slot| self.found(slot))
     }
 
     /// All items in the locked buckets.
     pub(super) fn all(&self) -> impl Iterator<Item = Found<'t>> {
-        (self.locked.taken()).map(|slot| Found {
+        self.locked.taken().map(|slot| self.found(slot))
+    }
+
+    fn found(&self, slot: Slot<'t>) -> Found<'t> {
+        let location = slot.location();
+        let item = self.at(location);
+        Found {
             slot,
-            item: self.at(slot.location()),
-        })
+            location,
+            item,
+        }
+    }
+
+    /// An item is in the table until it is replaced or removed once.
+    fn check(&self, found: &Found<'t>) {
+        assert!(found.slot.has(found.location), "it left the table before");
     }
 
     fn at(&self, location: u32) -> Item<'t> {
@@ -212,7 +229,7 @@ impl<'t> Held<'t> {
 
     /// A free slot. None: another item must give up its own.
     pub(super) fn vacancy(&self) -> Option<Slot<'t>> {
-        self.locked.vacancy(|location| self.items.hash_of(location))
+        self.locked.vacancy(self.items)
     }
 
     /// Writes an item into its room and puts it into a free slot.
@@ -237,24 +254,24 @@ impl<'t> Held<'t> {
         words: &Words,
         body: Body<'_>,
     ) {
-        let before = old.slot.location();
+        self.check(&old);
         let location = self.items.segments.write(room, key, words, body);
         self.locked.replace(old.slot, location);
-        // SAFETY: it was in the table until now: `old` comes from these locks.
-        unsafe { self.items.segments.died(before, &self.items.epochs) };
+        // SAFETY: it was in the table until now, in a bucket that is locked, as was checked.
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
     }
 
     /// Takes an item out of the table.
     pub(super) fn remove(&mut self, old: Found<'t>) {
-        let before = old.slot.location();
+        self.check(&old);
         self.locked.remove(old.slot);
         // SAFETY: as in `replace`.
-        unsafe { self.items.segments.died(before, &self.items.epochs) };
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
     }
 
     /// Lets an item expire then, in place. False: it would outlive its segment.
     pub(super) fn touch(&self, found: Found<'t>, expires: u32) -> bool {
-        let can = self.items.segments.outlives(found.slot.location(), expires);
+        let can = self.items.segments.outlives(found.location, expires);
         if can {
             found.item.set_expires(expires);
         }
@@ -347,16 +364,14 @@ impl<'v> Remains<'v> {
         let held = turn.lock(turn.items.secret.hash(self.key));
         // By its location: another item of the key may have taken its place.
         let slot = held.locked.find(|other| other == self.location);
-        let found = slot.map(|slot| Found {
-            slot,
-            item: held.at(self.location),
-        });
+        let found = slot.map(|slot| held.found(slot));
         (held, found)
     }
 
     /// Moves it to other room.
     pub(super) fn relocate(&self, held: &mut Held<'v>, found: Found<'v>, room: Room) {
         let segments = &held.items.segments;
+        held.check(&found);
         let to = segments.copy(room, found.item);
         held.locked.replace(found.slot, to);
         segments.left(self.location, found.item);

@@ -1,5 +1,6 @@
 //! What holds for every store: each kind of change, expiry, flushes.
 
+use super::table::{Oracle, Table};
 use super::*;
 
 fn worker(options: StoreOptions) -> Worker {
@@ -123,4 +124,63 @@ fn one_client_wins_and_access_is_noted() {
 fn a_bucket_of_twelve_slots_is_a_cache_line() {
     let stats = worker(StoreOptions::default()).store().stats();
     assert_eq!(stats.table_bytes * 12, stats.table_slots * 64);
+}
+
+/// Items whose hash follows from their location.
+struct Formula(fn(u32) -> Hash);
+
+impl Oracle for Formula {
+    fn hash_of(&self, location: u32) -> Hash {
+        self.0(location)
+    }
+
+    fn prefetch(&self, _location: u32) {}
+}
+
+#[test]
+fn two_buckets_hold_twenty_four_items_and_evict_rather_than_chain() {
+    let table = Table::new().expect("there is memory");
+    // The same buckets, and different tags.
+    let oracle = Formula(|location| Hash(5 | 6 << 32 | u64::from(location + 1) << 56));
+    let hash = |location| oracle.hash_of(location);
+    for location in 0..24 {
+        let mut locked = table.lock(hash(location));
+        let slot = locked.vacancy(&oracle).expect("there are as many slots");
+        locked.fill(slot, location);
+    }
+    assert!(table.lock(hash(24)).vacancy(&oracle).is_none());
+    for location in 0..24 {
+        assert_eq!(table.find(hash(location), Some), Some(location));
+        let mut locked = table.lock(hash(location));
+        let slot = locked.find(|found| found == location);
+        locked.remove(slot.expect("it is there"));
+        drop(locked);
+        assert_eq!(table.find(hash(location), Some), None);
+    }
+    assert_eq!(table.items(), 0);
+}
+
+#[test]
+fn the_table_grows_a_bucket_at_a_time_and_keeps_every_item() {
+    let table = Table::new().expect("there is memory");
+    let oracle = Formula(|location| {
+        let mixed = (u64::from(location) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Hash(mixed ^ mixed >> 29)
+    });
+    let hash = |location| oracle.hash_of(location);
+    for location in 0..100_000 {
+        let mut locked = table.lock(hash(location));
+        let slot = locked.vacancy(&oracle).expect("moving makes a slot free");
+        locked.fill(slot, location);
+        drop(locked);
+        if table.is_crowded() {
+            assert!(table.grow(&oracle));
+        }
+        assert!(!table.is_crowded(), "one bucket is enough");
+    }
+    for location in 0..100_000 {
+        let found = table.find(hash(location), |found| (found == location).then_some(()));
+        assert!(found.is_some(), "{location}");
+    }
+    assert_eq!(table.locations().count(), 100_000);
 }

@@ -172,8 +172,10 @@ impl Pinned<'_> {
             (None, None) => Some(self.least_wanted(held, now)?),
             _ => None,
         };
-        let units = segments.units(bytes(key.len(), new.flags, &body));
+        let size = bytes(key.len(), new.flags, &body);
+        let units = segments.units(size);
         let group = Segments::group(new.expires, now);
+        let elsewhere = body.elsewhere();
         let room = self.turn.room(group, units).map_err(Stop::Wants)?;
         let keeps = matches!(new.value, Value::Same | Value::Number { .. });
         let kept = current.as_ref().filter(|_| keeps);
@@ -198,7 +200,7 @@ impl Pinned<'_> {
             (None, None) => unreachable!("an item that gives up its slot was looked for"),
         }
         self.count(Counter::Stored, 1);
-        self.count(Counter::BytesIn, size as u64);
+        self.count(Counter::BytesIn, size as u64 + elsewhere);
         Ok(Done {
             cas: words.cas,
             units,

@@ -75,6 +75,14 @@ impl Body<'_> {
             Body::Large(_) => size_of::<*const Large>(),
         }
     }
+
+    /// Bytes that lie elsewhere.
+    pub(crate) fn elsewhere(&self) -> u64 {
+        match self {
+            Body::Here(..) => 0,
+            Body::Large(large) => large.len() as u64,
+        }
+    }
 }
 
 /// Bytes of an item in its segment, by the length of its key.

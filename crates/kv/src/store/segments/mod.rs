@@ -217,10 +217,7 @@ impl Segments {
 
     /// Writes an item into its room. `expires` is that of its words.
     pub(super) fn write(&self, room: Room, key: &[u8], words: &Words, body: Body<'_>) -> u32 {
-        let elsewhere = match &body {
-            Body::Large(large) => large.len() as u64,
-            Body::Here(..) => 0,
-        };
+        let elsewhere = body.elsewhere();
         let at = self.at(room.location);
         // SAFETY: the room was taken for an item of these bytes, by this thread alone, and units
         // are aligned to 4. Whatever lay there before was retired, and no turn reads it.

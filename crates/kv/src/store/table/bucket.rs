@@ -214,21 +214,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn every_slot_keeps_its_own() {
-        let bucket = Bucket::default();
-        for slot in 0..SLOTS {
-            bucket.put(slot, slot as u8 + 1, slot as u32 + 100);
-        }
-        assert_eq!(bucket.free().count(), 0);
-        for slot in 0..SLOTS {
-            let found: Vec<usize> = bucket.matches(slot as u8 + 1).collect();
-            assert_eq!(found, [slot]);
-            assert_eq!(bucket.location(slot), slot as u32 + 100);
-            bucket.clear(slot);
-            assert_eq!(bucket.free().last(), Some(slot));
-        }
-        assert_eq!(bucket.taken().count(), 0);
-    }
 }

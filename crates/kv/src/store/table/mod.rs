@@ -24,6 +24,15 @@ use bucket::{Bucket, SLOTS};
 /// Buckets tried one behind the other to make a free slot by moving items: two moves.
 const MOVES_DEEP: usize = 2;
 
+/// What the table asks about the items at locations that are in buckets which it has locked.
+pub(super) trait Oracle {
+    /// The item's hash.
+    fn hash_of(&self, location: u32) -> Hash;
+
+    /// The item is asked for soon.
+    fn prefetch(&self, location: u32);
+}
+
 /// See the head of this file.
 pub(super) struct Table {
     /// Buckets in use.
@@ -158,9 +167,8 @@ impl Table {
     }
 
     /// Splits the next bucket, if no other thread is at it: half of its items go to a new one.
-    /// `hash_of` tells the hash of the item at a location that is in the table. False where the
-    /// system has no memory for more.
-    pub(super) fn grow(&self, hash_of: impl Fn(u32) -> Hash) -> bool {
+    /// False where the system has no memory for more.
+    pub(super) fn grow(&self, oracle: &impl Oracle) -> bool {
         let free = (0, 1, Ordering::Acquire, Ordering::Relaxed);
         if (self
             .growing
@@ -169,12 +177,12 @@ impl Table {
         {
             return true;
         }
-        let grown = self.split(hash_of);
+        let grown = self.split(oracle);
         self.growing.store(0, Ordering::Release);
         grown
     }
 
-    fn split(&self, hash_of: impl Fn(u32) -> Hash) -> bool {
+    fn split(&self, oracle: &impl Oracle) -> bool {
         let size = self.size.load(Ordering::Relaxed);
         if !self.chunks.make(size as usize) {
             return false;
@@ -182,19 +190,23 @@ impl Table {
         let split = (size - (1 << size.ilog2())) as usize;
         let (old, new) = (self.chunks.get(split), self.chunks.get(size as usize));
         old.lock();
+        // They lie anywhere, so they are loaded all at the same time.
+        old.taken()
+            .for_each(|slot| oracle.prefetch(old.location(slot)));
         let mut gone = 0_u32;
         // Nobody looks into the new bucket before the size says that it is there. It has been one
         // of the old bucket's slots each: the slot stays, so that there is room for certain.
         for slot in old.taken() {
             let location = old.location(slot);
-            let Pair(first, second) = Pair::of(hash_of(location), size + 1);
+            let Pair(first, second) = Pair::of(oracle.hash_of(location), size + 1);
             if first != split && second != split {
                 new.put(slot, old.tag(slot), location);
                 gone |= 1 << slot;
             }
         }
+        // Who looks for an item that moved sees, after a slot was cleared, that it looked into a
+        // bucket of an earlier size.
         self.size.store(size + 1, Ordering::Release);
-        old.count_move();
         for slot in (0..SLOTS).filter(|slot| gone & 1 << slot != 0) {
             old.clear(slot);
         }
@@ -210,12 +222,13 @@ impl Table {
         from: usize,
         deep: usize,
         held: [usize; MOVES_DEEP + 1],
-        hash_of: &impl Fn(u32) -> Hash,
+        oracle: &impl Oracle,
     ) -> Option<usize> {
         let bucket = self.chunks.get(from);
+        (bucket.taken().take(4)).for_each(|slot| oracle.prefetch(bucket.location(slot)));
         for slot in bucket.taken() {
             let location = bucket.location(slot);
-            let hash = hash_of(location);
+            let hash = oracle.hash_of(location);
             let Pair(first, second) = Pair::of(hash, self.size.load(Ordering::Acquire));
             let to = if first == from { second } else { first };
             // Only tried, for the locks of three buckets have no order.
@@ -227,7 +240,7 @@ impl Table {
             let still = pair == Pair(first, second);
             let mut place = other.free().next().filter(|_| still);
             if place.is_none() && still && deep > 1 {
-                place = self.vacate(to, deep - 1, [held[0], held[1], to], hash_of);
+                place = self.vacate(to, deep - 1, [held[0], held[1], to], oracle);
             }
             if let Some(place) = place {
                 other.put(place, bucket.tag(slot), location);
@@ -263,6 +276,11 @@ impl Slot<'_> {
     pub(super) fn location(&self) -> u32 {
         self.bucket.location(self.slot)
     }
+
+    /// Is this location in it (still)?
+    pub(super) fn has(&self, location: u32) -> bool {
+        self.bucket.tag(self.slot) != 0 && self.location() == location
+    }
 }
 
 impl<'t> Locked<'t> {
@@ -289,18 +307,28 @@ impl<'t> Locked<'t> {
 
     /// Gives a slot of these buckets to an item of this hash, in the place of the one that it had.
     pub(super) fn replace(&mut self, slot: Slot<'_>, location: u32) {
+        self.check(slot);
         slot.bucket.put(slot.slot, self.hash.tag(), location);
+    }
+
+    /// Only slots of buckets that are locked are changed.
+    fn check(&self, slot: Slot<'_>) {
+        let own = self
+            .buckets()
+            .any(|bucket| std::ptr::eq(bucket, slot.bucket));
+        assert!(own, "a slot of a bucket that is not locked");
     }
 
     /// Frees a slot.
     pub(super) fn remove(&mut self, slot: Slot<'_>) {
+        self.check(slot);
         slot.bucket.clear(slot.slot);
         self.table.items.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A free slot, or one that is made free by moving other items. None: another item must give
-    /// up its slot. `hash_of` tells the hash of the item at a location that is in the table.
-    pub(super) fn vacancy(&self, hash_of: impl Fn(u32) -> Hash) -> Option<Slot<'t>> {
+    /// up its slot.
+    pub(super) fn vacancy(&self, oracle: &impl Oracle) -> Option<Slot<'t>> {
         let Pair(first, second) = self.pair;
         let free = (self.buckets())
             .max_by_key(|bucket| bucket.free().count())
@@ -310,7 +338,7 @@ impl<'t> Locked<'t> {
         }
         [first, second].into_iter().find_map(|index| {
             let held = [first, second, index];
-            let slot = self.table.vacate(index, MOVES_DEEP, held, &hash_of)?;
+            let slot = self.table.vacate(index, MOVES_DEEP, held, oracle)?;
             let bucket = self.table.chunks.get(index);
             Some(Slot { bucket, slot })
         })
