@@ -44,7 +44,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key in the bytes, of at most [`KEY_MAX`].
+    /// A key in the bytes, of at most `KEY_MAX`.
     pub fn new(span: Span) -> Key {
         debug_assert!(span.len as usize <= KEY_MAX);
         Key {
@@ -107,7 +107,7 @@ pub enum Kind {
         with_cas: bool,
         /// The new expiry, for `gat` and `gats`.
         touch: Option<i64>,
-        /// The command begins with it; else it goes on with [`State::Keys`].
+        /// The command begins with it; else it goes on with [`State::Keys`](super::State::Keys).
         is_first: bool,
         /// The last key of its line: `END` follows.
         is_last: bool,
