@@ -61,8 +61,10 @@ impl<K: PartialEq> SparseByKind<K> {
             };
             self.left_out += self.lines.swap_remove(at).1.left_out;
         }
-        let mut sparse = Sparse::default();
-        sparse.left_out = std::mem::take(&mut self.left_out);
+        let mut sparse = Sparse {
+            next: None,
+            left_out: std::mem::take(&mut self.left_out),
+        };
         let left_out = sparse.line(now);
         self.lines.push((kind, sparse));
         left_out
