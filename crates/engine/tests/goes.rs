@@ -89,7 +89,10 @@ fn compare(executor: &mut dyn Executor, service: &Arc<Service>, seed: u64) -> [u
         }
         assert_eq!(plenty.stage, little.stage);
         let [theirs, ours] = [&plenty, &little].map(|cohort| asked(program, cohort));
-        let differs = theirs.iter().zip(&ours).find(|(theirs, ours)| theirs != ours);
+        let differs = theirs
+            .iter()
+            .zip(&ours)
+            .find(|(theirs, ours)| theirs != ours);
         assert_eq!(differs, None, "seed {seed}, stage {stage}");
         assert_eq!(theirs.len(), ours.len(), "seed {seed}, stage {stage}");
         if stage < program.calls.len() {

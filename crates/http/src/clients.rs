@@ -5,7 +5,8 @@
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
-//! each request in it, when that is done, and when an answer is written and sent: each time once.
+//! each request in it, when that is admitted (`share.rs`), when the input is done, and when an
+//! answer is written and sent: each time once.
 
 pub(crate) mod connection;
 pub(crate) mod held;
@@ -13,6 +14,7 @@ pub(crate) mod input;
 pub(crate) mod outbox;
 mod reader;
 mod relief;
+mod share;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
@@ -24,14 +26,15 @@ use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::Outbox;
+use crate::clients::share::Share;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;
 
-/// Connections closed at a time where others need their places.
-const ROOM: usize = 64;
+/// Connections closed at a time, where others need their places or their time is over.
+const CLOSED_MAX: usize = 32;
 
 /// All clients' connections of a thread.
 #[derive(Debug)]
@@ -40,6 +43,10 @@ pub struct Clients {
     pub(crate) upkeep: Upkeep,
     pub(crate) outbox: Outbox,
     pub(crate) held: Held,
+    /// Those that give way next, the slowest last (`relief.rs`).
+    slowest: Vec<((bool, Time), ConnectionId)>,
+    deserted: u64,
+    share: Share,
     /// Answers that hosts owe to clients that are gone, and what of them was sent.
     pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
@@ -62,6 +69,9 @@ impl Clients {
             upkeep: Upkeep::new(limits, now),
             outbox: Outbox::new(),
             held: Held::new(limits.held_max),
+            slowest: Vec::new(),
+            deserted: 0,
+            share: Share::new(),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -77,6 +87,11 @@ impl Clients {
     #[inline]
     pub fn has(&self, id: ConnectionId) -> bool {
         self.connections.get(id).is_some()
+    }
+
+    /// Connections that were gone before all their requests had answers, since the beginning.
+    pub fn deserted(&self) -> u64 {
+        self.deserted
     }
 
     /// Who is at the other end of an open connection.
@@ -116,6 +131,7 @@ impl Clients {
     /// Forgets a connection that is gone.
     pub fn remove(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
+            self.deserted += u64::from(connection.unknown() > 0);
             self.held.forget(&connection);
             let unsent = match self.outbox.is_for(id) {
                 true => self.outbox.bytes.len(),
@@ -141,6 +157,9 @@ impl Clients {
                     "{id:?} holds {memory} bytes, of which {held} count"
                 ));
             }
+            if connection.promised > 0 && connection.under_way() == 0 {
+                return Err(format!("{id:?} is promised what it is not owed"));
+            }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
                 return Err(format!("{id:?} is idle and keeps a buffer"));
@@ -155,6 +174,13 @@ impl Clients {
         let holders = self.connections.iter().filter(|(_, one)| one.held > 0);
         if self.held.is_over() && holders.count() > 1 {
             return Err(format!("{held} bytes are held, and nobody gives way"));
+        }
+        let promised: usize = (self.connections.iter())
+            .map(|(_, connection)| connection.promised)
+            .sum();
+        if promised != self.held.promised {
+            let counted = self.held.promised;
+            return Err(format!("{promised} bytes are promised and {counted} count"));
         }
         if held != self.held.total {
             return Err(format!(
@@ -199,14 +225,15 @@ impl Clients {
         }
     }
 
-    /// Whether one of the lists below has one to give.
-    pub fn has_news(&self) -> bool {
-        !(self.upkeep.unstalled.is_empty() && self.upkeep.roomy.is_empty() && self.gone.is_empty())
+    /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.
+    pub fn has_news(&self, now: Time) -> bool {
+        self.share.is_left() && self.is_behind(now)
+            || !(self.upkeep.roomy.is_empty() && self.gone.is_empty())
     }
 
-    /// A connection whose stall is over, for [`Clients::proceed`].
-    pub fn next_unstalled(&mut self) -> Option<ConnectionId> {
-        self.upkeep.unstalled.pop_front()
+    /// Whether a connection waits that may go on, in this turn or the next.
+    fn is_behind(&self, now: Time) -> bool {
+        !self.upkeep.unstalled.is_empty() || self.room_opens(now)
     }
 
     /// An answer in pieces that has room again.
@@ -243,16 +270,28 @@ impl Clients {
         }
     }
 
-    /// When [`Clients::expire`] is due.
+    /// When [`Clients::expire`] is due, or a connection that waits goes on.
     pub fn wake_at(&self) -> Option<Time> {
-        self.upkeep.timers.wake_at()
+        if self.is_behind(Time::ZERO) || !self.upkeep.roomy.is_empty() || !self.gone.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let room_at = (!self.upkeep.no_room.is_empty()).then_some(self.upkeep.room_at);
+        [room_at, self.upkeep.timers.wake_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Deals with the timers that are due, but for requests that are to be answered 408, which it
-    /// appends.
+    /// Deals with timers that are due, but for requests that are to be answered 408, which it
+    /// appends. Where many are, others are dealt with in the next turns.
     pub fn expire(&mut self, port: &mut dyn Port, now: Time, requests: &mut Vec<ConnectionId>) {
         let mut due = std::mem::take(&mut self.due);
         self.upkeep.timers.expire(now, |slot| due.push(slot));
+        if due.len() > CLOSED_MAX {
+            for slot in due.drain(CLOSED_MAX..) {
+                self.upkeep.timers.set(slot, now);
+            }
+        }
         for slot in due.drain(..) {
             let Some(id) = self.connections.id_at(slot) else {
                 continue;
@@ -320,9 +359,9 @@ impl Clients {
         let mut silent: Vec<(Time, ConnectionId)> = silent
             .map(|(id, connection)| (connection.since, id))
             .collect();
-        if silent.len() > ROOM {
-            silent.select_nth_unstable(ROOM);
-            silent.truncate(ROOM);
+        if silent.len() > CLOSED_MAX {
+            silent.select_nth_unstable(CLOSED_MAX);
+            silent.truncate(CLOSED_MAX);
         }
         for &(_, id) in &silent {
             match self

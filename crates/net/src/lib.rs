@@ -60,7 +60,7 @@ pub use layer::{Codec, Codecs, Layer};
 pub use outgoing::{Flushed, Outgoing, Part};
 pub use port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
-    Sent, Time, Token, WallClock,
+    Sent, TURN_MAX, Time, Token, WallClock,
 };
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;

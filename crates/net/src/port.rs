@@ -19,6 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a turn is to be at most, where there is more to do than that: who comes meanwhile waits
+/// for its end. A driver leaves what else it has to tell of for the next, and so may a handler with
+/// what it has to do.
+pub const TURN_MAX: Duration = Duration::from_micros(250);
+
 /// A moment on a monotonic clock, in nanoseconds since a fixed but unspecified origin.
 ///
 /// Our own type rather than [`std::time::Instant`], because a simulator must be able to make one.

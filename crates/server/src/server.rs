@@ -1,28 +1,31 @@
 //! The server: workers around one site, their shared session array, and the admin listener.
 
+mod control;
+mod factory;
+
+pub use self::control::Control;
+
+use self::control::Shared;
+use self::factory::{WorkerFactory, system_random};
 use crate::backend::Backend;
-use crate::drain::DrainOptions;
 use crate::flight::link::DeviceLink;
 use crate::host::admin;
 use crate::host::disk::Readers;
-use crate::observe::access_log::{FINISH_MAX, LogOpener, LogSink, LogWriter};
+use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::open_files;
-use crate::options::{PipelineOptions, ServerOptions};
-use crate::pipeline::{Pipeline, PipelineParts};
+use crate::options::ServerOptions;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
-use crate::worker::{Command, DEVICE, HOSTS, Worker};
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use crate::worker::Command;
 use rhythm_engine::session::{SessionArray, SignIns};
-use rhythm_engine::settings::{ServerSettings, ServiceConfig};
+use rhythm_engine::settings::ServerSettings;
 use rhythm_http::Host;
 use rhythm_net::workers::{
     self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
 };
-use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, clock, resource};
+use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
@@ -130,78 +133,6 @@ impl SessionGauge for Sessions {
 
     fn replaced(&self) -> u64 {
         self.0.replaced()
-    }
-}
-
-/// What a server shares with those who control it.
-struct Shared {
-    inboxes: Vec<Inbox<Command>>,
-    reloads: Reloads,
-    /// Has the access log opened again.
-    reopen_log: Option<Box<dyn Fn() + Send + Sync>>,
-    current: Arc<Current>,
-    drain: DrainOptions,
-}
-
-/// Controls a server from any thread.
-#[derive(Clone)]
-pub struct Control {
-    shared: Arc<Shared>,
-}
-
-impl fmt::Debug for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").finish_non_exhaustive()
-    }
-}
-
-impl Control {
-    /// Loads the site anew and has the workers serve it, and waits for that. What is under way ends
-    /// on the old one.
-    ///
-    /// # Errors
-    /// When it cannot be loaded; the old one is kept.
-    pub fn reload(&self) -> Result<(), String> {
-        self.shared.reloads.wait()
-    }
-
-    /// As [`Control::reload`], but waits for nothing. What goes wrong is logged.
-    pub fn ask_reload(&self) {
-        self.shared.reloads.ask();
-    }
-
-    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes
-    /// wrong is logged, and the old file kept.
-    pub fn reopen_log(&self) {
-        if let Some(reopen) = &self.shared.reopen_log {
-            reopen();
-        }
-    }
-
-    /// Begins to shut down: it is not ready any more, takes no more clients, answers what still
-    /// comes, and what is under way. Called a second time, it waits for what is under way alone; a
-    /// third time, it ends.
-    pub fn shutdown(&self) {
-        let now = clock::monotonic();
-        let drain = self.shared.current.shut_down(self.shared.drain, now);
-        for inbox in &self.shared.inboxes {
-            inbox.send(Command::Drain(drain));
-        }
-    }
-
-    /// Whether a shutdown has begun.
-    pub fn is_draining(&self) -> bool {
-        self.shared.current.drain().is_some()
-    }
-
-    /// The settings in effect: the site's, but those that a reload does not change.
-    pub fn config(&self) -> ServiceConfig {
-        self.shared.current.config()
-    }
-
-    /// What is served now.
-    pub fn site(&self) -> Arc<Site> {
-        self.shared.current.site()
     }
 }
 
@@ -459,62 +390,4 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
         },
         ..WorkerOptions::default()
     }
-}
-
-/// Makes workers, each on its own thread.
-struct WorkerFactory {
-    current: Arc<Current>,
-    devices: DeviceFactory,
-    backends: SharedBackendFactory,
-    hosts: Option<HostFactory>,
-    readers: Readers,
-    sessions: Arc<SessionArray>,
-    sign_ins: Arc<SignIns>,
-    metrics: Arc<Metrics>,
-    /// Makes a worker's end of the access log.
-    sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
-    options: PipelineOptions,
-}
-
-impl WorkerFactory {
-    fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Worker, String> {
-        let WorkerThread { index, driver, .. } = thread;
-        let metrics = self.metrics.worker(index);
-        if thread.restarts > 0 {
-            metrics.restarts.add(1);
-        }
-        let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
-        let backends = self.backends.clone();
-        let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
-        let disk = self.readers.disk(waker.clone());
-        let hosts = match &self.hosts {
-            Some(make) => make(index, waker),
-            None => Vec::new(),
-        };
-        let now = clock::monotonic();
-        let parts = PipelineParts {
-            site: self.current.site(),
-            device: (self.devices)(index, device_waker)?,
-            backends: Box::new(move |site, index| backends(site, index)),
-            hosts,
-            disk,
-            sessions: self.sessions.clone(),
-            sign_ins: self.sign_ins.clone(),
-            random: system_random(),
-            metrics: metrics.clone(),
-            log: self.sinks.as_ref().map(|make| make()),
-            now,
-        };
-        let mut pipeline = Pipeline::new(parts, self.options);
-        if let Some(drain) = self.current.drain() {
-            pipeline.drain(driver.port(), now, drain);
-        }
-        Ok(Worker::new(pipeline, metrics))
-    }
-}
-
-/// Random bits from a generator that the system's entropy seeds.
-fn system_random() -> crate::answer::sessions::Random {
-    let mut generator = ChaCha20Rng::from_os_rng();
-    Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
 }

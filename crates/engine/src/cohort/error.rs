@@ -96,6 +96,6 @@ pub enum LaneState {
     Finished,
     /// It gets an error answer.
     Failed(LaneError),
-    /// It goes on in another cohort.
+    /// It goes on in another cohort, or nowhere: nobody waits for its answer.
     Moved,
 }

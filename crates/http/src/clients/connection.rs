@@ -15,6 +15,10 @@ use std::time::Duration;
 pub enum Stall {
     /// No cohort context is free.
     Context,
+    /// It is others' turn: it asks for more than they (`share.rs`).
+    Turn,
+    /// All connections hold as much as they may.
+    Room,
     /// A host takes no more of a request's content.
     Host,
     /// Too many of its requests are under way.
@@ -150,6 +154,8 @@ pub(crate) struct Connection {
     pub(crate) expected: usize,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
+    /// Bytes that are expected of the requests under way of which there is nothing yet.
+    pub(crate) promised: usize,
     /// The last answer is written: close when everything is sent.
     pub(crate) closing: bool,
     /// `100 Continue` is due when this many answers are written.
@@ -180,6 +186,7 @@ impl Connection {
             outgoing: Outgoing::new(),
             expected: 0,
             held: 0,
+            promised: 0,
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
@@ -388,7 +395,7 @@ impl Connection {
 
     /// Requests under way of whose answers there is nothing yet, hosts' aside.
     #[inline]
-    fn unknown(&self) -> u32 {
+    pub(crate) fn unknown(&self) -> u32 {
         self.under_way() - self.pending.len() as u32
     }
 
@@ -408,7 +415,7 @@ impl Connection {
                 self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
-            Some(Stall::Context | Stall::Host) | None => false,
+            Some(Stall::Context | Stall::Turn | Stall::Room | Stall::Host) | None => false,
         }
     }
 

@@ -8,11 +8,13 @@
 //!                                 answers are more (`Connection::has_room`, `Clients::flow`)
 //!   a thread       held_max / 2   from a connection one request at a time, and none before the
 //!                                 answer to the one before is taken
-//!                  held_max       the slowest are dropped, until it is somewhat less (`relief.rs`)
+//!                  held_max       no request is taken whose answer is expected to be beyond it,
+//!                                 unless it is a connection's first and not long (`share.rs`)
+//!                                 the slowest are dropped, until it is not more (`relief.rs`)
 //! ```
 //!
-//! The first two keep what is reasonable from growing; they go by what answers are expected to
-//! be. The third holds whatever comes: only the connection that is answered at the moment may be
+//! The first three keep what is reasonable from growing; they go by what answers are expected to
+//! be. The last holds whatever comes: only the connection that is answered at the moment may be
 //! beyond it, with one answer.
 //!
 //! What is counted is memory, not bytes of content: what the buffers have of the system.
@@ -25,6 +27,9 @@ use rhythm_net::Time;
 pub(crate) struct Held {
     /// Bytes now.
     pub(crate) total: usize,
+    /// Bytes that are expected of requests that were taken and are not answered. Each connection
+    /// has its part noted in it ([`Connection::promised`]).
+    pub(crate) promised: usize,
     /// Most of them.
     pub(crate) max: usize,
     /// Connections that have given way.
@@ -36,6 +41,7 @@ impl Held {
     pub(crate) fn new(max: usize) -> Held {
         Held {
             total: 0,
+            promised: 0,
             max,
             dropped: 0,
         }
@@ -49,11 +55,29 @@ impl Held {
             self.total = self.total - connection.held + now;
             connection.held = now;
         }
+        if connection.promised > 0 && connection.unknown() == 0 {
+            self.promised -= std::mem::take(&mut connection.promised);
+        }
+    }
+
+    /// A request of a connection is taken, whose answer is expected to have so many bytes.
+    #[inline]
+    pub(crate) fn promise(&mut self, connection: &mut Connection, bytes: usize) {
+        connection.promised += bytes;
+        self.promised += bytes;
+    }
+
+    /// Whether there is room for an answer of so many bytes beside what is held and promised. One
+    /// that is longer than all together may be is taken alone.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let all = (self.total + self.promised).saturating_add(bytes);
+        all <= self.max || self.promised == 0 && self.total <= self.max / 2 && bytes > self.max / 2
     }
 
     /// A connection is gone.
     pub(crate) fn forget(&mut self, connection: &Connection) {
         self.total -= connection.held;
+        self.promised -= connection.promised;
     }
 
     /// Who has less of it is slower: who waits for us is not slow, unless it was behind with what

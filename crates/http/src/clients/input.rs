@@ -128,6 +128,12 @@ pub struct Reading<'a> {
     pub(crate) is_lost: bool,
     /// A stall was over.
     pub(crate) resumes: bool,
+    /// No request was found in it yet, and it has not waited but for a context.
+    pub(crate) may_be_first: bool,
+    /// The request at hand is its connection's first, with nothing else under way.
+    pub(crate) is_first: bool,
+    /// It has waited for room, and goes on.
+    pub(crate) has_room: bool,
     /// Once the request at hand is taken: what is owed to it.
     pub(crate) owed: Option<Owed>,
 }
@@ -147,6 +153,9 @@ impl<'a> Reading<'a> {
             is_lost,
             is_over: false,
             resumes: false,
+            may_be_first: false,
+            is_first: false,
+            has_room: false,
             owed: None,
         }
     }
@@ -223,6 +232,7 @@ impl<'a> Reading<'a> {
 
     /// The request at hand, or the piece of it, is done with.
     pub fn taken(&mut self) {
+        (self.may_be_first, self.has_room) = (false, false);
         let Some(body) = &mut self.input.body else {
             debug_assert!(false, "nothing was at hand");
             return;

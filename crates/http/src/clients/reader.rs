@@ -15,6 +15,7 @@ use crate::answer::AnswerSlot;
 use crate::clients::Clients;
 use crate::clients::connection::Stall;
 use crate::clients::input::{Input, Next, Reading, Rest, next_piece, next_request};
+use crate::clients::share::{REQUEST_BYTES, is_its_turn};
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 
@@ -27,7 +28,9 @@ impl Clients {
         }
         let input = connection.input.take();
         let input = input.unwrap_or_else(|| self.spare.take().unwrap_or_default());
-        Some(Reading::new(id, input, received))
+        let mut reading = Reading::new(id, input, received);
+        reading.may_be_first = true;
+        Some(reading)
     }
 
     /// Takes up a connection's input again where its stall is over: that for a context (`waited`),
@@ -53,6 +56,8 @@ impl Clients {
         let input = input.unwrap_or_else(|| self.spare.take().unwrap_or_default());
         let mut reading = Reading::new(id, input, &[]);
         reading.resumes = true;
+        reading.may_be_first = waited;
+        reading.has_room = stall == Stall::Room;
         Some(reading)
     }
 
@@ -72,6 +77,7 @@ impl Clients {
         port: &mut dyn Port,
         reading: &mut Reading<'_>,
         stall: Stall,
+        now: Time,
     ) -> bool {
         let owed = reading.owed.take();
         if let Some(connection) = self.connections.get_mut(reading.id)
@@ -79,7 +85,11 @@ impl Clients {
         {
             connection.put_back_request(owed.slot.ordinal);
         }
-        self.stall(port, reading.id, stall)
+        let first = self.stall(port, reading.id, stall);
+        if first && stall == Stall::Room {
+            self.wait_for_room(reading.id, now);
+        }
+        first
     }
 
     /// Takes no more input from a connection for now. Whether it was taken until now. A host that
@@ -91,6 +101,9 @@ impl Clients {
         let first = connection.stall.is_none();
         if first || stall == Stall::Host {
             connection.stop(stall);
+        }
+        if first && stall == Stall::Turn {
+            self.upkeep.may_go_on(id, connection);
         }
         if first {
             port.pause(id);
@@ -154,6 +167,16 @@ impl Clients {
         }
         let next = next_request(reading, limits);
         if next == Next::Request {
+            reading.is_first = reading.may_be_first && connection.under_way() == 0;
+            if reading.is_first {
+                // At once.
+            } else if is_its_turn(&self.share, &self.upkeep, reading) {
+                self.share.take(REQUEST_BYTES);
+            } else {
+                // Only now: part of a request has a time to be whole in, which must not begin anew.
+                self.stall(port, id, Stall::Turn);
+                return Next::Nothing;
+            }
             let (head, more) = (&reading.input.head, reading.has_more());
             reading.owed = Some(self.upkeep.take(id, connection, head, more));
         }

@@ -4,23 +4,12 @@ use crate::clients::Clients;
 use crate::clients::held::Held;
 use rhythm_net::{ConnectionId, Port};
 
-/// Of what may be held, this part is freed at once when it is too much. Each connection that is
-/// dropped takes the system some time, in which nobody is served.
-const RELIEF: usize = 16;
+/// So many are found at a time that are to give way, in one look at all connections. They are
+/// dropped one by one, as others need what they hold: each takes the system some time, in which
+/// nobody is served.
+const SLOWEST_MAX: usize = 64;
 
 impl Clients {
-    /// Whether the request at hand, which was [taken](crate::Next::Request), fits what its
-    /// connection may have under way, if its answer is as long as is expected. If not, it is to be
-    /// [put back](Clients::put_back) with [`Stall::Output`](crate::Stall::Output).
-    #[inline]
-    pub fn has_room(&mut self, id: ConnectionId, expected: usize) -> bool {
-        let budget = self.held.budget(self.upkeep.limits.unsent_max);
-        match self.connections.get_mut(id) {
-            Some(connection) => connection.has_room(expected, budget),
-            None => true,
-        }
-    }
-
     /// Bytes that all connections hold.
     pub fn held(&self) -> usize {
         self.held.total
@@ -44,7 +33,7 @@ impl Clients {
         }
     }
 
-    /// Where more is held than may be, drops connections until it is somewhat less: of those that
+    /// Where more is held than may be, drops connections until it is not: of those that
     /// hold no less than the others on average, those first that have made no progress for longest.
     /// Not the one at hand, which is being answered.
     #[inline]
@@ -66,30 +55,45 @@ impl Clients {
 
     #[cold]
     fn drop_slowest(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
-        let enough = self.held.max - self.held.max / RELIEF;
-        let mut slowest = Vec::new();
-        while self.held.total > enough {
-            let holders = || {
-                let all = self.connections.iter();
-                all.filter(|(id, connection)| connection.held > 0 && *id != at_hand)
-            };
-            let (sum, count) = holders().fold((0, 0), |(sum, count), (_, connection)| {
-                (sum + connection.held, count + 1)
-            });
-            if count == 0 {
-                return;
-            }
-            let large = holders().filter(|(_, connection)| connection.held >= sum / count);
-            slowest.extend(large.map(|(id, connection)| (Held::haste(connection), id)));
-            slowest.sort_unstable();
-            for (_, id) in slowest.drain(..) {
-                if self.held.total <= enough {
-                    break;
+        while self.held.is_over() {
+            let Some((haste, id)) = self.slowest.pop() else {
+                self.find_slowest(at_hand);
+                if self.slowest.is_empty() {
+                    return;
                 }
+                continue;
+            };
+            // It may have made progress since it was found.
+            let is_slow = (self.connections.get(id)).is_some_and(|connection| {
+                connection.held > 0 && Held::haste(connection) == haste && id != at_hand
+            });
+            if is_slow {
                 port.abort(id);
                 self.remove(id);
                 self.held.dropped += 1;
             }
         }
+    }
+
+    /// Finds those that are to give way next, the slowest last.
+    fn find_slowest(&mut self, at_hand: ConnectionId) {
+        let holders = || {
+            let all = self.connections.iter();
+            all.filter(|(id, connection)| connection.held > 0 && *id != at_hand)
+        };
+        let (sum, count) = holders().fold((0, 0), |(sum, count), (_, connection)| {
+            (sum + connection.held, count + 1)
+        });
+        if count == 0 {
+            return;
+        }
+        let large = holders().filter(|(_, connection)| connection.held >= sum / count);
+        let found = large.map(|(id, connection)| (Held::haste(connection), id));
+        self.slowest.extend(found);
+        if self.slowest.len() > SLOWEST_MAX {
+            self.slowest.select_nth_unstable(SLOWEST_MAX);
+            self.slowest.truncate(SLOWEST_MAX);
+        }
+        self.slowest.sort_unstable_by(|a, b| b.cmp(a));
     }
 }

@@ -9,6 +9,7 @@ use crate::clients::input::{Next, Reading};
 use crate::clients::stream::Flow;
 use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
+use rhythm_net::TURN_MAX;
 use rhythm_net::testing::TestPort;
 use std::time::Duration;
 
@@ -93,9 +94,9 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     assert!(clients.stall(&mut port, ID, Stall::Output));
     assert!(!clients.stall(&mut port, ID, Stall::Host));
     clients.settle(&mut port, ID, Time::ZERO);
-    assert_eq!(clients.next_unstalled(), None);
+    assert_eq!(clients.next_unstalled(Time::ZERO), None);
     clients.resume(ID);
-    assert_eq!(clients.next_unstalled(), Some(ID));
+    assert_eq!(clients.next_unstalled(Time::ZERO), Some(ID));
     assert!(clients.proceed(ID, false).is_some());
 }
 
@@ -162,6 +163,184 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
     }
 }
 
+/// Another connection.
+const OTHER: ConnectionId = ConnectionId::new(1, 1);
+
+/// Opens a connection, and has it ask so often.
+fn asks(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    id: ConnectionId,
+    requests: usize,
+) -> Vec<Owed> {
+    port.accept(id);
+    clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+    let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
+    let reading = clients.read(id, &input).expect("it is open");
+    taken(clients, port, reading, 0).0
+}
+
+/// Takes what requests it may, whose answers are expected to have so many bytes, and says what the
+/// next waits for.
+fn taken(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    mut reading: Reading<'_>,
+    expected: usize,
+) -> (Vec<Owed>, Option<Stall>) {
+    let (mut owed, mut waits) = (Vec::new(), None);
+    let limits = RequestLimits::default();
+    while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
+        match clients.admit(&reading, expected) {
+            Ok(()) => {
+                owed.push(reading.owed());
+                reading.taken();
+            }
+            Err(stall) => {
+                waits = Some(stall);
+                clients.put_back(port, &mut reading, stall, Time::ZERO);
+                break;
+            }
+        }
+    }
+    clients.read_done(port, reading, Time::ZERO);
+    (owed, waits)
+}
+
+/// Answers a request with so many bytes.
+fn answer(clients: &mut Clients, port: &mut TestPort, owed: Owed, length: usize) {
+    let Owed { slot, shape, .. } = owed;
+    let body = vec![b'x'; length];
+    clients.answer(port, slot, shape, Time::ZERO, |_, _| Body::Bytes(&body));
+    clients.flush(port, Time::ZERO);
+    clients.check().unwrap();
+}
+
+#[test]
+fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
+    let mut port = TestPort::default();
+    let limits = ClientLimits {
+        pipelined_max: 1000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut clients = Clients::new(limits, Time::ZERO);
+    let many = asks(&mut clients, &mut port, ID, 500).len();
+    assert!((2..100).contains(&many), "{many} in one turn");
+    // The turn's share is used up; a first request needs none.
+    assert_eq!(asks(&mut clients, &mut port, OTHER, 500).len(), 1);
+    assert_eq!(clients.next_unstalled(Time::ZERO), None);
+    assert!(!clients.has_news(Time::ZERO) && clients.wake_at() == Some(Time::ZERO));
+    // Then each in its turn, who has waited longest first.
+    for id in [ID, OTHER, ID, OTHER] {
+        clients.turn_is_over();
+        assert_eq!(clients.next_unstalled(Time::ZERO), Some(id));
+        let reading = clients.proceed(id, false).expect("it is its turn");
+        assert!(taken(&mut clients, &mut port, reading, 0).0.len() > 1);
+        clients.check().unwrap();
+    }
+}
+
+#[test]
+fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
+    let mut port = TestPort::default();
+    let limits = ClientLimits {
+        pipelined_max: 100_000,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut clients = Clients::new(limits, Time::ZERO);
+    asks(&mut clients, &mut port, ID, 5000);
+    let mut in_turns = |clients: &mut Clients, took: Duration| {
+        let counts = (0..8).map(|_| {
+            clients.turn_is_over();
+            clients.turn_took(took);
+            let id = clients.next_unstalled(Time::ZERO).expect("it has more");
+            let reading = clients.proceed(id, false).expect("it waits");
+            taken(clients, &mut port, reading, 0).0.len()
+        });
+        counts.last().unwrap()
+    };
+    let first = in_turns(&mut clients, TURN_MAX * 2);
+    let quick = in_turns(&mut clients, TURN_MAX / 2);
+    let slow = in_turns(&mut clients, TURN_MAX * 2);
+    assert!(
+        1 <= first && first == slow && 10 * slow < quick,
+        "{first} {quick} {slow}"
+    );
+}
+
+#[test]
+fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
+    const LONG: usize = 600_000;
+    let limits = ClientLimits {
+        held_max: 1 << 20,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    for reads in [true, false] {
+        let mut port = TestPort {
+            room: 0,
+            ..TestPort::default()
+        };
+        let mut clients = Clients::new(limits, Time::ZERO);
+        let ask = |clients: &mut Clients, port: &mut TestPort, id: ConnectionId| {
+            port.accept(id);
+            clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+            let reading = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            clients.turn_is_over();
+            taken(clients, port, reading.expect("it is open"), LONG)
+        };
+        let (first, waits) = ask(&mut clients, &mut port, ID);
+        assert_eq!((first.len(), waits), (1, None));
+        // Promised, then held.
+        let (none, waits) = ask(&mut clients, &mut port, OTHER);
+        assert_eq!((none.len(), waits), (0, Some(Stall::Room)));
+        assert_eq!(clients.next_unstalled(Time::ZERO), None);
+        answer(&mut clients, &mut port, first[0], LONG);
+        assert_eq!(clients.next_unstalled(Time::ZERO), None);
+        assert_eq!(clients.gave_way(), 0);
+        let mut now = Time::ZERO;
+        if reads {
+            port.at(ID).room = usize::MAX;
+            clients.writable(&mut port, ID, now);
+        } else {
+            // Whoever holds it may never read.
+            now = clients.wake_at().expect("it goes on without");
+            assert!(now > Time::ZERO);
+        }
+        assert_eq!(clients.next_unstalled(now), Some(OTHER));
+        let reading = clients.proceed(OTHER, false).expect("it has waited");
+        let (second, waits) = taken(&mut clients, &mut port, reading, LONG);
+        assert_eq!((second.len(), waits), (1, None));
+        answer(&mut clients, &mut port, second[0], LONG);
+        assert_eq!(
+            (clients.has(ID), clients.gave_way()),
+            (reads, u64::from(!reads))
+        );
+    }
+}
+
+#[test]
+fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
+    let mut port = TestPort::default();
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    let mut clients = Clients::new(limits, Time::ZERO);
+    let owed = asks(&mut clients, &mut port, ID, 1);
+    answer(&mut clients, &mut port, owed[0], 3);
+    clients.remove(ID);
+    assert_eq!(clients.deserted(), 0, "it had its answer");
+    asks(&mut clients, &mut port, OTHER, 2);
+    clients.remove(OTHER);
+    assert_eq!(clients.deserted(), 1);
+    clients.check().unwrap();
+}
+
+/// Whether what a connection asked last fits what it may have under way, with an answer of so many
+/// bytes.
+fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
+    let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
+    let connection = clients.connections.get_mut(id).expect("it is open");
+    connection.has_room(expected, budget)
+}
+
 #[test]
 fn where_half_of_all_memory_is_held_nobody_has_a_second_answer_under_way() {
     let limits = ClientLimits {
@@ -178,11 +357,11 @@ fn where_half_of_all_memory_is_held_nobody_has_a_second_answer_under_way() {
             Body::Bytes(&[b'x'; 9_000][..bytes])
         });
         clients.flush(&mut port, Time::ZERO);
-        assert_eq!(clients.has_room(other, 10), has_room);
+        assert_eq!(fits(&mut clients, other, 10), has_room);
     }
     port.at(ID).room = usize::MAX;
     clients.writable(&mut port, ID, Time::ZERO);
-    assert!(clients.has_room(other, 10), "all is sent");
+    assert!(fits(&mut clients, other, 10), "all is sent");
 }
 
 #[test]

@@ -387,7 +387,7 @@ pub(super) mod tests {
                     clients.writable(&mut port, ID, Time::ZERO);
                     let whole = whole.repeat(requests);
                     assert!(port.at(ID).sent == whole, "{body:?} {room}");
-                    while clients.next_unstalled().is_some() {
+                    while clients.next_unstalled(Time::ZERO).is_some() {
                         let reading = clients.proceed(ID, false).unwrap();
                         clients.read_done(&mut port, reading, Time::ZERO);
                     }

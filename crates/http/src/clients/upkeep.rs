@@ -21,8 +21,11 @@ const SENDING_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Upkeep {
     pub(crate) limits: ClientLimits,
     pub(crate) timers: TimerWheel,
-    /// Connections that may go on, longest first: their stall is over.
+    /// Connections that may go on, longest first: their stall is over, or it is their turn next.
     pub(crate) unstalled: VecDeque<ConnectionId>,
+    /// Connections that wait for room, longest first, and when the first goes on without.
+    pub(crate) no_room: VecDeque<ConnectionId>,
+    pub(crate) room_at: Time,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
     /// Every answer is the last of its connection; until when those that are owed none may ask.
@@ -36,6 +39,8 @@ impl Upkeep {
             limits,
             timers: TimerWheel::new(now),
             unstalled: VecDeque::new(),
+            no_room: VecDeque::new(),
+            room_at: now,
             roomy: Vec::new(),
             drain: None,
         }

@@ -24,6 +24,8 @@ pub struct HostServer {
     limits: RequestLimits,
     date: DateCache,
     expired: Vec<ConnectionId>,
+    /// When the last turn had no more input.
+    idle_at: Time,
 }
 
 impl HostServer {
@@ -40,6 +42,7 @@ impl HostServer {
             limits,
             date: DateCache::new(0),
             expired: Vec::new(),
+            idle_at: now,
         }
     }
 
@@ -95,10 +98,10 @@ impl HostServer {
 
     /// Sees to what an event has made possible.
     fn follow(&mut self, port: &mut dyn Port, now: Time) {
-        while self.clients.has_news() {
+        while self.clients.has_news(now) {
             let (hosts, event) = self.split(port, now);
             hosts.follow(event);
-            while let Some(id) = self.clients.next_unstalled() {
+            while let Some(id) = self.clients.next_unstalled(now) {
                 if let Some(reading) = self.clients.proceed(id, false) {
                     self.read(port, reading, now);
                 }
@@ -172,10 +175,16 @@ impl Handler for HostServer {
         loop {
             self.follow(port, now);
             self.clients.flush(port, now);
-            if !self.clients.has_news() {
+            if !self.clients.has_news(now) {
                 break;
             }
         }
+        self.clients.turn_is_over();
+        self.idle_at = now;
+    }
+
+    fn turn_ended(&mut self, now: Time) {
+        self.clients.turn_took(now.since(self.idle_at));
     }
 
     fn wake_at(&self) -> Option<Time> {

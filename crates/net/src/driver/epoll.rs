@@ -12,18 +12,21 @@
 //! ```
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
-//! what does not fit the buffer is told of again in the next turn. Interest is edge-triggered,
+//! what does not fit the buffer is told of again in the next turn. When telling of connections has
+//! taken as long as a turn may, the rest of them are told of in the next, before those that become
+//! ready meanwhile. Interest is edge-triggered,
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 mod accept;
-
 use crate::clock::{monotonic, timespec_until};
 use crate::driver::addresses::Addresses;
 use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
 use crate::driver::listener::Listener;
 use crate::driver::sockets::{Sockets, State, kind, retry};
 use crate::driver::waker::Waker;
-use crate::port::{ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, Time, Token};
+use crate::port::{
+    ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token,
+};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -35,7 +38,9 @@ use std::time::Duration;
 
 /// Clients accepted from one listener in one turn, so that a storm of them does not stop the
 /// service of those who are in.
-const ACCEPTED_MAX: usize = 64;
+const ACCEPTED_MAX: usize = 16;
+/// After so many turns in which more waited they are a crowd.
+const CROWD_TURNS: usize = 4;
 
 /// The bounds of a driver.
 #[derive(Clone, Debug)]
@@ -76,6 +81,8 @@ impl Default for DriverOptions {
 /// Ready sockets taken from the kernel in one turn; if there are more, the kernel starts with them
 /// in the next.
 const EVENTS_MAX: usize = 1024;
+/// One in so many events the clock is read, to see how long the turn is.
+const CLOCK_EVERY: usize = 4;
 /// Buffers of input read from each closing connection when the loop ends.
 const RESTS_MAX: usize = 16;
 /// What is told of by epoll beside connections: this bit, which no connection's id has, one for
@@ -95,8 +102,8 @@ pub struct Driver {
     accept_after: Time,
     /// While there is no place, not before this is room asked for.
     crowded_until: Time,
-    /// More clients waited in the last turn than one lets in.
-    crowd_waits: bool,
+    /// Turns, without a break, in which more clients waited than one lets in.
+    crowd_turns: usize,
     /// Not before this is the next warning.
     warn_after: Time,
     /// The handler was told that the listeners are closed.
@@ -126,7 +133,7 @@ impl Driver {
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
-            crowd_waits: false,
+            crowd_turns: 0,
             crowded_until: Time::ZERO,
             warn_after: Time::ZERO,
             told_closed: false,
@@ -274,14 +281,28 @@ impl Driver {
         });
         self.listen_or_not()?;
         self.wait(handler.wake_at(), events)?;
-        for Event { data, flags, .. } in events.iter().copied() {
+        let (mut left, mut is_long) = (0, false);
+        for index in 0..events.len() {
+            let Event { data, flags, .. } = events[index];
             let data = data.u64();
             if data & NOT_A_CONNECTION == 0 {
+                if is_long {
+                    events[left] = events[index];
+                    left += 1;
+                    continue;
+                }
                 self.ready(handler, ConnectionId::from_u64(data), flags);
+                is_long =
+                    index % CLOCK_EVERY == 0 && monotonic().since(self.sockets.now) >= TURN_MAX;
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
             } else if data & WAKER == 0 {
-                self.crowd_waits = !self.accept(handler, data as u32, ACCEPTED_MAX);
+                let is_full = self.sockets.accepted >= self.connections_max;
+                self.crowd_turns = match self.accept(handler, data as u32, ACCEPTED_MAX) {
+                    true => 0,
+                    false if is_full => CROWD_TURNS,
+                    false => self.crowd_turns.saturating_add(1),
+                };
             } else {
                 let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();
@@ -289,6 +310,7 @@ impl Driver {
                 handler.notified(&mut self.sockets, token, now);
             }
         }
+        events.truncate(left);
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
         self.sockets.expire_lingering();
@@ -305,7 +327,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for events, but not beyond `wake_at` or a time of our own.
+    /// Waits for events, which join those that are left, but not beyond `wake_at` or a time of our
+    /// own.
     fn wait(&mut self, wake_at: Option<Time>, events: &mut Vec<Event>) -> io::Result<()> {
         let accept_at = [self.accept_after, self.crowded_until].into_iter().max();
         let accept_at = accept_at.filter(|at| !self.accepting && *at > self.sockets.now);
@@ -313,8 +336,12 @@ impl Driver {
             .into_iter()
             .flatten()
             .min();
+        let until = match events.is_empty() {
+            true => until,
+            // Of the last turn: there is something to do.
+            false => Some(Time::ZERO),
+        };
         let timeout = until.map(|until| timespec_until(until, self.sockets.now));
-        events.clear();
         match epoll::wait(
             &self.sockets.epoll,
             spare_capacity(events),
@@ -333,6 +360,7 @@ impl Driver {
     fn ready(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
         // An event can outlive its connection within a turn.
         let now = self.sockets.now;
+        let crowd_waits = self.crowd_turns >= CROWD_TURNS;
         let Some(connection) = self.sockets.get(id) else {
             return;
         };
@@ -340,7 +368,7 @@ impl Driver {
             State::Open => {
                 let has_left = connection.is_new && flags.contains(EventFlags::RDHUP);
                 connection.is_new = false;
-                if has_left && self.crowd_waits {
+                if has_left && crowd_waits {
                     // While others wait to be let in, nothing is done for who has given up before
                     // being looked at: an answer would come to nobody, and all later ones later.
                     return self.fail(handler, id, Errno::CONNRESET);

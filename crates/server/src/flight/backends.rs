@@ -163,13 +163,15 @@ impl Backends {
         }
         let settings = &epoch.site.settings.backends[call.backend];
         let deadline = now + settings.timeout;
-        flight.phase = Phase::Backend(Wait {
+        let wait = Wait {
             unanswered: cohort.queries.len(),
             since: now,
             deadline,
             asked: now,
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
-        });
+        };
+        cohorts.is_now(id, Phase::Backend(wait));
+        let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
         self.askers.clear();

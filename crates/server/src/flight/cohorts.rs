@@ -11,8 +11,8 @@ pub use memory::CohortBytes;
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
-use rhythm_engine::cohort::{Budget, Cohort, LaneError, Share};
-use rhythm_net::{Key, Time};
+use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
+use rhythm_net::{ConnectionId, Key, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,8 +90,8 @@ impl Wait {
 /// What is known of a cohort besides its columns.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Where it is.
-    pub(crate) phase: Phase,
+    /// Where it is ([`Cohorts::is_now`]).
+    phase: Phase,
     /// What it belongs to; `None` while its context is free, so that what a reload has replaced
     /// goes with the last cohort that needs it.
     epoch: Option<Arc<Epoch>>,
@@ -101,6 +101,9 @@ pub(crate) struct Flight {
     pub(crate) launched: Time,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
+    /// How many clients had deserted when its first request was taken
+    /// ([`Clients::deserted`](rhythm_http::Clients::deserted)).
+    pub(crate) deserted: u64,
     /// What the cohort has its memory of.
     share: Arc<Share>,
     /// It was the next of those that wait for memory.
@@ -118,6 +121,7 @@ impl Flight {
             requests: LaneRequests::of_share(&share, texts_max),
             launched: Time::ZERO,
             asked: Vec::new(),
+            deserted: 0,
             share,
             was_next: false,
             keeps_since: None,
@@ -125,12 +129,11 @@ impl Flight {
     }
 
     /// Begins with a new cohort.
-    pub(crate) fn begin(&mut self, epoch: &Arc<Epoch>, phase: Phase, launched: Time) {
+    fn begin(&mut self, epoch: &Arc<Epoch>, launched: Time) {
         debug_assert!(self.asked.is_empty(), "a context was freed while it waited");
         debug_assert!(self.epoch.is_none(), "a context was freed in its epoch");
         debug_assert_eq!(self.requests.lanes(), 0, "a context was freed with lanes");
         self.epoch = Some(epoch.clone());
-        self.phase = phase;
         self.launched = launched;
         self.was_next = false;
         self.keeps_since = None;
@@ -165,6 +168,8 @@ pub(crate) struct Cohorts {
     pub(crate) pool: Pool<CohortKey, Cohort>,
     /// Beside each context of the pool.
     flights: Vec<Flight>,
+    /// Those that wait for a backend.
+    waiting: Vec<ContextId>,
     /// What all of them take together beyond what is each one's own.
     budget: Arc<Budget>,
     /// Those that wait for memory, longest first.
@@ -196,6 +201,7 @@ impl Cohorts {
         Cohorts {
             flights: (0..contexts).map(flight).collect(),
             pool,
+            waiting: Vec::with_capacity(contexts),
             budget,
             short: VecDeque::new(),
             freed: false,
@@ -231,7 +237,7 @@ impl Cohorts {
         let has_room = self.has_room(id, bytes, bytes)
             && (cohort.is_empty() || cohort.len() < epoch.sizes(page).lanes_max());
         match (cohort.is_empty(), has_room) {
-            (true, true) => self.flights[id as usize].begin(epoch, Phase::Forming, now),
+            (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
             (true, false) if !cohort.arena.could_hold(bytes) => {
                 self.close_again(id);
@@ -242,7 +248,7 @@ impl Cohorts {
                     self.close_again(id);
                     return Err(NotOpen::NoContext);
                 }
-                self.flights[id as usize].begin(epoch, Phase::Forming, now);
+                self.flights[id as usize].begin(epoch, now);
             }
             (false, false) => {
                 // The cohort holds as much as it can: an empty one takes the lane.
@@ -264,7 +270,7 @@ impl Cohorts {
     #[inline]
     fn keeps_last(&self) -> bool {
         let [free, ..] = self.pool.counts();
-        free == 1 && self.pool.len() >= CONTEXTS_MANY && self.waiting().next().is_some()
+        free == 1 && self.pool.len() >= CONTEXTS_MANY && !self.waiting.is_empty()
     }
 
     /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
@@ -296,7 +302,8 @@ impl Cohorts {
                 self.close_again(into);
                 return None;
             }
-            self.flights[into as usize].begin(&epoch, Phase::Backend(wait), launched);
+            self.flights[into as usize].begin(&epoch, launched);
+            self.is_now(into, Phase::Backend(wait));
         }
         Some(into)
     }
@@ -348,17 +355,52 @@ impl Cohorts {
         &mut self.flights[id as usize]
     }
 
-    /// Whether a cohort waits for a backend.
-    pub(crate) fn waits(&self, id: ContextId) -> bool {
-        matches!(self.flights[id as usize].phase, Phase::Backend(_))
+    /// Takes note of where a cohort is now.
+    pub(crate) fn is_now(&mut self, id: ContextId, phase: Phase) {
+        let waits = |phase| matches!(phase, Phase::Backend(_));
+        let before = std::mem::replace(&mut self.flights[id as usize].phase, phase);
+        match (waits(before), waits(phase)) {
+            (false, true) => self.waiting.push(id),
+            (true, false) => self.waiting.retain(|&at| at != id),
+            (true, true) | (false, false) => {}
+        }
     }
 
-    /// How those wait that wait for a backend.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Wait> {
-        (self.flights.iter()).filter_map(|flight| match &flight.phase {
-            Phase::Backend(wait) => Some(wait),
-            _ => None,
-        })
+    /// Where a cohort is.
+    pub(crate) fn phase(&self, id: ContextId) -> Phase {
+        self.flights[id as usize].phase
+    }
+
+    /// The contexts whose cohorts wait for a backend.
+    pub(crate) fn waiting(&self) -> &[ContextId] {
+        &self.waiting
+    }
+
+    /// When something is to be done about those that wait if no answer comes ([`Wait::until`]).
+    pub(crate) fn wait_until(&self, idle: bool) -> Option<Time> {
+        let waits = self.waiting.iter().map(|&id| match self.phase(id) {
+            Phase::Backend(wait) => wait.until(idle),
+            phase => unreachable!("a cohort that waits for a backend is {phase:?}"),
+        });
+        waits.min()
+    }
+
+    /// Gives the requests back whose clients are gone: nobody waits for their answers. Whether any
+    /// is left.
+    pub(crate) fn give_back(
+        &mut self,
+        id: ContextId,
+        is_here: impl Fn(ConnectionId) -> bool,
+    ) -> bool {
+        let (cohort, flight) = (self.pool.cohort_mut(id), &mut self.flights[id as usize]);
+        for (lane, state) in cohort.lanes.iter_mut().enumerate() {
+            let connection = flight.requests.connection(lane);
+            if connection.is_some_and(|connection| !is_here(connection)) {
+                flight.requests.take(lane);
+                *state = LaneState::Moved;
+            }
+        }
+        flight.requests.left() > 0
     }
 
     /// The epochs of the cohorts that there are, each as often as it has some.
@@ -388,8 +430,8 @@ impl Cohorts {
         let flight = &mut self.flights[id as usize];
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
-        flight.phase = Phase::Forming;
         flight.epoch = None;
+        self.is_now(id, Phase::Forming);
         self.rest(id);
         self.pool.release(id);
         self.freed = true;
@@ -418,6 +460,13 @@ impl Cohorts {
         self.check_memory()?;
         for (id, flight) in (0..).zip(&self.flights) {
             let state = self.pool.state(id);
+            let listed = self.waiting.iter().filter(|&&at| at == id).count();
+            if listed != usize::from(matches!(flight.phase, Phase::Backend(_))) {
+                return Err(format!(
+                    "context {id} is {:?} and {listed} times among those that wait",
+                    flight.phase
+                ));
+            }
             let free = state == ContextState::Free;
             if free && (flight.requests.left() > 0 || !flight.asked.is_empty()) {
                 return Err(format!(

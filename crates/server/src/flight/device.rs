@@ -62,12 +62,12 @@ impl Device {
                 if std::mem::take(&mut self.is_lost) {
                     tracing::info!(device = self.link.name(), "the device is back");
                 }
-                cohorts.flight_mut(id).phase = Phase::Device;
+                cohorts.is_now(id, Phase::Device);
                 Ok(())
             }
             Err(Refusal::Busy(work)) => {
                 take_back(cohorts, id, work.cohort);
-                cohorts.flight_mut(id).phase = Phase::Ready;
+                cohorts.is_now(id, Phase::Ready);
                 self.ready.push_back(id);
                 Ok(())
             }
@@ -91,7 +91,7 @@ impl Device {
     pub(crate) fn next_done(&mut self, cohorts: &mut Cohorts) -> Option<ContextId> {
         let work = self.done.pop_front()?;
         let id = work.token as ContextId;
-        assert_eq!(cohorts.flight(id).phase, Phase::Device, "it was not given");
+        assert_eq!(cohorts.phase(id), Phase::Device, "it was not given");
         take_back(cohorts, id, work.cohort);
         Some(id)
     }

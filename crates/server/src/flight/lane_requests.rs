@@ -9,7 +9,7 @@ use crate::observe::access_log::LogEntry;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::Time;
+use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
@@ -116,6 +116,11 @@ impl LaneRequests {
     /// How many lanes there are, answered or not.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// Where a lane's answer goes; `None` where it is answered.
+    pub(crate) fn connection(&self, lane: usize) -> Option<ConnectionId> {
+        (self.lanes[lane].as_ref()).map(|request| request.slot.connection)
     }
 
     /// Who has sent a lane's request, as a number; 0 where it is answered.

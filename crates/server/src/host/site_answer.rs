@@ -5,6 +5,7 @@ use crate::host::files::FileStream;
 use crate::host::statics::FileAnswer;
 use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
+use crate::site::statics::Content;
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
 use rhythm_protocol::http::conditional::Conditions;
@@ -62,13 +63,25 @@ pub(crate) fn write<'s>(
     (answered, Body::Empty)
 }
 
+/// What an answer will be sent from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// So many bytes that are in memory already.
+    Memory(usize),
+    /// A file that is read while it is sent.
+    Stream,
+}
+
 impl SiteAnswer {
-    /// Whether it is a file that is not kept in memory.
+    /// What it will be sent from.
     #[inline]
-    pub(crate) fn is_streamed(&self, site: &Site) -> bool {
+    pub(crate) fn source(&self, site: &Site) -> Source {
         match self {
-            SiteAnswer::File(file) => site.statics.entry(*file).is_streamed(),
-            _ => false,
+            SiteAnswer::File(file) => match &site.statics.entry(*file).content {
+                Content::Kept(bytes) => Source::Memory(bytes.len()),
+                Content::Streamed(_) => Source::Stream,
+            },
+            _ => Source::Memory(0),
         }
     }
 }

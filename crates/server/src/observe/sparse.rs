@@ -62,8 +62,8 @@ impl<K: PartialEq> SparseByKind<K> {
             self.left_out += self.lines.swap_remove(at).1.left_out;
         }
         let mut sparse = Sparse {
-            next: None,
             left_out: std::mem::take(&mut self.left_out),
+            ..Sparse::default()
         };
         let left_out = sparse.line(now);
         self.lines.push((kind, sparse));

@@ -1,6 +1,6 @@
 //! Events: what each that the driver tells of sets going in the pipeline.
 
-use super::{Pipeline, RESUMES_MAX};
+use super::Pipeline;
 use crate::owner::ConnectionOwner;
 use rhythm_http::Hosts;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
@@ -112,17 +112,27 @@ impl Handler for Pipeline {
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
-        self.resumes = RESUMES_MAX;
         loop {
             self.launch_due(port, now);
             let told = self.backends.turn_ends(port, now);
             self.clients.flush(port, now);
-            if !told && (self.resumes == 0 || !self.clients.has_news()) {
+            if !told && !self.clients.has_news(now) {
                 break;
             }
         }
+        self.clients.turn_is_over();
         (self.former).forget_gone(self.clients.open(), |id| self.clients.has(id));
         self.set_gauges(port, now);
+    }
+
+    fn turn_ended(&mut self, end: Time) {
+        self.responder.turn_ended(end);
+        let took = end.since(self.turn_began.take().unwrap_or(end));
+        self.clients.turn_took(took);
+        self.metrics.busy_ns.add(took.as_nanos() as u64);
+        let since_last = end.since(self.last_end);
+        self.metrics.total_ns.add(since_last.as_nanos() as u64);
+        self.last_end = end;
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -130,18 +140,8 @@ impl Handler for Pipeline {
             0 => self.former.wake_at(&self.cohorts),
             _ => None,
         };
-        // Asked twice a turn: where nothing is asked of backends, the contexts need no look.
-        let waiting = match self.backends.unanswered() {
-            0 => None,
-            _ => {
-                let idle = self.device.in_flight() == 0;
-                (self.cohorts.waiting().map(|wait| wait.until(idle))).min()
-            }
-        };
-        // What this turn had no room for is done in the next.
-        let behind = self.clients.has_news().then_some(self.now);
+        let waiting = self.cohorts.wait_until(self.device.in_flight() == 0);
         [
-            behind,
             self.clients.wake_at(),
             forming,
             waiting,

@@ -295,7 +295,7 @@ const RELOADS_MAX: usize = 50;
 /// More turns than any run takes.
 const TURNS_MAX: usize = 400_000;
 /// Turns one after the other for which the server asks at once.
-const IDLE_TURNS_MAX: usize = 200;
+const IDLE_TURNS_MAX: usize = 1000;
 
 impl Run<'_> {
     fn go(&mut self) {
@@ -422,6 +422,9 @@ impl Run<'_> {
             self.pipeline.tick(&mut self.world, now);
         }
         self.pipeline.idle(&mut self.world, now);
+        let end = self.world.end_turn();
+        self.pipeline.turn_ended(end);
+        self.clock.set(self.world.now);
         if self.world.stopped_accepting != u64::MAX
             && !self.listeners_closed
             && !self.world.has_backlog()

@@ -93,6 +93,8 @@ pub(crate) struct Net {
     pub(crate) outgoing_max: usize,
     /// Most connections of clients; more wait.
     pub(crate) connections_max: usize,
+    /// What a send costs the server: nanoseconds for each, and for each kilobyte.
+    pub(crate) send_cost: (u64, u64),
 }
 
 /// Where the near end stands.
@@ -171,6 +173,8 @@ pub(crate) enum Sabotage {
 /// See the module's text.
 pub(crate) struct World {
     pub(crate) now: u64,
+    /// Until when this turn takes, by what was done in it.
+    turn_until: u64,
     pub(crate) dice: Dice,
     pub(crate) net: Net,
     pub(crate) sabotage: Sabotage,
@@ -202,6 +206,7 @@ impl World {
         World {
             // Not at the origin of the clock: nothing may count on that.
             now: 1_000 * SECOND,
+            turn_until: 0,
             dice,
             net,
             sabotage: Sabotage::None,

@@ -415,8 +415,8 @@ impl<'a> Fuse<'a> {
     }
 }
 
-/// The register behind all of the stage's: there is none, and what is put there is dropped. The
-/// compiler leaves its number free.
+/// The register behind all of the stage's: what is put there is read by nobody. The compiler leaves
+/// room for it.
 pub(super) fn nobodys(stage: &StageProgram) -> Register {
     stage.registers.len() as Register
 }

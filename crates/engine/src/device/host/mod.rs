@@ -161,7 +161,8 @@ impl Strips {
         let output = &mut cohort.output;
         let (run_start, segment_start) =
             output.reserve(indexes.len() * stride, indexes.len() * room.segments);
-        self.registers.prepare(stage.registers.len());
+        // One more for what nobody reads.
+        self.registers.prepare(stage.registers.len() + 1);
         let lanes = &mut *self.lanes;
         lanes.begin(
             indexes,

@@ -74,36 +74,6 @@ impl Registers {
     pub(super) fn set(&mut self, register: Register, lane: u8, cell: impl Cell) {
         self.column_mut(register)[usize::from(lane)] = cell.pack();
     }
-
-    /// A lane's cells of the first so many registers.
-    #[inline(always)]
-    pub(super) fn lane(&mut self, lane: u8, registers: usize) -> LaneRegisters<'_> {
-        LaneRegisters {
-            columns: &mut self.columns[..registers],
-            lane,
-        }
-    }
-}
-
-/// The registers of one lane.
-pub(super) struct LaneRegisters<'a> {
-    columns: &'a mut [Cells],
-    lane: u8,
-}
-
-impl LaneRegisters<'_> {
-    #[inline(always)]
-    pub(super) fn view(&self, register: Register) -> View {
-        unpack(self.columns[usize::from(register)].cells[usize::from(self.lane)])
-    }
-
-    /// Sets a register's cell, if it is one of them.
-    #[inline(always)]
-    pub(super) fn set_known(&mut self, register: Register, cell: impl Cell) {
-        if let Some(column) = self.columns.get_mut(usize::from(register)) {
-            column.cells[usize::from(self.lane)] = cell.pack();
-        }
-    }
 }
 
 /// A view in a cell.

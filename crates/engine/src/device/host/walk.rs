@@ -104,16 +104,15 @@ impl Walk<'_, '_> {
                             }
                         }
                     };
-                    let registers = self.stage.registers.len();
-                    let mut registers = self.registers.lane(lane, registers);
+                    let registers = &mut *self.registers;
                     let appended = match at {
                         Some(at) => out.cells(s, texts, cells, |cell| {
                             let view = columns.texts[usize::from(cell.column)][at];
-                            registers.set_known(cell.register, view);
+                            registers.set(cell.register, lane, view);
                             view
                         }),
                         None => {
-                            let view = |cell: &Appended| registers.view(cell.register);
+                            let view = |cell: &Appended| registers.view(cell.register, lane);
                             out.cells(s, texts, cells, view)
                         }
                     };

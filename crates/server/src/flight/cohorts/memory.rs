@@ -89,8 +89,8 @@ impl Cohorts {
 
     /// A cohort found no memory: it waits for others to give some back, or to be first.
     pub(crate) fn wait_for_memory(&mut self, id: ContextId) {
+        self.is_now(id, Phase::Short);
         let flight = &mut self.flights[id as usize];
-        flight.phase = Phase::Short;
         match std::mem::take(&mut flight.was_next) {
             true => self.short.push_front(id),
             false => self.short.push_back(id),

@@ -25,6 +25,12 @@ impl World {
         }
     }
 
+    /// The turn ends when all that was done in it has taken its time.
+    pub(crate) fn end_turn(&mut self) -> Time {
+        self.now = self.now.max(self.turn_until);
+        self.time()
+    }
+
     /// Tells the server what is ready.
     pub(crate) fn report(&mut self, handler: &mut dyn Handler) {
         let mut ready = std::mem::take(&mut self.ready);
@@ -236,6 +242,8 @@ impl Port for World {
             self.links[link].out.extend(&bytes[..taken]);
         }
         self.links[link].active = self.now;
+        let (each, kilobyte) = self.net.send_cost;
+        self.turn_until = self.turn_until.max(self.now) + each + kilobyte * taken as u64 / 1000;
         self.note("sent", link as u64, taken as u64);
         self.mix_bytes(&bytes[..taken]);
         if taken < bytes.len() {

@@ -1,102 +1,22 @@
 //! The remote backend over real sockets: what a driver does must be what it expects of one.
 
 use super::super::*;
-use super::world::{call, cells};
+use super::asking::all_answered;
+use super::world::call;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::peers;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{LaneError, Queries};
-use rhythm_net::{Accepted, Driver, DriverOptions, Ended, Handler};
+use rhythm_engine::cohort::Queries;
 use rhythm_protocol::besim;
-use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// Asks all texts in batches and waits for the answers.
-struct Client {
-    backend: ConnectionPool<BesimWire>,
-    texts: Vec<String>,
-    asked: usize,
-    answers: HashMap<u64, Result<(i64, Vec<u8>), LaneError>>,
-}
-
-impl Handler for Client {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
-        port.abort(accepted.connection);
-    }
-
-    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        assert!(self.backend.owns(id));
-        self.backend.received(port, id, bytes, now);
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        assert!(self.backend.owns(id));
-        self.backend.ended(port, id, how, now);
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.backend.writable(port, id, now);
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.backend.connected(port, id, now);
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.backend.tick(port, now);
-    }
-
-    fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        let answers = &mut self.answers;
-        self.backend.poll(&mut |key, answer| {
-            let answer = answer.map(|told| (told.status(), cells(told)));
-            let before = answers.insert(key, answer.map_err(|why| why.error));
-            assert_eq!(before, None, "{key} is told of twice");
-        });
-        let batch = self.texts.len().min(self.asked + 700);
-        if self.answers.len() < self.asked || self.asked == batch {
-            self.backend.turn_ends(port, now);
-            return;
-        }
-        // Each has a form of its own, so that all commands are asked.
-        for key in self.asked..batch {
-            let mut queries = Queries::default();
-            assert!(queries.push(0, std::iter::empty()));
-            let mut call = call(&[&self.texts[key]], true);
-            call.columns = columns_of(key);
-            let batch = Batch {
-                call: &call,
-                queries: &queries,
-                keys: &[key as u64],
-                askers: &[key as u64],
-                deadline: Time::NEVER,
-            };
-            self.backend.submit(port, batch, now);
-        }
-        self.asked = batch;
-        self.backend.turn_ends(port, now);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        // At once, to begin with.
-        if self.asked == 0 {
-            return Some(Time::ZERO);
-        }
-        self.backend.wake_at()
-    }
-
-    fn finished(&self) -> bool {
-        self.answers.len() == self.texts.len()
-    }
-}
-
 /// Columns of the answers to the request of this number, by its command.
-fn columns_of(key: usize) -> u16 {
-    [0, 1, 3, 7, 3, 3, 1, 1, 3, 6][key % 10]
+fn columns_of(key: u64) -> u16 {
+    [0, 1, 3, 7, 3, 3, 1, 1, 3, 6][key as usize % 10]
 }
 
 /// Answers on one connection. Of each 150 answers one announces the end, and nothing behind it is
@@ -181,23 +101,29 @@ fn answers_all(url: &str) {
         timeout: Duration::from_secs(60),
         ..PoolOptions::default()
     };
-    let mut client = Client {
-        backend: ConnectionPool::new(
-            BesimWire::new(&url, ResponseLimits::default()),
-            "sim",
-            peers(&url.place).unwrap(),
-            options,
-        ),
-        texts: (0..3000)
-            .map(|i| format!("1&{}&{}", i % 10, i + 1))
-            .collect(),
-        asked: 0,
-        answers: HashMap::new(),
-    };
-    let mut driver = Driver::new(&DriverOptions::default()).unwrap();
-    driver.run(&mut client).unwrap();
+    let wire = BesimWire::new(&url, ResponseLimits::default());
+    let mut pool = ConnectionPool::new(wire, "sim", peers(&url.place).unwrap(), options);
+    let text = |key: u64| format!("1&{}&{}", key % 10, key + 1);
+    let answers = all_answered(&mut pool, 3000, 700, |pool, port, keys, now| {
+        // Each has a form of its own, so that all commands are asked.
+        for key in keys {
+            let mut queries = Queries::default();
+            assert!(queries.push(0, std::iter::empty()));
+            let mut call = call(&[&text(key)], true);
+            call.columns = columns_of(key);
+            let batch = Batch {
+                call: &call,
+                queries: &queries,
+                keys: &[key],
+                askers: &[key],
+                deadline: Time::NEVER,
+            };
+            pool.submit(port, batch, now);
+        }
+    });
     let bank = Bank::new(5000);
-    for (key, text) in client.texts.iter().enumerate() {
+    for key in 0..3000 {
+        let text = text(key);
         let mut body = Vec::new();
         bank.answer(text.as_bytes(), &mut body);
         let mut expected = Vec::new();
@@ -205,8 +131,8 @@ fn answers_all(url: &str) {
         let cell = |start: usize, length: usize| body[start..start + length].to_vec();
         let read = besim::decode(&body, columns, 4096, &mut expected, cell).unwrap();
         let expected = (i64::from(read.status), expected.concat());
-        assert_eq!(client.answers[&(key as u64)], Ok(expected), "{text}");
+        assert_eq!(answers[&key], Ok(expected), "{text}");
     }
-    assert_eq!(client.backend.counts().requests, 3000);
-    assert_eq!(client.backend.counts().failures, 0);
+    assert_eq!(pool.counts().requests, 3000);
+    assert_eq!(pool.counts().failures, 0);
 }

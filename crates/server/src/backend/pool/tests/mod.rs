@@ -1,5 +1,6 @@
 //! Tests of pools that need another side.
 
+mod asking;
 mod driver;
 mod faults;
 mod greeting;

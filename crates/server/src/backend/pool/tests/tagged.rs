@@ -7,12 +7,12 @@
 //! it carries out nothing behind that.
 
 use super::super::*;
+use super::asking::all_answered;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_net::testing::TestPort;
-use rhythm_net::{Accepted, Driver, DriverOptions, Handler};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -335,79 +335,6 @@ fn behind_an_announced_end_all_is_sent_again_and_before_it_what_is_safe() {
     assert_eq!(tagged.told.len(), 5);
 }
 
-/// Asks over real sockets, and ends when all is answered.
-struct Client {
-    pool: ConnectionPool<TaggedWire>,
-    asked: u64,
-    told: HashMap<u64, Result<Vec<u8>, LaneError>>,
-}
-
-/// Requests of the test over sockets, and in a batch of it.
-const ASKED: u64 = 4_000;
-const BATCH: u64 = 300;
-
-impl Handler for Client {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
-        port.abort(accepted.connection);
-    }
-
-    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        self.pool.received(port, id, bytes, now);
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        self.pool.ended(port, id, how, now);
-    }
-
-    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.pool.writable(port, id, now);
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.pool.connected(port, id, now);
-    }
-
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.pool.tick(port, now);
-    }
-
-    fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        let told = &mut self.told;
-        self.pool.poll(&mut |key, answer| {
-            let before = told.insert(key, answer.map(cells).map_err(|why| why.error));
-            assert_eq!(before, None, "{key} is told of twice");
-        });
-        if told.len() as u64 == self.asked && self.asked < ASKED {
-            let keys: Vec<u64> = (self.asked..ASKED.min(self.asked + BATCH)).collect();
-            let mut queries = Queries::default();
-            for key in &keys {
-                assert!(queries.push(0, [Argument::Int(*key as i64)].into_iter()));
-            }
-            let batch = Batch {
-                call: &call(&["get ", ""], true),
-                queries: &queries,
-                keys: &keys,
-                askers: &keys,
-                deadline: Time::NEVER,
-            };
-            self.asked += keys.len() as u64;
-            self.pool.submit(port, batch, now);
-        }
-        self.pool.turn_ends(port, now);
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        match self.asked {
-            0 => Some(Time::ZERO),
-            _ => self.pool.wake_at(),
-        }
-    }
-
-    fn finished(&self) -> bool {
-        self.told.len() as u64 == ASKED
-    }
-}
-
 /// Answers what comes together from the last to the first, and ends after some.
 fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     let mut input = Vec::new();
@@ -455,15 +382,25 @@ fn all_is_answered_over_sockets() {
         ..PoolOptions::default()
     };
     let peers = vec![Peer::tcp("sim", address)];
-    let mut client = Client {
-        pool: ConnectionPool::new(TaggedWire, "tagged", peers, options),
-        asked: 0,
-        told: HashMap::new(),
-    };
-    let mut driver = Driver::new(&DriverOptions::default()).unwrap();
-    driver.run(&mut client).unwrap();
-    for (key, answer) in client.told {
-        let answer = String::from_utf8(answer.expect("it is answered")).unwrap();
+    let mut pool = ConnectionPool::new(TaggedWire, "tagged", peers, options);
+    let answers = all_answered(&mut pool, 4000, 300, |pool, port, keys, now| {
+        let keys: Vec<u64> = keys.collect();
+        let mut queries = Queries::default();
+        for key in &keys {
+            assert!(queries.push(0, [Argument::Int(*key as i64)].into_iter()));
+        }
+        let batch = Batch {
+            call: &call(&["get ", ""], true),
+            queries: &queries,
+            keys: &keys,
+            askers: &keys,
+            deadline: Time::NEVER,
+        };
+        pool.submit(port, batch, now);
+    });
+    for (key, answer) in answers {
+        let (_, answer) = answer.expect("it is answered");
+        let answer = String::from_utf8(answer).unwrap();
         let text = answer.strip_prefix("define ").unwrap_or(&answer);
         assert_eq!(text, format!("get {key}"));
     }

@@ -1,0 +1,74 @@
+//! When memory may be used again: epochs.
+//!
+//! Readers take no lock and leave no mark on what they read, so who takes something out of the
+//! table cannot know who still reads it. But a reader finds things only in a turn, and holds none
+//! beyond it. So each worker says in which epoch its turn began, and what is taken out is *retired*
+//! with the number of an epoch; it is *free* when every turn that goes on began in a later one.
+//!
+//! Why epochs and not versions: with versions a reader copies bytes that may change under it and
+//! looks afterwards whether they did, which has to be done word by word with atomics (anything else
+//! is a data race), and it can hand out copies only. With epochs items never change while they can
+//! be seen, so values are sent from where they lie, and all that a turn with hundreds of gets pays
+//! is one fence at its beginning. The price is that memory comes back a turn later.
+//!
+//! Why it is right: a worker stores its epoch, then a fence, then reads the table; a collector
+//! takes out, then a fence, then loads the workers' epochs. Of two such fences one is first: either
+//! the collector sees the worker's epoch, or the worker sees what was taken out. A worker that took
+//! its epoch from a later retirement than the one in question has seen all that went before it.
+
+use super::atomic::{AtomicU64, Ordering, fence};
+
+/// The epochs of the turns that go on.
+pub(super) struct Epochs {
+    now: AtomicU64,
+    workers: Box<[Turn]>,
+}
+
+/// The epoch of one worker's turn, or [`NONE`], on a cache line of its own.
+#[repr(align(128))]
+struct Turn(AtomicU64);
+
+const NONE: u64 = 0;
+
+/// What was retired when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stamp(u64);
+
+impl Epochs {
+    pub(super) fn new(workers: usize) -> Epochs {
+        Epochs {
+            now: AtomicU64::new(NONE + 1),
+            workers: (0..workers).map(|_| Turn(AtomicU64::new(NONE))).collect(),
+        }
+    }
+
+    /// A turn of a worker begins, or, where one goes on, another in its place.
+    #[inline]
+    pub(super) fn pin(&self, worker: usize) {
+        let now = self.now.load(Ordering::Acquire);
+        self.workers[worker].0.store(now, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// A turn ends.
+    #[inline]
+    pub(super) fn unpin(&self, worker: usize) {
+        self.workers[worker].0.store(NONE, Ordering::Release);
+    }
+
+    /// The stamp of what nobody can find any more from now on.
+    pub(super) fn retire(&self) -> Stamp {
+        Stamp(self.now.fetch_add(1, Ordering::AcqRel))
+    }
+
+    /// All that was retired with this stamp or an earlier one is free; ask anew to learn of later
+    /// turns.
+    pub(super) fn free(&self) -> Stamp {
+        // Before the turns: what is retired from here on, a turn that begins meanwhile may see.
+        let now = self.now.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        let turns = (self.workers.iter()).map(|turn| turn.0.load(Ordering::Acquire));
+        let oldest = turns.filter(|epoch| *epoch != NONE).min();
+        Stamp(oldest.map_or(now, |oldest| oldest.min(now)) - 1)
+    }
+}

@@ -1,0 +1,52 @@
+//! Flushes: from a moment on, all items that are older are not valid. Nothing is looked through for
+//! it; who finds an item asks whether it was flushed.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The last flush, and the one to come.
+#[derive(Default)]
+pub(super) struct Flushes {
+    /// Items last accessed in this second or before are gone; 0: none.
+    until: AtomicU32,
+    /// Items with a CAS id below this one are gone.
+    cas: AtomicU64,
+    /// The same as `until`, from the second after it.
+    next: AtomicU32,
+}
+
+impl Flushes {
+    /// What was accessed before `at` is gone at `at`; if that is now or was, so is all with a CAS
+    /// id below `cas`. It takes the place of a flush that was to come.
+    pub(super) fn flush(&self, at: u32, now: u32, cas: u64) {
+        let until = at.saturating_sub(1);
+        self.settle(now);
+        if at > now {
+            self.next.store(until, Ordering::Release);
+        } else {
+            self.next.store(0, Ordering::Release);
+            self.cas.fetch_max(cas, Ordering::AcqRel);
+            self.until.fetch_max(until, Ordering::AcqRel);
+        }
+    }
+
+    /// Did a flush that was to come take effect? Says so once.
+    pub(super) fn settle(&self, now: u32) -> bool {
+        let next = self.next.load(Ordering::Acquire);
+        let due = next != 0 && next < now;
+        if due {
+            self.until.fetch_max(next, Ordering::AcqRel);
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            return (self.next.compare_exchange(next, 0, order.0, order.1)).is_ok();
+        }
+        false
+    }
+
+    /// Is an item gone that was last accessed then and has this CAS id (0: none)?
+    #[inline]
+    pub(super) fn took(&self, accessed: u32, cas: u64, now: u32) -> bool {
+        let next = self.next.load(Ordering::Acquire);
+        accessed <= self.until.load(Ordering::Acquire)
+            || (cas != 0 && cas < self.cas.load(Ordering::Acquire))
+            || (next != 0 && next < now && accessed <= next)
+    }
+}

@@ -1,0 +1,379 @@
+//! Table, segments and epochs joined: the one place where a location becomes an item. What it
+//! shows is safe: an item can be found in a [`Turn`] only, and cannot be held beyond it.
+#![allow(unsafe_code)]
+
+use super::epoch::Epochs;
+use super::hash::{Hash, Secret};
+use super::segments::{Body, Destinations, Fate, Item, May, Room, Segments, Wants, Words};
+use super::table::{Locked, Oracle, Slot, Table};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All items of a store.
+pub(super) struct Items {
+    pub(super) secret: Secret,
+    pub(super) table: Table,
+    pub(super) segments: Segments,
+    epochs: Epochs,
+    seats: Box<[AtomicBool]>,
+}
+
+/// A worker's right to turns: one at a time.
+pub(super) struct Seat {
+    index: usize,
+    of: usize,
+}
+
+impl Items {
+    /// None where the system has no memory.
+    pub(super) fn new(memory: usize, workers: usize, secret: Secret) -> Option<Items> {
+        Some(Items {
+            secret,
+            table: Table::new()?,
+            segments: Segments::new(memory)?,
+            epochs: Epochs::new(workers),
+            seats: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+        })
+    }
+
+    /// A seat that nobody has, until it is given back.
+    pub(super) fn sit(&self) -> Option<Seat> {
+        let take = |seat: &AtomicBool| !seat.swap(true, Ordering::Acquire);
+        let index = self.seats.iter().position(take)?;
+        Some(Seat {
+            index,
+            of: self.address(),
+        })
+    }
+
+    /// Gives a seat back.
+    pub(super) fn stand(&self, seat: &mut Seat) {
+        assert_eq!(seat.of, self.address(), "a seat of another store");
+        self.seats[seat.index].store(false, Ordering::Release);
+    }
+
+    /// Begins a turn.
+    #[inline]
+    pub(super) fn turn<'t>(&'t self, seat: &'t mut Seat) -> Turn<'t> {
+        assert_eq!(seat.of, self.address(), "a seat of another store");
+        self.epochs.pin(seat.index);
+        Turn { items: self, seat }
+    }
+
+    /// Which items these are. A store is behind a reference while there are seats, so they do not
+    /// move.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Grows the table by a bucket or two if it is crowded.
+    pub(super) fn grow(&self, _turn: &Turn<'_>) {
+        for _ in 0..2 {
+            if !self.table.is_crowded() || !self.table.grow(self) {
+                return;
+            }
+        }
+    }
+}
+
+impl Oracle for Items {
+    fn hash_of(&self, location: u32) -> Hash {
+        // SAFETY: the table asks about what is in a bucket that this thread has locked, so it stays
+        // in the table meanwhile.
+        let item = unsafe { self.segments.item(location) };
+        self.secret.hash(item.key())
+    }
+
+    fn prefetch(&self, location: u32) {
+        self.segments.prefetch(location);
+    }
+}
+
+impl Drop for Items {
+    /// Long values have counts in items, which only their leaving the table gives up.
+    fn drop(&mut self) {
+        if self.segments.has_large() {
+            for location in self.table.locations() {
+                // SAFETY: it is in the table and leaves it now; there are no turns any more.
+                unsafe { self.segments.died(location, &self.epochs) };
+            }
+        }
+    }
+}
+
+/// A turn of a worker: the items that are found in it can be read until it ends.
+pub(super) struct Turn<'t> {
+    items: &'t Items,
+    seat: &'t mut Seat,
+}
+
+impl Turn<'_> {
+    /// The index of the worker.
+    pub(super) fn worker(&self) -> usize {
+        self.seat.index
+    }
+
+    /// Another turn begins in the place of this one, of which nothing is borrowed any more.
+    pub(super) fn renew(&mut self) {
+        self.items.epochs.pin(self.seat.index);
+    }
+
+    /// Starts loading the items that look like the hash's.
+    #[inline]
+    pub(super) fn prefetch_items(&self, hash: Hash) {
+        let segments = &self.items.segments;
+        let _ = (self.items.table).find(hash, |location| {
+            segments.prefetch(location);
+            None::<()>
+        });
+    }
+
+    /// The key's item.
+    #[inline]
+    pub(super) fn find(&self, hash: Hash, key: &[u8]) -> Option<Item<'_>> {
+        self.items.table.find(hash, |location| {
+            // SAFETY: found in the table, in this turn, which outlasts the borrow.
+            let item = unsafe { self.items.segments.item(location) };
+            (item.key() == key).then_some(item)
+        })
+    }
+
+    /// Takes the locks of a hash.
+    pub(super) fn lock(&self, hash: Hash) -> Held<'_> {
+        Held {
+            items: self.items,
+            locked: self.items.table.lock(hash),
+        }
+    }
+
+    /// Takes room for an item of so many units.
+    pub(super) fn room(&self, group: usize, units: u32) -> Result<Room, Wants> {
+        self.items.segments.room(group, units, &self.items.epochs)
+    }
+
+    /// Frees what no turn reads any more. True: something still waits for turns to end.
+    pub(super) fn collect(&self) -> bool {
+        self.items.segments.collect(&self.items.epochs)
+    }
+
+    /// Memory for a long value of these parts.
+    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Body<'a>, Wants> {
+        let large = self.items.segments.large(parts, &self.items.epochs)?;
+        Ok(Body::Large(large))
+    }
+
+    /// The next victim.
+    pub(super) fn victim(&self, now: u32, may: May, to: &mut Destinations) -> Option<Victim> {
+        let segments = &self.items.segments;
+        let (segment, fate) = segments.choose(now, may, to)?;
+        let (at, end) = segments.range(segment);
+        Some(Victim {
+            segment,
+            fate,
+            at,
+            end,
+        })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.items.epochs.unpin(self.seat.index);
+    }
+}
+
+/// The locks of a hash's buckets.
+pub(super) struct Held<'t> {
+    items: &'t Items,
+    locked: Locked<'t>,
+}
+
+/// An item and the slot that it is in, in buckets that are locked.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'t> {
+    slot: Slot<'t>,
+    location: u32,
+    pub(super) item: Item<'t>,
+}
+
+impl<'t> Held<'t> {
+    /// The key's item.
+    pub(super) fn find(&self, key: &[u8]) -> Option<Found<'t>> {
+        (self.locked.find(|location| self.at(location).key() == key)).map(|slot| self.found(slot))
+    }
+
+    /// All items in the locked buckets.
+    pub(super) fn all(&self) -> impl Iterator<Item = Found<'t>> {
+        self.locked.taken().map(|slot| self.found(slot))
+    }
+
+    fn found(&self, slot: Slot<'t>) -> Found<'t> {
+        let location = slot.location();
+        let item = self.at(location);
+        Found {
+            slot,
+            location,
+            item,
+        }
+    }
+
+    /// An item is in the table until it is replaced or removed once.
+    fn check(&self, found: &Found<'t>) {
+        assert!(found.slot.has(found.location), "it left the table before");
+    }
+
+    fn at(&self, location: u32) -> Item<'t> {
+        // SAFETY: what is in a locked bucket is in the table, and the turn during which the lock
+        // is held outlasts `'t`.
+        unsafe { self.items.segments.item(location) }
+    }
+
+    /// A free slot. None: another item must give up its own.
+    pub(super) fn vacancy(&self) -> Option<Slot<'t>> {
+        self.locked.vacancy(self.items)
+    }
+
+    /// Writes an item into its room and puts it into a free slot.
+    pub(super) fn fill(
+        &mut self,
+        slot: Slot<'t>,
+        room: Room,
+        key: &[u8],
+        words: &Words,
+        body: Body<'_>,
+    ) {
+        let location = self.items.segments.write(room, key, words, body);
+        self.locked.fill(slot, location);
+    }
+
+    /// Writes an item into its room and puts it into the place of another.
+    pub(super) fn replace(
+        &mut self,
+        old: Found<'t>,
+        room: Room,
+        key: &[u8],
+        words: &Words,
+        body: Body<'_>,
+    ) {
+        self.check(&old);
+        let location = self.items.segments.write(room, key, words, body);
+        self.locked.replace(old.slot, location);
+        // SAFETY: it was in the table until now, in a bucket that is locked, as was checked.
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
+    }
+
+    /// Takes an item out of the table.
+    pub(super) fn remove(&mut self, old: Found<'t>) {
+        self.check(&old);
+        self.locked.remove(old.slot);
+        // SAFETY: as in `replace`.
+        unsafe { self.items.segments.died(old.location, &self.items.epochs) };
+    }
+
+    /// Lets an item expire then, in place. False: it would outlive its segment.
+    pub(super) fn touch(&self, found: Found<'t>, expires: u32) -> bool {
+        let can = self.items.segments.outlives(found.location, expires);
+        if can {
+            found.item.set_expires(expires);
+        }
+        can
+    }
+}
+
+/// What is being taken back.
+pub(super) struct Reclaim {
+    pub(super) victim: Option<Victim>,
+    pub(super) destinations: Destinations,
+    /// Units of the victim that were looked at, and that moved.
+    pub(super) seen: u32,
+    pub(super) moved: u32,
+    /// The second in which all segments were last looked through for want of anything better.
+    pub(super) swept: u32,
+}
+
+impl Reclaim {
+    pub(super) fn new() -> Reclaim {
+        Reclaim {
+            victim: None,
+            destinations: Destinations::new(),
+            seen: 0,
+            moved: 0,
+            swept: 0,
+        }
+    }
+}
+
+/// A segment that is being taken back, and how far.
+pub(super) struct Victim {
+    segment: u32,
+    pub(super) fate: Fate,
+    at: u32,
+    end: u32,
+}
+
+/// What lies in a victim: an item, or what was one once.
+pub(super) struct Remains<'v> {
+    location: u32,
+    /// Its size.
+    pub(super) units: u32,
+    key: &'v [u8],
+}
+
+impl Victim {
+    /// What comes next; the victim goes on behind it.
+    pub(super) fn next<'v>(&mut self, turn: &'v Turn<'_>) -> Option<Remains<'v>> {
+        let location = (self.at < self.end).then_some(self.at)?;
+        let segments = &turn.items.segments;
+        // SAFETY: the segment was chosen, so that this victim alone is taking it back; its items
+        // lie one behind the other, and it is not retired before this turn.
+        let item = unsafe { segments.item(location) };
+        let units = segments.units(item.length());
+        self.at += units;
+        let key = item.key();
+        Some(Remains {
+            location,
+            units,
+            key,
+        })
+    }
+
+    /// Back to what came last.
+    pub(super) fn back(&mut self, remains: &Remains<'_>) {
+        self.at = remains.location;
+    }
+
+    /// The end: either nothing of it is in the table any more, or its items stay.
+    pub(super) fn end(self, turn: &Turn<'_>) {
+        let segments = &turn.items.segments;
+        if segments.is_dead(self.segment) {
+            segments.retire(self.segment, &turn.items.epochs);
+        } else {
+            segments.put_back(self.segment);
+        }
+    }
+
+    /// Room to move something of it to.
+    pub(super) fn room(&self, turn: &Turn<'_>, to: &mut Destinations, units: u32) -> Option<Room> {
+        let segments = &turn.items.segments;
+        segments.room_to_move(to, segments.group_of(self.segment), units)
+    }
+}
+
+impl<'v> Remains<'v> {
+    /// Takes the locks of its key, and finds it, if it is in the table still.
+    pub(super) fn lock(&self, turn: &'v Turn<'_>) -> (Held<'v>, Option<Found<'v>>) {
+        let held = turn.lock(turn.items.secret.hash(self.key));
+        // By its location: another item of the key may have taken its place.
+        let slot = held.locked.find(|other| other == self.location);
+        let found = slot.map(|slot| held.found(slot));
+        (held, found)
+    }
+
+    /// Moves it to other room.
+    pub(super) fn relocate(&self, held: &mut Held<'v>, found: Found<'v>, room: Room) {
+        let segments = &held.items.segments;
+        held.check(&found);
+        let to = segments.copy(room, found.item);
+        held.locked.replace(found.slot, to);
+        segments.left(self.location, found.item);
+    }
+}

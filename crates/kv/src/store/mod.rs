@@ -1,0 +1,325 @@
+//! The items: what a key has, until it expires, is removed or has to make room.
+//!
+//! A store is shared by all workers. It does no I/O and reads no clock: the time is an argument, in
+//! seconds since some start, at least 1 (memcached's relative time). A worker goes through a store
+//! in turns:
+//!
+//! ```text
+//!   let mut worker = Store::worker(&store)?      once a thread
+//!   let mut pinned = worker.pin();               once a turn: items seen now stay readable
+//!   let hash = store.hash(key);                  for each command of the turn, step by step:
+//!   pinned.prefetch(hash);                         the buckets where the key may be
+//!   pinned.prefetch_item(hash);                    the items there that look like it
+//!   pinned.get(hash, key, now)                     -> the item, borrowed from the turn
+//!   pinned.update(hash, key, now, |item| ...)      every write: decide from what is there
+//!   drop(pinned)                                 before the loop waits
+//! ```
+//!
+//! Items never change but for a few words that are atomic (last access, marks, expiry): a write
+//! puts another item in its place. So an item that was found can be read, in place, for as long as
+//! its turn lasts.
+
+//!
+//! What is where:
+//!
+//! ```text
+//!   Pinned::get, update (update.rs)      reclaim.rs: memory is taken back, items evicted
+//!        |                                    |
+//!        +------------> items.rs <------------+      locations become items, in turns only
+//!                  /        |       \
+//!            table/     segments/    epoch.rs
+//!   hash -> location    location ->   when memory may be used again
+//!                       key, value, ...
+//! ```
+//!
+//! What a key costs beside key and value: a header of 20 bytes (lengths and marks 4, last access 4,
+//! expiry 4, CAS id 8; see `segments/item.rs`), 4 more where the client's flags are not 0, up to 3
+//! to the next multiple of 4, and its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key
+//! of 16 bytes and a value of 32 that is 27.1 bytes.
+
+mod atomic;
+mod change;
+mod chunks;
+mod counters;
+mod epoch;
+mod flush;
+mod hash;
+mod items;
+mod prefetch;
+mod reclaim;
+mod region;
+mod segments;
+mod table;
+mod update;
+
+pub use change::{Change, New, NotStored, Updated, Value};
+pub use hash::Hash;
+pub use segments::{Item, Large};
+
+use counters::{Counter, Counters};
+use flush::Flushes;
+use items::{Items, Reclaim, Seat, Turn};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Bytes for items. The table is beside it.
+    pub memory: usize,
+    /// The most bytes of a key and its value together.
+    pub item_max: usize,
+    /// When memory is used up, do old items make room (or are new ones refused)?
+    pub evict: bool,
+    /// Do items have CAS ids? Without, all are 0.
+    pub cas: bool,
+    /// The most workers at a time.
+    pub workers: usize,
+    /// The secret of the hash; none: a random one.
+    pub secret: Option<[u64; 2]>,
+}
+
+impl Default for StoreOptions {
+    /// memcached's: 64 MiB, items up to 1 MiB, eviction, CAS ids; 4 workers.
+    fn default() -> Self {
+        StoreOptions {
+            memory: 64 << 20,
+            item_max: 1 << 20,
+            evict: true,
+            cas: true,
+            workers: 4,
+            secret: None,
+        }
+    }
+}
+
+/// Why there is no store, or no worker of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The system does not give the memory.
+    #[error("cannot reserve {0} bytes of memory for items")]
+    Memory(usize),
+    /// As many workers as the options allow are there already.
+    #[error("the store has its {0} workers already")]
+    Workers(usize),
+}
+
+/// Counts and sizes, all since the store was made unless they speak of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Items now, expired ones that nobody looked for among them.
+    pub items: u64,
+    /// Items that were ever stored.
+    pub items_total: u64,
+    /// Bytes that the items now take, with what each costs beside key and value.
+    pub bytes: u64,
+    /// Bytes of memory that are in use for items now, at most what the options say.
+    pub memory_used: u64,
+    /// Items that made room for others before they expired.
+    pub evictions: u64,
+    /// Of these, items that nobody ever fetched.
+    pub evicted_unfetched: u64,
+    /// Items whose memory was taken back because they had expired.
+    pub expired: u64,
+    /// Of these, items that nobody ever fetched.
+    pub expired_unfetched: u64,
+    /// Writes that were refused for want of memory.
+    pub refused: u64,
+    /// Bytes of the table now.
+    pub table_bytes: u64,
+    /// Slots of the table now.
+    pub table_slots: u64,
+}
+
+/// The items of a server; see the head of this file.
+pub struct Store {
+    options: StoreOptions,
+    items: Items,
+    reclaim: Mutex<Reclaim>,
+    flushes: Flushes,
+    cas: AtomicU64,
+    /// A set a worker, and what they were when they were last reset.
+    counters: Box<[Counters]>,
+    reset: Mutex<Stats>,
+}
+
+impl Store {
+    /// An empty store.
+    ///
+    /// # Errors
+    /// The memory cannot be reserved.
+    pub fn new(options: StoreOptions) -> Result<Store, StoreError> {
+        let secret = hash::Secret::new(options.secret);
+        let items = Items::new(options.memory, options.workers, secret)
+            .ok_or(StoreError::Memory(options.memory))?;
+        Ok(Store {
+            items,
+            reclaim: Mutex::new(Reclaim::new()),
+            flushes: Flushes::default(),
+            cas: AtomicU64::new(0),
+            counters: (0..options.workers).map(|_| Counters::new()).collect(),
+            reset: Mutex::default(),
+            options,
+        })
+    }
+
+    /// A worker's way into the store.
+    ///
+    /// # Errors
+    /// There are [`StoreOptions::workers`] of them.
+    pub fn worker(self: &Arc<Self>) -> Result<Worker, StoreError> {
+        let seat = self.items.sit();
+        Ok(Worker {
+            seat: seat.ok_or(StoreError::Workers(self.options.workers))?,
+            store: Arc::clone(self),
+        })
+    }
+
+    /// The hash of a key; the key may be any bytes, 250 at most.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> Hash {
+        self.items.secret.hash(key)
+    }
+
+    /// At `at` and not before, all items that were last accessed before that second are gone, and
+    /// if `at` is now or past, all that are there (memcached's flush_all).
+    pub fn flush_all(&self, at: u32, now: u32) {
+        let cas = if at <= now { self.next_cas() } else { 0 };
+        self.flushes.flush(at, now, cas);
+        if at <= now {
+            self.items.segments.sweep();
+        }
+    }
+
+    /// Counts and sizes now.
+    pub fn stats(&self) -> Stats {
+        let reset = *self
+            .reset
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let all = self.counted();
+        Stats {
+            items_total: all.items_total - reset.items_total,
+            evictions: all.evictions - reset.evictions,
+            evicted_unfetched: all.evicted_unfetched - reset.evicted_unfetched,
+            expired: all.expired - reset.expired,
+            expired_unfetched: all.expired_unfetched - reset.expired_unfetched,
+            refused: all.refused - reset.refused,
+            ..all
+        }
+    }
+
+    /// Begins all counts anew; sizes stay (memcached's `stats reset`).
+    pub(crate) fn reset_stats(&self) {
+        *self
+            .reset
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = self.counted();
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &StoreOptions {
+        &self.options
+    }
+
+    fn counted(&self) -> Stats {
+        let sum = |counter| {
+            let counts = self.counters.iter().map(|of| of.get(counter));
+            counts.fold(0_u64, u64::wrapping_add)
+        };
+        let table = &self.items.table;
+        Stats {
+            items: table.items(),
+            items_total: sum(Counter::Stored),
+            bytes: sum(Counter::BytesIn).saturating_sub(sum(Counter::BytesOut)),
+            memory_used: self.items.segments.bytes_used() as u64,
+            evictions: sum(Counter::Evicted),
+            evicted_unfetched: sum(Counter::EvictedUnfetched),
+            expired: sum(Counter::Expired),
+            expired_unfetched: sum(Counter::ExpiredUnfetched),
+            refused: sum(Counter::Refused),
+            table_bytes: table.bytes(),
+            table_slots: table.slots(),
+        }
+    }
+
+    fn next_cas(&self) -> u64 {
+        match self.options.cas {
+            true => self.cas.fetch_add(1, Ordering::Relaxed) + 1,
+            false => 0,
+        }
+    }
+
+    /// Is the item neither expired nor flushed?
+    #[inline]
+    fn is_valid(&self, item: &Item<'_>, now: u32) -> bool {
+        let expires = item.expires();
+        (expires == 0 || expires > now) && !self.flushes.took(item.last_access(), item.cas(), now)
+    }
+
+    fn counters(&self, turn: &Turn<'_>) -> &Counters {
+        &self.counters[turn.worker()]
+    }
+}
+
+/// A worker's way into a store; one a thread.
+pub struct Worker {
+    store: Arc<Store>,
+    seat: Seat,
+}
+
+impl Worker {
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Begins a turn: what is found in it stays readable until its end. Turns are short, and none
+    /// goes on while the worker waits, for the memory of items that went in it is not used again
+    /// before.
+    #[inline]
+    pub fn pin(&mut self) -> Pinned<'_> {
+        Pinned {
+            store: &self.store,
+            turn: self.store.items.turn(&mut self.seat),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.store.items.stand(&mut self.seat);
+    }
+}
+
+/// A turn of a worker.
+pub struct Pinned<'w> {
+    store: &'w Store,
+    turn: Turn<'w>,
+}
+
+impl Pinned<'_> {
+    /// Starts loading what of the table is needed for the key of this hash.
+    #[inline]
+    pub fn prefetch(&self, hash: Hash) {
+        self.store.items.table.prefetch(hash);
+    }
+
+    /// Starts loading the items that may be the key's: best some operations after
+    /// [`prefetch`](Self::prefetch), and some before [`get`](Self::get).
+    #[inline]
+    pub fn prefetch_item(&self, hash: Hash) {
+        self.turn.prefetch_items(hash);
+    }
+
+    /// The key's item, if it has one that is valid now. It changes nothing: that an item was
+    /// accessed is said by [`Item::access`].
+    #[inline]
+    pub fn get(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
+        debug_assert_eq!(hash, self.store.hash(key));
+        (self.turn.find(hash, key)).filter(|item| self.store.is_valid(item, now))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Values too long for segments have memory of their own, which counts as the segments' does. It is
+//! shared: a connection that sends one slowly keeps it, and its count, beyond its turn.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The bytes of a long value.
+#[derive(Debug)]
+pub struct Large {
+    bytes: Vec<u8>,
+    counted: usize,
+    held: Arc<AtomicUsize>,
+}
+
+impl Large {
+    /// Memory for so many bytes, counted in `held` as long as it lives. None where the system has
+    /// none.
+    pub(super) fn new(length: usize, held: &Arc<AtomicUsize>) -> Option<Large> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).ok()?;
+        held.fetch_add(length, Ordering::Relaxed);
+        Some(Large {
+            bytes,
+            counted: length,
+            held: Arc::clone(held),
+        })
+    }
+
+    /// With these parts as its bytes. None where they are longer than it was made for.
+    pub(super) fn fill(mut self, parts: [&[u8]; 2]) -> Option<Large> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        (self.bytes.len() + length <= self.counted).then(|| {
+            parts
+                .iter()
+                .for_each(|part| self.bytes.extend_from_slice(part));
+            self
+        })
+    }
+}
+
+impl Deref for Large {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,461 @@
+//! The memory of items: segments, each of items that expire at about the same time.
+//!
+//! One range of memory, the *heap*, is cut into segments of equal size. Items are written one
+//! behind the other into the open segment of their *group*, which says how long they live (an
+//! octave of seconds; those that never expire are one), and where an item lies is its *location*:
+//! 32 bits, counted in units of 4 bytes, or as many more as a heap beyond 16 GiB needs. A full
+//! segment is sealed, and at some time taken back ([`super::reclaim`]): when all of its items have
+//! expired, which happens within about the time they live, or to make room.
+//!
+//! Values that are too long for a segment lie elsewhere ([`large`]), counted in the same sum.
+#![allow(unsafe_code)]
+
+mod item;
+mod large;
+mod pool;
+mod segment;
+
+pub use item::Item;
+pub(super) use item::{Body, VALUE_MAX, Words, bytes};
+pub use large::Large;
+pub(super) use pool::{Fate, May};
+
+use super::atomic::{self, AtomicU32, Ordering};
+use super::epoch::Epochs;
+use super::prefetch::prefetch;
+use super::region::Region;
+use pool::Pool;
+use segment::Segment;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The fewest segments of a store.
+const SEGMENTS_MIN: usize = 16;
+/// The smallest and the largest segment, in bytes; between them a store has about 512.
+const SIZES: (usize, usize) = (64 << 10, 1 << 20);
+/// Segments that only moves may open, so that there always is a place to move to.
+const FOR_MOVES: u32 = 2;
+/// Groups: items that never expire, and an octave of seconds each.
+pub(super) const GROUPS: usize = 30;
+/// No segment.
+const NONE: u32 = u32::MAX;
+
+/// See the head of this file.
+pub(super) struct Segments {
+    heap: Region,
+    /// A unit is 1 << `unit` bytes.
+    unit: u32,
+    /// Units of a segment, a power of two.
+    capacity: u32,
+    segments: Box<[Segment]>,
+    /// The open segment of each group, or [`NONE`].
+    open: [AtomicU32; GROUPS],
+    pool: Mutex<Pool>,
+    /// 1 where few segments are left.
+    short: AtomicU32,
+    /// Bytes for segments and long values.
+    memory: usize,
+    /// Bytes of long values.
+    large: Arc<AtomicUsize>,
+}
+
+/// Room for one item, to be [written](Segments::write).
+pub(super) struct Room {
+    location: u32,
+}
+
+/// Why there is no room at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// A segment.
+    Segment,
+    /// So many bytes for a long value.
+    Large(usize),
+}
+
+/// The segments that a thread moves items into; nobody else writes into them.
+pub(super) struct Destinations([u32; GROUPS]);
+
+impl Destinations {
+    pub(super) fn new() -> Destinations {
+        Destinations([NONE; GROUPS])
+    }
+}
+
+impl Segments {
+    /// Segments of so many bytes in all; none where the system refuses.
+    pub(super) fn new(memory: usize) -> Option<Segments> {
+        let memory = memory.max(SEGMENTS_MIN * SIZES.0);
+        let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
+        let total = memory / size;
+        // As many bits as the locations lack.
+        let unit = (usize::BITS - (memory - 1).leading_zeros())
+            .saturating_sub(32)
+            .max(2);
+        Some(Segments {
+            heap: Region::new(total * size)?,
+            unit,
+            capacity: (size >> unit) as u32,
+            segments: (0..total).map(|_| Segment::new()).collect(),
+            open: std::array::from_fn(|_| AtomicU32::new(NONE)),
+            pool: Mutex::new(Pool::new(total as u32)),
+            short: AtomicU32::new(0),
+            memory,
+            large: Arc::default(),
+        })
+    }
+
+    /// The group of items that live from `now` to `expires`.
+    pub(super) fn group(expires: u32, now: u32) -> usize {
+        match expires {
+            0 => 0,
+            _ => 1 + (expires.saturating_sub(now) / 16 + 1).ilog2() as usize,
+        }
+    }
+
+    /// The most bytes of an item in a segment; where it would take more, its value lies elsewhere.
+    pub(super) fn item_max(&self) -> usize {
+        self.segment_bytes() / 8
+    }
+
+    /// The units of an item of so many bytes.
+    pub(super) fn units(&self, bytes: usize) -> u32 {
+        bytes.div_ceil(1 << self.unit) as u32
+    }
+
+    /// Takes room in the open segment of a group, or in one that is opened for it.
+    pub(super) fn room(&self, group: usize, units: u32, epochs: &Epochs) -> Result<Room, Wants> {
+        loop {
+            let index = self.open[group].load(Ordering::Acquire);
+            if index != NONE {
+                let segment = &self.segments[index as usize];
+                // Long values fill a segment that is not full: evicting goes by segments.
+                let is_heavy = segment.elsewhere() > 16 * self.segment_bytes() as u64;
+                if !is_heavy && let Some(at) = segment.take(units, self.capacity) {
+                    return Ok(self.room_at(index, at));
+                }
+            }
+            let mut pool = self.pool();
+            if self.open[group].load(Ordering::Relaxed) != index {
+                continue;
+            }
+            if pool.available(self.allowed()) <= FOR_MOVES {
+                let _dropped = pool.collect(epochs);
+            }
+            let allowed = self.allowed();
+            let new = (pool.available(allowed) > FOR_MOVES).then(|| pool.take());
+            let new = new.flatten().ok_or(Wants::Segment)?;
+            self.segments[new as usize].open(group);
+            self.open[group].store(new, Ordering::Release);
+            if index != NONE {
+                self.segments[index as usize].seal();
+                pool.sealed(index);
+            }
+            self.note_shortage(&pool);
+        }
+    }
+
+    /// Takes room in a segment to move to.
+    pub(super) fn room_to_move(
+        &self,
+        to: &mut Destinations,
+        group: usize,
+        units: u32,
+    ) -> Option<Room> {
+        let index = &mut to.0[group];
+        if *index != NONE
+            && let Some(at) = self.segments[*index as usize].take(units, self.capacity)
+        {
+            return Some(self.room_at(*index, at));
+        }
+        let mut pool = self.pool();
+        let available = pool.available(self.allowed()) > 0;
+        let new = available.then(|| pool.take()).flatten()?;
+        if *index != NONE {
+            self.segments[*index as usize].seal();
+            pool.sealed(*index);
+        }
+        *index = new;
+        self.segments[new as usize].open(group);
+        let at = self.segments[new as usize].take(units, self.capacity)?;
+        Some(self.room_at(new, at))
+    }
+
+    /// Memory for a long value of these parts.
+    pub(super) fn large(&self, parts: [&[u8]; 2], epochs: &Epochs) -> Result<Arc<Large>, Wants> {
+        let length = parts[0].len() + parts[1].len();
+        let wants = Wants::Large(length);
+        let mut pool = self.pool();
+        let dropped = pool.collect(epochs);
+        drop(pool);
+        drop(dropped);
+        pool = self.pool();
+        let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
+        if self.large.load(Ordering::Relaxed) + length + kept > self.memory {
+            return Err(wants);
+        }
+        let large = Large::new(length, &self.large);
+        for &cold in pool.chill(self.allowed()) {
+            let start = cold as usize * self.segment_bytes();
+            // SAFETY: the segment is free: nothing in it can be found, no turn that goes on could
+            // ever find it, and who opens it has to take the pool's lock first.
+            unsafe { self.heap.release(start..start + self.segment_bytes()) };
+        }
+        self.note_shortage(&pool);
+        drop(pool);
+        large
+            .and_then(|large| large.fill(parts))
+            .map(Arc::new)
+            .ok_or(wants)
+    }
+
+    /// Can a long value of so many bytes ever find room?
+    pub(super) fn is_possible(&self, large: usize) -> bool {
+        large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory
+    }
+
+    /// Writes an item into its room. `expires` is that of its words.
+    pub(super) fn write(&self, room: Room, key: &[u8], words: &Words, body: Body<'_>) -> u32 {
+        let elsewhere = body.elsewhere();
+        let at = self.at(room.location);
+        // SAFETY: the room was taken for an item of these bytes, by this thread alone, and units
+        // are aligned to 4. Whatever lay there before was retired, and no turn reads it.
+        unsafe { item::write(at, key, words, body) };
+        self.segment(room.location)
+            .written(last_second(words.expires), elsewhere);
+        room.location
+    }
+
+    /// Copies an item into room that was taken for it; the copy has the long value from now on.
+    pub(super) fn copy(&self, room: Room, item: Item<'_>) -> u32 {
+        // SAFETY: as in `write`; the item lies in another segment.
+        unsafe { item.copy_to(self.at(room.location)) };
+        let expires = last_second(item.expires());
+        self.segment(room.location)
+            .written(expires, item.elsewhere());
+        room.location
+    }
+
+    /// The item at a location.
+    ///
+    /// # Safety
+    /// The location was found in the table, by a thread whose turn goes on for `'p`, or whose locks
+    /// keep it there for `'p`; or it lies in a segment that this thread is taking back.
+    #[inline]
+    pub(super) unsafe fn item<'p>(&self, location: u32) -> Item<'p> {
+        // SAFETY: what is in the table is the location of an item whose writing came before; and
+        // the memory of items is used again only after they left the table and all turns that
+        // might have found them ended.
+        unsafe { Item::at(self.at(location)) }
+    }
+
+    /// Starts loading the item at a location, if there is one.
+    #[inline]
+    pub(super) fn prefetch(&self, location: u32) {
+        let bytes = (location as usize) << self.unit;
+        prefetch(self.heap.start().as_ptr().wrapping_add(bytes));
+        // Items lie where they fall, many across two lines.
+        prefetch(self.heap.start().as_ptr().wrapping_add(bytes + 63));
+    }
+
+    /// An item that lasts until then may be given this expiry in place: its segment lasts as long.
+    pub(super) fn outlives(&self, location: u32, expires: u32) -> bool {
+        last_second(expires) <= self.segment(location).expires()
+    }
+
+    /// The item at the location has left the table, for another in its place or none; so has its
+    /// long value.
+    ///
+    /// # Safety
+    /// It had been there, and this is called once.
+    pub(super) unsafe fn died(&self, location: u32, epochs: &Epochs) {
+        // SAFETY: it was in the table until now, and this thread's turn goes on.
+        let item: Item<'_> = unsafe { self.item(location) };
+        self.left(location, item);
+        // SAFETY: it left the table, where it or its copies were once, and the value is kept until
+        // all turns that might have found it are over.
+        if let Some(large) = unsafe { item.take_large() } {
+            let mut pool = self.pool();
+            pool.retire_large(large, epochs);
+            let dropped = pool.collect(epochs);
+            drop(pool);
+            drop(dropped);
+        }
+    }
+
+    /// The item at the location has left the table for its copy.
+    pub(super) fn left(&self, location: u32, item: Item<'_>) {
+        let units = self.units(item.length());
+        self.segment(location).died(units, item.elsewhere());
+    }
+
+    /// Takes a segment to be taken back, and what becomes of its items. Where no sealed one will
+    /// do, an open one is sealed.
+    pub(super) fn choose(&self, now: u32, may: May, to: &mut Destinations) -> Option<(u32, Fate)> {
+        let mut pool = self.pool();
+        let room = (self.memory >> self.unit) as u64;
+        let sizes = (self.unit, self.capacity);
+        let choose = |pool: &mut Pool| pool.choose(&self.segments, sizes, room, now, may);
+        let chosen = choose(&mut pool);
+        if chosen.is_some() || may == May::Clean {
+            return chosen;
+        }
+        // Only what is dead makes up for what has to be opened in its place.
+        let least = if may == May::Evict {
+            1
+        } else {
+            self.capacity / 32
+        };
+        let gain = |group: &AtomicU32| match group.load(Ordering::Relaxed) {
+            NONE => 0,
+            index if may == May::Evict => self.segments[index as usize].used(),
+            index => self.segments[index as usize].dead(),
+        };
+        if let Some(group) = self.open.iter().max_by_key(|group| gain(group))
+            && gain(group) >= least
+        {
+            let index = group.swap(NONE, Ordering::AcqRel);
+            self.segments[index as usize].seal();
+            pool.sealed(index);
+        } else if may == May::Evict {
+            for index in to.0.iter_mut().filter(|index| **index != NONE) {
+                self.segments[*index as usize].seal();
+                pool.sealed(*index);
+                *index = NONE;
+            }
+        }
+        choose(&mut pool)
+    }
+
+    /// A segment that was chosen keeps its items.
+    pub(super) fn put_back(&self, segment: u32) {
+        self.pool().sealed(segment);
+    }
+
+    /// A segment whose items have all left the table may be used again once all turns are over
+    /// that may have found them.
+    pub(super) fn retire(&self, segment: u32, epochs: &Epochs) {
+        let mut pool = self.pool();
+        pool.retire(segment, epochs);
+        let dropped = pool.collect(epochs);
+        self.note_shortage(&pool);
+        drop(pool);
+        drop(dropped);
+    }
+
+    /// Frees what no turn reads any more. True: something still waits for turns to end.
+    pub(super) fn collect(&self, epochs: &Epochs) -> bool {
+        let mut pool = self.pool();
+        let dropped = pool.collect(epochs);
+        let waits = pool.is_waiting();
+        drop(pool);
+        drop(dropped);
+        waits
+    }
+
+    /// Is what is wanted there?
+    pub(super) fn has(&self, wanted: Wants) -> bool {
+        let pool = self.pool();
+        match wanted {
+            Wants::Segment => pool.available(self.allowed()) > FOR_MOVES,
+            Wants::Large(length) => {
+                let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
+                self.large.load(Ordering::Relaxed) + length + kept <= self.memory
+            }
+        }
+    }
+
+    /// Were there, when last one was opened or taken back, so few left that it is time to take some
+    /// back?
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed) != 0
+    }
+
+    fn note_shortage(&self, pool: &Pool) {
+        let enough = FOR_MOVES + 2 + self.segments.len() as u32 / 32;
+        let short = pool.soon_available(self.allowed()) < enough;
+        self.short.store(u32::from(short), Ordering::Relaxed);
+    }
+
+    /// All sealed segments are to be looked through for items that are not valid.
+    pub(super) fn sweep(&self) {
+        self.pool().sweep();
+    }
+
+    /// The location of a segment's first item, and the one behind its last that is not dead for
+    /// certain; for a segment that was chosen to be taken back.
+    pub(super) fn range(&self, segment: u32) -> (u32, u32) {
+        let start = segment * self.capacity;
+        let segment = &self.segments[segment as usize];
+        let (dead, used) = (segment.dead(), segment.used());
+        (start, if dead >= used { start } else { start + used })
+    }
+
+    /// Is nothing of the segment in the table any more?
+    pub(super) fn is_dead(&self, segment: u32) -> bool {
+        let segment = &self.segments[segment as usize];
+        segment.dead() >= segment.used()
+    }
+
+    /// Are there long values?
+    pub(super) fn has_large(&self) -> bool {
+        self.large.load(Ordering::Relaxed) > 0
+    }
+
+    /// A segment's group.
+    pub(super) fn group_of(&self, segment: u32) -> usize {
+        self.segments[segment as usize].group()
+    }
+
+    /// Units of a segment.
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Bytes of the segments that are used, and of long values.
+    pub(super) fn bytes_used(&self) -> usize {
+        self.pool().used() as usize * self.segment_bytes() + self.large.load(Ordering::Relaxed)
+    }
+
+    /// Segments that may be used beside the long values there are.
+    fn allowed(&self) -> u32 {
+        let large = self.large.load(Ordering::Relaxed);
+        (self.memory.saturating_sub(large) / self.segment_bytes()) as u32
+    }
+
+    fn segment_bytes(&self) -> usize {
+        (self.capacity as usize) << self.unit
+    }
+
+    fn segment(&self, location: u32) -> &Segment {
+        &self.segments[(location / self.capacity) as usize]
+    }
+
+    fn room_at(&self, segment: u32, at: u32) -> Room {
+        Room {
+            location: segment * self.capacity + at,
+        }
+    }
+
+    #[inline]
+    fn at(&self, location: u32) -> NonNull<u8> {
+        let bytes = (location as usize) << self.unit;
+        debug_assert!(bytes < self.segments.len() * self.segment_bytes());
+        // SAFETY: locations are made of segments that there are and units inside of them.
+        unsafe { self.heap.start().add(bytes) }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Expiry as a number that is the greater the later.
+fn last_second(expires: u32) -> u32 {
+    match expires {
+        0 => u32::MAX,
+        _ => expires,
+    }
+}

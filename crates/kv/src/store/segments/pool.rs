@@ -1,0 +1,193 @@
+//! Which segments are free, which are full and in what order they came, and which one is taken back
+//! next.
+
+use super::large::Large;
+use super::segment::Segment;
+use crate::store::epoch::{Epochs, Stamp};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The segments that are not open. Together with the open ones they are all that there are.
+pub(super) struct Pool {
+    /// Free ones that were used before, and whose memory is resident.
+    pub(super) free: Vec<u32>,
+    /// Free ones whose memory went back to the system.
+    cold: Vec<u32>,
+    /// This one and all behind it were never used.
+    fresh: u32,
+    total: u32,
+    /// Sealed ones, the oldest first.
+    sealed: VecDeque<u32>,
+    /// Of the sealed ones so many at the front are looked through in any case: they have items that
+    /// a flush took, or may have items that expired.
+    sweep: usize,
+    /// Those that nobody can find, but some turn may still read.
+    retired: VecDeque<(Stamp, u32)>,
+    large: VecDeque<(Stamp, Arc<Large>)>,
+}
+
+/// What becomes of the valid items of a segment that is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// There are none.
+    Drop,
+    /// They move to another one.
+    Move,
+    /// Those that were fetched of late move, up to half of the segment; others are evicted.
+    Evict,
+    /// They stay, and the segment goes back to the others.
+    Stay,
+}
+
+/// Which segments may be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Those without valid items, and those that are to be looked through.
+    Clean,
+    /// Those with enough dead items, too.
+    Compact,
+    /// Any, where compacting would not give much.
+    Evict,
+}
+
+impl Pool {
+    pub(super) fn new(total: u32) -> Pool {
+        Pool {
+            free: Vec::new(),
+            cold: Vec::new(),
+            fresh: 0,
+            total,
+            sealed: VecDeque::new(),
+            sweep: 0,
+            retired: VecDeque::new(),
+            large: VecDeque::new(),
+        }
+    }
+
+    /// Segments with items, or with some that a turn may still read.
+    pub(super) fn used(&self) -> u32 {
+        self.fresh - (self.free.len() + self.cold.len()) as u32
+    }
+
+    /// Segments that can be opened, where so many may be used.
+    pub(super) fn available(&self, allowed: u32) -> u32 {
+        allowed.min(self.total).saturating_sub(self.used())
+    }
+
+    /// The same, with those that wait for turns to end.
+    pub(super) fn soon_available(&self, allowed: u32) -> u32 {
+        self.available(allowed) + self.retired.len() as u32
+    }
+
+    /// Takes a free segment.
+    pub(super) fn take(&mut self) -> Option<u32> {
+        let used_before = self.free.pop().or_else(|| self.cold.pop());
+        used_before.or_else(|| {
+            let fresh = (self.fresh < self.total).then_some(self.fresh)?;
+            self.fresh += 1;
+            Some(fresh)
+        })
+    }
+
+    /// The free segments whose memory is more than so many may have: the caller gives it back.
+    pub(super) fn chill(&mut self, allowed: u32) -> &[u32] {
+        let before = self.cold.len();
+        let resident = self.used() as usize + self.free.len();
+        let excess = resident.saturating_sub(allowed as usize);
+        let kept = self.free.len().saturating_sub(excess);
+        self.cold.extend(self.free.drain(kept..));
+        &self.cold[before..]
+    }
+
+    /// A segment is sealed.
+    pub(super) fn sealed(&mut self, segment: u32) {
+        self.sealed.push_back(segment);
+    }
+
+    /// All segments that are sealed now are looked through.
+    pub(super) fn sweep(&mut self) {
+        self.sweep = self.sealed.len();
+    }
+
+    /// Nothing finds the items of the segment any more.
+    pub(super) fn retire(&mut self, segment: u32, epochs: &Epochs) {
+        self.retired.push_back((epochs.retire(), segment));
+    }
+
+    /// Nothing finds the item any more that had this value.
+    pub(super) fn retire_large(&mut self, large: Arc<Large>, epochs: &Epochs) {
+        self.large.push_back((epochs.retire(), large));
+    }
+
+    /// Frees what no turn can read any more. The long values among it are for the caller to drop,
+    /// which may take long.
+    pub(super) fn collect(&mut self, epochs: &Epochs) -> Vec<Arc<Large>> {
+        if self.retired.is_empty() && self.large.is_empty() {
+            return Vec::new();
+        }
+        let free = epochs.free();
+        let segments = self.retired.partition_point(|(stamp, _)| *stamp <= free);
+        self.free
+            .extend(self.retired.drain(..segments).map(|(_, segment)| segment));
+        let values = self.large.partition_point(|(stamp, _)| *stamp <= free);
+        self.large.drain(..values).map(|(_, large)| large).collect()
+    }
+
+    /// Does something wait for turns to end?
+    pub(super) fn is_waiting(&self) -> bool {
+        !(self.retired.is_empty() && self.large.is_empty())
+    }
+
+    /// Takes the segment out of the sealed ones that is taken back next, and what becomes of its
+    /// items. `room` is all memory there is, in units.
+    pub(super) fn choose(
+        &mut self,
+        segments: &[Segment],
+        (unit, capacity): (u32, u32),
+        room: u64,
+        now: u32,
+        may: May,
+    ) -> Option<(u32, Fate)> {
+        let mut most = (0, 0);
+        let mut live = 0;
+        let mut first_quiet = None;
+        for (place, &index) in self.sealed.iter().enumerate() {
+            let segment = &segments[index as usize];
+            let Some(used) = segment.quiet() else {
+                continue;
+            };
+            let dead = segment.dead();
+            if segment.expires() <= now || dead >= used {
+                return Some((self.remove(place), Fate::Drop));
+            }
+            if dead > most.0 {
+                most = (dead, place);
+            }
+            live += u64::from(used - dead) + (segment.elsewhere() >> unit);
+            first_quiet = first_quiet.or(Some(place));
+        }
+        let first_quiet = first_quiet?;
+        // Where much is dead, moving the rest costs less than evicting it. Each such move leaves
+        // less that is dead in all, so that it comes to an end.
+        let worth = match may {
+            May::Clean => false,
+            May::Compact => most.0 >= capacity / 32,
+            May::Evict => most.0 >= capacity / 8 && live <= room / 8 * 7,
+        };
+        match may {
+            _ if worth => Some((self.remove(most.1), Fate::Move)),
+            May::Evict => Some((self.remove(first_quiet), Fate::Evict)),
+            May::Clean if self.sweep > 0 => Some((self.remove(first_quiet), Fate::Stay)),
+            _ => None,
+        }
+    }
+
+    fn remove(&mut self, place: usize) -> u32 {
+        if place < self.sweep {
+            self.sweep -= 1;
+        }
+        self.sealed
+            .remove(place)
+            .expect("the place was found in the queue")
+    }
+}

@@ -1,0 +1,186 @@
+//! What holds for every store: each kind of change, expiry, flushes.
+
+use super::table::{Oracle, Table};
+use super::*;
+
+fn worker(options: StoreOptions) -> Worker {
+    let store = Arc::new(Store::new(options).expect("there is memory"));
+    store.worker().expect("it is the first")
+}
+
+fn new(value: &[u8]) -> New<'_> {
+    New {
+        value: Value::Bytes(value),
+        flags: 0,
+        expires: 0,
+        cas: None,
+        stale: false,
+    }
+}
+
+fn change(worker: &mut Worker, key: &[u8], now: u32, change: Change<'_>) -> u64 {
+    let hash = worker.store().hash(key);
+    let updated = (worker.pin()).update(hash, key, now, |_| (change, ()));
+    updated.expect("there is room").cas
+}
+
+fn value(worker: &mut Worker, key: &[u8], now: u32) -> Option<Vec<u8>> {
+    let hash = worker.store().hash(key);
+    let pinned = worker.pin();
+    pinned.get(hash, key, now).map(|item| item.value().to_vec())
+}
+
+#[test]
+fn a_change_is_decided_from_what_is_there() {
+    let mut worker = worker(StoreOptions::default());
+    assert_eq!(value(&mut worker, b"k", 1), None);
+    let first = change(&mut worker, b"k", 1, Change::Store(new(b"12")));
+    let values = [
+        (Value::Appended(b"3"), &b"123"[..]),
+        (Value::Prepended(b"0"), b"0123"),
+        (Value::Same, b"0123"),
+        (
+            Value::Number {
+                number: 7,
+                width: 4,
+            },
+            b"7   ",
+        ),
+        (
+            Value::Number {
+                number: 70,
+                width: 1,
+            },
+            b"70",
+        ),
+    ];
+    for (how, expected) in values {
+        let changed = New {
+            value: how,
+            ..new(b"")
+        };
+        assert!(change(&mut worker, b"k", 1, Change::Store(changed)) > first);
+        assert_eq!(value(&mut worker, b"k", 1).as_deref(), Some(expected));
+    }
+    change(&mut worker, b"k", 1, Change::Remove);
+    assert_eq!(value(&mut worker, b"k", 1), None);
+    assert_eq!(worker.store().stats().items, 0);
+}
+
+#[test]
+fn an_item_expires_to_the_second() {
+    let mut worker = worker(StoreOptions::default());
+    let expiring = New {
+        expires: 5,
+        ..new(b"v")
+    };
+    change(&mut worker, b"k", 1, Change::Store(expiring));
+    assert!(value(&mut worker, b"k", 4).is_some());
+    assert!(value(&mut worker, b"k", 5).is_none());
+    change(&mut worker, b"k", 1, Change::Store(expiring));
+    change(&mut worker, b"k", 4, Change::Touch(9));
+    assert!(value(&mut worker, b"k", 8).is_some());
+    assert!(value(&mut worker, b"k", 9).is_none());
+}
+
+#[test]
+fn a_flush_takes_what_is_there_and_a_later_one_what_is_old_then() {
+    let mut worker = worker(StoreOptions::default());
+    change(&mut worker, b"a", 7, Change::Store(new(b"v")));
+    worker.store().flush_all(7, 7);
+    assert_eq!(value(&mut worker, b"a", 7), None);
+    change(&mut worker, b"a", 7, Change::Store(new(b"w")));
+    assert!(value(&mut worker, b"a", 7).is_some());
+    worker.store().flush_all(10, 7);
+    assert!(value(&mut worker, b"a", 8).is_some());
+    change(&mut worker, b"b", 10, Change::Store(new(b"v")));
+    assert_eq!(value(&mut worker, b"a", 10), None);
+    assert!(value(&mut worker, b"b", 10).is_some());
+}
+
+#[test]
+fn one_client_wins_and_access_is_noted() {
+    let mut worker = worker(StoreOptions::default());
+    change(&mut worker, b"k", 3, Change::Store(new(b"v")));
+    let hash = worker.store().hash(b"k");
+    let pinned = worker.pin();
+    let item = pinned.get(hash, b"k", 4).expect("it was stored");
+    assert_eq!((item.last_access(), item.is_fetched()), (3, false));
+    item.access(4);
+    assert_eq!((item.last_access(), item.is_fetched()), (4, true));
+    drop(pinned);
+    let mut wins = || {
+        let win = |item: Option<&Item<'_>>| match item {
+            Some(item) if !item.is_won() => (Change::Win, true),
+            _ => (Change::Keep, false),
+        };
+        let updated = worker.pin().update(hash, b"k", 4, win);
+        updated.expect("it needs no room").outcome
+    };
+    assert!(wins() && !wins());
+}
+
+#[test]
+fn a_bucket_of_twelve_slots_is_a_cache_line() {
+    let stats = worker(StoreOptions::default()).store().stats();
+    assert_eq!(stats.table_bytes * 12, stats.table_slots * 64);
+}
+
+/// Items whose hash follows from their location.
+struct Formula(fn(u32) -> Hash);
+
+impl Oracle for Formula {
+    fn hash_of(&self, location: u32) -> Hash {
+        self.0(location)
+    }
+
+    fn prefetch(&self, _location: u32) {}
+}
+
+#[test]
+fn two_buckets_hold_twenty_four_items_and_evict_rather_than_chain() {
+    let table = Table::new().expect("there is memory");
+    // The same buckets, and different tags.
+    let oracle = Formula(|location| Hash(5 | 6 << 32 | u64::from(location + 1) << 56));
+    let hash = |location| oracle.hash_of(location);
+    for location in 0..24 {
+        let mut locked = table.lock(hash(location));
+        let slot = locked.vacancy(&oracle).expect("there are as many slots");
+        locked.fill(slot, location);
+    }
+    assert!(table.lock(hash(24)).vacancy(&oracle).is_none());
+    for location in 0..24 {
+        assert_eq!(table.find(hash(location), Some), Some(location));
+        let mut locked = table.lock(hash(location));
+        let slot = locked.find(|found| found == location);
+        locked.remove(slot.expect("it is there"));
+        drop(locked);
+        assert_eq!(table.find(hash(location), Some), None);
+    }
+    assert_eq!(table.items(), 0);
+}
+
+#[test]
+fn the_table_grows_a_bucket_at_a_time_and_keeps_every_item() {
+    let table = Table::new().expect("there is memory");
+    let oracle = Formula(|location| {
+        let mixed = (u64::from(location) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Hash(mixed ^ mixed >> 29)
+    });
+    let hash = |location| oracle.hash_of(location);
+    for location in 0..100_000 {
+        let mut locked = table.lock(hash(location));
+        let slot = locked.vacancy(&oracle).expect("moving makes a slot free");
+        locked.fill(slot, location);
+        drop(locked);
+        if table.is_crowded() {
+            assert!(table.grow(&oracle));
+        }
+        assert!(!table.is_crowded(), "one bucket is enough");
+    }
+    for location in 0..100_000 {
+        let found = table.find(hash(location), |found| (found == location).then_some(()));
+        assert!(found.is_some(), "{location}");
+    }
+    assert_eq!(table.locations().count(), 100_000);
+}

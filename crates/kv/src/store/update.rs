@@ -1,0 +1,237 @@
+//! Writes: what a key has is looked up, what becomes of it is decided, and done, all under the
+//! locks of its buckets.
+
+use super::Pinned;
+use super::change::{Change, New, NotStored, Updated, Value};
+use super::counters::Counter;
+use super::hash::Hash;
+use super::items::{Found, Held};
+use super::segments::{Body, Item, Segments, VALUE_MAX, Wants, Words, bytes};
+
+/// Digits of the largest number.
+const DIGITS: usize = 20;
+
+/// Why an attempt did not come to an end.
+enum Stop {
+    /// It is repeated when there is room.
+    Wants(Wants),
+    /// It failed.
+    Not(NotStored),
+}
+
+/// What an attempt did.
+#[derive(Default)]
+struct Done {
+    cas: u64,
+    /// Units that were written.
+    units: u32,
+    /// Is the table fuller?
+    grew: bool,
+}
+
+impl Pinned<'_> {
+    /// Changes what the key has, atomically: `decide` is given its valid item and says what to do,
+    /// and something to be returned. It may be called more than once, only the last time counting,
+    /// and must not use the store.
+    ///
+    /// # Errors
+    /// The item is too large or there is no room; nothing has changed.
+    pub fn update<'a, T>(
+        &mut self,
+        hash: Hash,
+        key: &[u8],
+        now: u32,
+        mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
+    ) -> Result<Updated<T>, NotStored> {
+        debug_assert_eq!(hash, self.store.hash(key));
+        loop {
+            match self.attempt(hash, key, now, &mut decide) {
+                Ok((done, outcome)) => {
+                    if done.grew {
+                        self.store.items.grow(&self.turn);
+                    }
+                    if done.units > 0 {
+                        self.store.help(&self.turn, done.units, now);
+                    }
+                    let cas = done.cas;
+                    return Ok(Updated { outcome, cas });
+                }
+                Err(Stop::Not(not)) => return Err(not),
+                Err(Stop::Wants(wanted)) => {
+                    if !self.store.make_room(&mut self.turn, wanted, now) {
+                        self.count(Counter::Refused, 1);
+                        return Err(NotStored::OutOfMemory);
+                    }
+                }
+            }
+        }
+    }
+
+    fn attempt<'a, T>(
+        &self,
+        hash: Hash,
+        key: &[u8],
+        now: u32,
+        decide: &mut impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
+    ) -> Result<(Done, T), Stop> {
+        let mut held = self.turn.lock(hash);
+        let found = held.find(key);
+        let valid = found.filter(|found| self.store.is_valid(&found.item, now));
+        let (change, outcome) = decide(valid.as_ref().map(|found| &found.item));
+        let mut done = Done::default();
+        match (change, valid) {
+            (Change::Store(new), _) => {
+                done = self.put(
+                    &mut held,
+                    found,
+                    valid.map(|found| found.item),
+                    key,
+                    now,
+                    new,
+                )?;
+            }
+            (Change::Touch(expires), Some(valid)) if !held.touch(valid, expires) => {
+                let item = valid.item;
+                let new = New {
+                    value: Value::Same,
+                    flags: item.flags(),
+                    expires,
+                    cas: Some(item.cas()),
+                    stale: item.is_stale(),
+                };
+                done = self.put(&mut held, found, Some(item), key, now, new)?;
+                if item.is_won()
+                    && let Some(found) = held.find(key)
+                {
+                    found.item.set_won();
+                }
+            }
+            (Change::Win, Some(valid)) => valid.item.set_won(),
+            (Change::Remove, Some(valid)) => {
+                self.count(Counter::BytesOut, valid.item.size() as u64);
+                held.remove(valid);
+            }
+            (Change::Keep | Change::Touch(_), Some(_)) => {}
+            (_, None) => {
+                // Whoever comes by takes away what is no longer valid.
+                if let Some(found) = found {
+                    self.store.count_removed(&self.turn, &found.item, false);
+                    held.remove(found);
+                }
+            }
+        }
+        Ok((done, outcome))
+    }
+
+    /// Stores an item in the place of `found`, where the key has one, valid or not.
+    fn put<'t>(
+        &self,
+        held: &mut Held<'t>,
+        found: Option<Found<'t>>,
+        current: Option<Item<'_>>,
+        key: &[u8],
+        now: u32,
+        new: New<'_>,
+    ) -> Result<Done, Stop> {
+        let before = current.as_ref().map_or(&[][..], Item::value);
+        let (mut digits, mut blanks) = ([0; DIGITS], 0);
+        let parts = match new.value {
+            Value::Bytes(bytes) => [bytes, &[]],
+            Value::Appended(bytes) => [before, bytes],
+            Value::Prepended(bytes) => [bytes, before],
+            Value::Same => [before, &[]],
+            Value::Number { number, width } => {
+                let digits = decimal(number, &mut digits);
+                blanks = width.saturating_sub(digits.len());
+                [digits, &[]]
+            }
+        };
+        let length = parts[0].len() + parts[1].len() + blanks;
+        let options = &self.store.options;
+        let segments = &self.store.items.segments;
+        if key.len() + length > options.item_max {
+            return Err(Stop::Not(NotStored::TooLarge));
+        }
+        let mut body = Body::Here(parts, blanks);
+        let size = bytes(key.len(), new.flags, &body);
+        if length > VALUE_MAX || size > segments.item_max() {
+            if !segments.is_possible(length) {
+                self.count(Counter::Refused, 1);
+                return Err(Stop::Not(NotStored::OutOfMemory));
+            }
+            let spaces = vec![b' '; blanks];
+            let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
+            body = self.turn.large(parts).map_err(Stop::Wants)?;
+        }
+        let slot = match found {
+            Some(_) => None,
+            None => held.vacancy(),
+        };
+        // No slot, and none can be made: another item gives up its own.
+        let other = match (found, slot) {
+            (None, None) => Some(self.least_wanted(held, now)?),
+            _ => None,
+        };
+        let size = bytes(key.len(), new.flags, &body);
+        let units = segments.units(size);
+        let group = Segments::group(new.expires, now);
+        let elsewhere = body.elsewhere();
+        let room = self.turn.room(group, units).map_err(Stop::Wants)?;
+        let keeps = matches!(new.value, Value::Same | Value::Number { .. });
+        let kept = current.as_ref().filter(|_| keeps);
+        let words = Words {
+            flags: new.flags,
+            cas: new.cas.unwrap_or_else(|| self.store.next_cas()),
+            expires: new.expires,
+            accessed: kept.map_or(now, Item::last_access),
+            stale: new.stale,
+            fetched: kept.is_some_and(Item::is_fetched),
+        };
+        if let Some(found) = found {
+            self.count(Counter::BytesOut, found.item.size() as u64);
+        }
+        if let Some(other) = &other {
+            let valid = self.store.is_valid(&other.item, now);
+            self.store.count_removed(&self.turn, &other.item, valid);
+        }
+        match (slot, found.or(other)) {
+            (Some(slot), _) => held.fill(slot, room, key, &words, body),
+            (None, Some(old)) => held.replace(old, room, key, &words, body),
+            (None, None) => unreachable!("an item that gives up its slot was looked for"),
+        }
+        self.count(Counter::Stored, 1);
+        self.count(Counter::BytesIn, size as u64 + elsewhere);
+        Ok(Done {
+            cas: words.cas,
+            units,
+            grew: slot.is_some(),
+        })
+    }
+
+    /// Of the items in the locked buckets one that is not valid, or else the one that was accessed
+    /// the longest ago, if it may be evicted.
+    fn least_wanted<'t>(&self, held: &Held<'t>, now: u32) -> Result<Found<'t>, Stop> {
+        let valid = |found: &Found<'_>| self.store.is_valid(&found.item, now);
+        (held.all())
+            .min_by_key(|found| (valid(found), found.item.last_access()))
+            .filter(|found| self.store.options.evict || !valid(found))
+            .ok_or(Stop::Not(NotStored::OutOfMemory))
+    }
+
+    fn count(&self, counter: Counter, much: u64) {
+        self.store.counters(&self.turn).add(counter, much);
+    }
+}
+
+/// A number in decimal, at the end of the room for it.
+fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
+    let mut at = DIGITS;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The store against a plain map: random histories of all changes, with expiry, flushes and time
+//! going on. What the store shows is what the map has; where items may be evicted it may show
+//! nothing instead, but never anything else.
+//!
+//! `KV_MODEL_SEEDS=1000` runs more histories, `KV_MODEL_FIRST` begins elsewhere.
+
+use rhythm_kv::store::{Change, Item, New, NotStored, Store, StoreOptions, Value, Worker};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Random numbers, the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+    }
+
+    fn is(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    value: Vec<u8>,
+    flags: u32,
+    cas: u64,
+    expires: u32,
+    accessed: u32,
+    fetched: bool,
+    stale: bool,
+    won: bool,
+}
+
+impl Entry {
+    fn of(item: &Item<'_>) -> Entry {
+        Entry {
+            value: item.value().to_vec(),
+            flags: item.flags(),
+            cas: item.cas(),
+            expires: item.expires(),
+            accessed: item.last_access(),
+            fetched: item.is_fetched(),
+            stale: item.is_stale(),
+            won: item.is_won(),
+        }
+    }
+}
+
+/// CAS ids that clients chose.
+const OWN: u64 = 1 << 63;
+
+/// What a history goes through.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    memory: usize,
+    evict: bool,
+    keys: u64,
+    value_max: u64,
+    steps: u64,
+}
+
+struct History {
+    plan: Plan,
+    random: Random,
+    worker: Worker,
+    model: HashMap<Vec<u8>, Entry>,
+    flush: Option<u32>,
+    now: u32,
+    lost: u64,
+    refused: u64,
+}
+
+impl History {
+    fn new(plan: Plan, seed: u64) -> History {
+        let store = Store::new(StoreOptions {
+            memory: plan.memory,
+            evict: plan.evict,
+            item_max: 64 << 20,
+            secret: Some([seed, 1]),
+            ..StoreOptions::default()
+        });
+        let store = Arc::new(store.expect("there is memory"));
+        History {
+            plan,
+            random: Random(seed),
+            worker: store.worker().expect("it is the first"),
+            model: HashMap::new(),
+            flush: None,
+            now: 10,
+            lost: 0,
+            refused: 0,
+        }
+    }
+
+    fn any_key(&mut self) -> Vec<u8> {
+        let number = self.random.below(self.plan.keys);
+        Self::key(number)
+    }
+
+    fn key(key: u64) -> Vec<u8> {
+        // Keys of many lengths, the longest of all among them.
+        let length = 4 + key as usize * 7 % 247;
+        let mut bytes = format!("{key:04}").into_bytes();
+        bytes.resize(length, b'k');
+        bytes
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        // Mostly short, seldom as long as may be.
+        let most = match self.random.below(10) {
+            0 => self.plan.value_max,
+            1..4 => self.plan.value_max.min(3000),
+            _ => 60,
+        };
+        let length = self.random.below(most + 1) as usize;
+        let first = self.random.below(256) as u8;
+        (0..length).map(|i| first.wrapping_add(i as u8)).collect()
+    }
+
+    fn expires(&mut self) -> u32 {
+        match self.random.below(4) {
+            0 | 1 => 0,
+            2 => self.now + self.random.below(20) as u32,
+            _ => self.now + self.random.below(5000) as u32,
+        }
+    }
+
+    fn is_valid(&self, entry: &Entry) -> bool {
+        let flushed = (self.flush).is_some_and(|at| at <= self.now && entry.accessed < at);
+        (entry.expires == 0 || entry.expires > self.now) && !flushed
+    }
+
+    /// Compares what the store has of a key with what the map has, which forgets what was evicted.
+    fn compare(&mut self, key: &[u8], item: Option<&Entry>) {
+        let entry = self.model.get(key).filter(|entry| self.is_valid(entry));
+        match (entry, item) {
+            (Some(entry), Some(item)) => {
+                let head = |entry: &Entry| (entry.value.len(), entry.value.first().copied());
+                assert_eq!(head(item), head(entry), "{:?} at {}", self.plan, self.now);
+                assert!(item == entry, "{:?} at {}", self.plan, self.now);
+            }
+            (None, None) => {}
+            (None, Some(_)) => panic!("shows what is gone: {:?} at {}", self.plan, self.now),
+            (Some(_), None) => {
+                assert!(self.plan.evict, "lost: {:?} at {}", self.plan, self.now);
+                self.lost += 1;
+            }
+        }
+        if item.is_none() {
+            self.model.remove(key);
+        }
+    }
+
+    fn get(&mut self) {
+        let key = self.any_key();
+        let hash = self.worker.store().hash(&key);
+        let accesses = self.random.is(70);
+        let now = self.now;
+        let pinned = self.worker.pin();
+        pinned.prefetch(hash);
+        pinned.prefetch_item(hash);
+        let item = pinned.get(hash, &key, now);
+        let seen = item.as_ref().map(Entry::of);
+        if accesses && let Some(item) = item {
+            item.access(now);
+        }
+        drop(pinned);
+        self.compare(&key, seen.as_ref());
+        if accesses && let Some(entry) = self.model.get_mut(&key) {
+            (entry.accessed, entry.fetched) = (now, true);
+        }
+    }
+
+    fn write(&mut self) {
+        let key = self.any_key();
+        let hash = self.worker.store().hash(&key);
+        let bytes = self.bytes();
+        let (number, width) = (self.random.below(u64::MAX), self.random.below(30) as usize);
+        let kind = self.random.below(12);
+        let fits = self.random.is(50);
+        let new = New {
+            value: match kind {
+                0..6 => Value::Bytes(&bytes),
+                6 => Value::Appended(&bytes),
+                7 => Value::Prepended(&bytes),
+                8 => Value::Number { number, width },
+                _ => Value::Same,
+            },
+            flags: if fits { 0 } else { number as u32 },
+            expires: self.expires(),
+            cas: (number % 10 == 0).then_some(number | OWN),
+            stale: number % 7 == 0,
+        };
+        let touch = self.expires();
+        let decide = |item: Option<&Item<'_>>| {
+            let seen = item.map(Entry::of);
+            let change = match (kind, item) {
+                (6 | 7 | 9, None) => Change::Keep,
+                (10, _) => Change::Touch(touch),
+                (11, _) if fits => Change::Win,
+                (11, _) => Change::Remove,
+                _ => Change::Store(new),
+            };
+            (change, (change, seen))
+        };
+        let now = self.now;
+        let done = self.worker.pin().update(hash, &key, now, decide);
+        match done {
+            Ok(updated) => {
+                let (change, seen) = updated.outcome;
+                self.compare(&key, seen.as_ref());
+                self.apply(&key, change, updated.cas);
+            }
+            Err(not) => {
+                assert_eq!(not, NotStored::OutOfMemory);
+                self.refused += 1;
+            }
+        }
+    }
+
+    /// Changes the map as the store was.
+    fn apply(&mut self, key: &[u8], change: Change<'_>, cas: u64) {
+        let entry = self.model.get(key).cloned();
+        match (change, entry) {
+            (Change::Remove, _) => drop(self.model.remove(key)),
+            (Change::Touch(expires), Some(entry)) => {
+                self.model.insert(key.into(), Entry { expires, ..entry });
+            }
+            (Change::Win, Some(entry)) => {
+                self.model.insert(key.into(), Entry { won: true, ..entry });
+            }
+            (Change::Store(new), entry) => {
+                let before = entry.as_ref().map_or(&[][..], |entry| &entry.value);
+                let (value, keeps) = match new.value {
+                    Value::Bytes(bytes) => (bytes.to_vec(), false),
+                    Value::Appended(bytes) => ([before, bytes].concat(), false),
+                    Value::Prepended(bytes) => ([bytes, before].concat(), false),
+                    Value::Same => (before.to_vec(), true),
+                    Value::Number { number, width } => {
+                        (format!("{number:<width$}").into_bytes(), true)
+                    }
+                };
+                let kept = entry.as_ref().filter(|_| keeps);
+                let entry = Entry {
+                    value,
+                    flags: new.flags,
+                    cas: new.cas.unwrap_or(cas),
+                    expires: new.expires,
+                    accessed: kept.map_or(self.now, |entry| entry.accessed),
+                    fetched: kept.is_some_and(|entry| entry.fetched),
+                    stale: new.stale,
+                    won: false,
+                };
+                self.model.insert(key.into(), entry);
+            }
+            _ => {}
+        }
+    }
+
+    fn flush(&mut self) {
+        let now = self.now;
+        if self.random.is(50) {
+            self.worker.store().flush_all(now, now);
+            // As memcached has it: what is of this very second is told by its CAS id.
+            (self.model).retain(|_, entry| entry.accessed == now && entry.cas >= OWN);
+            self.flush = None;
+        } else {
+            let at = now + 1 + self.random.below(30) as u32;
+            if self.flush.is_some_and(|before| before <= now) {
+                let valid: Vec<_> = (self.model.iter())
+                    .filter(|(_, entry)| !self.is_valid(entry))
+                    .map(|(key, _)| key.clone())
+                    .collect();
+                valid.iter().for_each(|key| drop(self.model.remove(key)));
+            }
+            self.worker.store().flush_all(at, now);
+            self.flush = Some(at);
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..self.plan.steps {
+            match self.random.below(1000) {
+                0..450 => self.get(),
+                450..980 => self.write(),
+                980..998 => self.now += self.random.below(3) as u32,
+                998 => drop(self.worker.pin().tend(self.now)),
+                _ if self.random.is(10) => self.flush(),
+                _ => {}
+            }
+            let used = self.worker.store().stats().memory_used;
+            assert!(used <= self.plan.memory as u64, "{used} of {:?}", self.plan);
+        }
+        for key in self.model.keys().cloned().collect::<Vec<_>>() {
+            let hash = self.worker.store().hash(&key);
+            let pinned = self.worker.pin();
+            let item = pinned.get(hash, &key, self.now).as_ref().map(Entry::of);
+            drop(pinned);
+            self.compare(&key, item.as_ref());
+        }
+        // All that was counted in is counted out.
+        for number in 0..self.plan.keys {
+            let key = Self::key(number);
+            let hash = self.worker.store().hash(&key);
+            let removed =
+                (self.worker.pin()).update(hash, &key, self.now, |_| (Change::Remove, ()));
+            removed.expect("it needs no room");
+        }
+        let stats = self.worker.store().stats();
+        assert_eq!((stats.items, stats.bytes), (0, 0));
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Runs histories of a plan, and tells how many items were lost and writes refused.
+fn run(plan: Plan) -> (u64, u64) {
+    let first = number("KV_MODEL_FIRST", 0);
+    let (mut lost, mut refused) = (0, 0);
+    for seed in first..first + number("KV_MODEL_SEEDS", 6) {
+        let mut history = History::new(plan, seed);
+        history.run();
+        lost += history.lost;
+        refused += history.refused;
+    }
+    (lost, refused)
+}
+
+#[test]
+fn with_room_for_all_nothing_is_lost() {
+    let plan = Plan {
+        memory: 256 << 20,
+        evict: true,
+        keys: 2000,
+        value_max: 100_000,
+        steps: 40_000,
+    };
+    // It would be lost only by eviction.
+    assert_eq!(
+        run(Plan {
+            evict: false,
+            ..plan
+        }),
+        (0, 0)
+    );
+}
+
+#[test]
+fn where_items_make_room_none_is_wrong() {
+    let plan = Plan {
+        memory: 2 << 20,
+        evict: true,
+        keys: 5000,
+        value_max: 20_000,
+        steps: 40_000,
+    };
+    let (lost, _) = run(plan);
+    assert!(lost > 1000, "there was no need to evict: {lost}");
+}
+
+#[test]
+fn where_items_may_not_make_room_writes_are_refused_and_nothing_else() {
+    let plan = Plan {
+        memory: 2 << 20,
+        evict: false,
+        keys: 5000,
+        value_max: 20_000,
+        steps: 40_000,
+    };
+    let (_, refused) = run(plan);
+    assert!(refused > 1000, "there was room for all: {refused}");
+}
+
+#[test]
+fn long_values_make_room_one_for_the_other() {
+    let plan = Plan {
+        memory: 16 << 20,
+        evict: true,
+        keys: 100,
+        value_max: 3_000_000,
+        steps: 5_000,
+    };
+    let (lost, refused) = run(plan);
+    assert!(lost > 100, "there was no need to evict: {lost}");
+    assert_eq!(refused, 0);
+}

@@ -1,0 +1,231 @@
+//! Launches: from cohorts that form, through stages on the device and answers of backends, to
+//! answers.
+
+use super::Pipeline;
+use crate::flight::backends::Asked;
+use crate::flight::former::Outlook;
+use rhythm_cohort::{ContextId, LaunchReason};
+use rhythm_engine::cohort::{Go, LaneError};
+use rhythm_http::Hosts;
+use rhythm_net::{ConnectionId, Port, Time};
+
+impl Pipeline {
+    /// Does what can be done without more input: what devices and backends have finished, and
+    /// connections whose stall is over.
+    pub(super) fn work(&mut self, port: &mut dyn Port, now: Time) {
+        loop {
+            let mut any = false;
+            self.device.poll();
+            while let Some(id) = self.device.next_done(&mut self.cohorts) {
+                self.stage_done(port, id, now);
+                any = true;
+            }
+            any |= self.backends.poll(&mut self.cohorts, now);
+            while let Some(id) = self.backends.next_complete() {
+                self.go_on(port, id, now);
+            }
+            for _ in 0..self.device.ready() {
+                if let Some(id) = self.device.next_ready() {
+                    self.run_stage(port, id, now);
+                }
+            }
+            if self.clients.has_news(now) {
+                any |= self.host_event(port, now, Hosts::follow);
+            }
+            while let Some(id) = self.clients.next_unstalled(now) {
+                self.proceed(port, id, false, now);
+                any = true;
+            }
+            while let Some(id) = self.cohorts.next_with_memory() {
+                self.try_again(port, id, now);
+                any = true;
+            }
+            if self.cohorts.take_freed() {
+                any |= self.admit(port, now);
+            }
+            if !any {
+                break;
+            }
+        }
+    }
+
+    /// Lets waiting connections try again, in their order, until one still finds no context.
+    fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
+        for _ in 0..self.former.waiting() {
+            let Some(id) = self.former.next_waiter() else {
+                break;
+            };
+            let before = self.former.waiting();
+            self.proceed(port, id, true, now);
+            any = true;
+            if self.former.waiting() > before {
+                self.former.first_again();
+                break;
+            }
+        }
+        any
+    }
+
+    /// A connection's stall is over: takes up its input again.
+    fn proceed(&mut self, port: &mut dyn Port, id: ConnectionId, waited: bool, now: Time) {
+        if let Some(reading) = self.clients.proceed(id, waited) {
+            self.read(port, reading, now);
+        }
+    }
+
+    /// Launches the cohorts that are full, however much more there is to read: nothing is gained by
+    /// waiting, and their columns are still in the caches.
+    #[inline]
+    pub(super) fn launch_full(&mut self, port: &mut dyn Port, now: Time) {
+        while self.device.ready() == 0
+            && let Some(id) = self.former.next_full(&self.cohorts)
+        {
+            self.launch(port, id, LaunchReason::Full, now);
+            self.work(port, now);
+        }
+    }
+
+    /// Launches the cohorts that are to be launched now.
+    pub(super) fn launch_due(&mut self, port: &mut dyn Port, now: Time) {
+        loop {
+            self.work(port, now);
+            if self.device.ready() > 0 {
+                // It has no slot: until it has one, what is forming may as well grow.
+                return;
+            }
+            // The device is free: it is first for those who have waited for it and for stragglers.
+            if self.device.in_flight() == 0
+                && self.backends.unanswered() > 0
+                && self.check_waiting(port, now)
+            {
+                continue;
+            }
+            let outlook = Outlook {
+                epoch: self.epoch.number,
+                draining: self.clients.is_draining(),
+                idle: self.device.in_flight() == 0,
+            };
+            match self.former.next_launch(&self.cohorts, outlook, now) {
+                Some((id, reason)) => self.launch(port, id, reason, now),
+                None => return,
+            }
+        }
+    }
+
+    /// Launches a cohort that was forming: looks up its sessions and runs its first stage.
+    fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason, now: Time) {
+        self.cohorts.pool.launch(id);
+        let page = self.cohorts.pool.key(id).page;
+        let clients = &self.clients;
+        if self.cohorts.flight(id).deserted != clients.deserted()
+            && !self
+                .cohorts
+                .give_back(id, |connection| clients.has(connection))
+        {
+            self.cohorts.free(id);
+            return;
+        }
+        let (cohort, flight) = self.cohorts.pair_mut(id);
+        flight.launched = now;
+        let metrics = flight.epoch().metrics(page);
+        metrics.launches[reason as usize].add(1);
+        metrics.cohort_size.record(cohort.len() as u64, 1);
+        (self.responder).look_up_sessions(cohort, flight, page, now);
+        self.run_stage(port, id, now);
+    }
+
+    /// Gives a cohort to the device for its next stage.
+    fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
+        if submitted.is_err() {
+            self.fail(port, id, now);
+        }
+    }
+
+    /// A stage is done: answers the lanes that have their answer, and asks the backend for the
+    /// others.
+    fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if !self.answer(port, id, now) {
+            return;
+        }
+        match self.cohorts.next_go(id) {
+            Go::Over => self.ask(port, id, now),
+            Go::Again => self.run_stage(port, id, now),
+            Go::Short => self.wait_for_memory(id),
+        }
+    }
+
+    /// A cohort waits for memory that others have.
+    fn wait_for_memory(&mut self, id: ContextId) {
+        self.metrics.memory_waits.add(1);
+        self.cohorts.wait_for_memory(id);
+    }
+
+    /// A cohort that waited for memory goes on where it was.
+    fn try_again(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        match self.cohorts.pool.cohort(id).is_between_goes() {
+            true => self.run_stage(port, id, now),
+            false => self.ask(port, id, now),
+        }
+    }
+
+    /// Asks the backend for the lanes of a cohort that are left.
+    fn ask(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        if self.cohorts.is_scarce_for(id) {
+            return self.wait_for_memory(id);
+        }
+        match self.backends.ask(port, &mut self.cohorts, id, now) {
+            Asked::Answered => self.run_stage(port, id, now),
+            Asked::Waiting => {}
+            // The last stage finishes all lanes; one that is left is the executor's mistake.
+            Asked::NoCall => self.fail(port, id, now),
+        }
+    }
+
+    /// Gives up queries past their deadline, and lets cohorts go on without their stragglers.
+    /// Whether any goes on.
+    pub(super) fn check_waiting(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let (mut any, mut index) = (false, 0);
+        while let Some(&id) = self.cohorts.waiting().get(index) {
+            let idle = self.device.in_flight() == 0;
+            if (self.backends).look_after(&mut self.cohorts, id, idle, now) {
+                self.go_on(port, id, now);
+                any = true;
+            }
+            // If it waits no more, the next has its place.
+            index += usize::from(self.cohorts.waiting().get(index) == Some(&id));
+        }
+        any
+    }
+
+    /// A cohort waits for no more answers: its next stage.
+    fn go_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        // Stragglers of several cohorts form one that may still be taking more.
+        self.cohorts.launch(id);
+        self.backends.wait_over(&mut self.cohorts, id, now);
+        if self.answer(port, id, now) {
+            self.run_stage(port, id, now);
+        }
+    }
+
+    /// Answers the lanes of a cohort that are finished or failed, and frees its context if none is
+    /// left. Whether any is.
+    fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
+        let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
+        let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        self.open_files(port, now);
+        if !left {
+            self.cohorts.free(id);
+            self.gauges.touch();
+        }
+        left
+    }
+
+    /// Fails the lanes of a cohort that are left.
+    fn fail(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        self.cohorts.fail_all(id, LaneError::DeviceFailed);
+        let left = self.answer(port, id, now);
+        assert!(!left, "a lane that has failed is answered");
+    }
+}

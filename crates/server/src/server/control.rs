@@ -1,0 +1,84 @@
+//! Control: what any thread may ask of a server that runs.
+
+use crate::drain::DrainOptions;
+use crate::site::Site;
+use crate::site::current::Current;
+use crate::site::loader::Reloads;
+use crate::worker::Command;
+use rhythm_engine::settings::ServiceConfig;
+use rhythm_net::clock;
+use rhythm_net::workers::Inbox;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a server shares with those who control it.
+pub(super) struct Shared {
+    pub(super) inboxes: Vec<Inbox<Command>>,
+    pub(super) reloads: Reloads,
+    /// Has the access log opened again.
+    pub(super) reopen_log: Option<Box<dyn Fn() + Send + Sync>>,
+    pub(super) current: Arc<Current>,
+    pub(super) drain: DrainOptions,
+}
+
+/// Controls a server from any thread.
+#[derive(Clone)]
+pub struct Control {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// Loads the site anew and has the workers serve it, and waits for that. What is under way ends
+    /// on the old one.
+    ///
+    /// # Errors
+    /// When it cannot be loaded; the old one is kept.
+    pub fn reload(&self) -> Result<(), String> {
+        self.shared.reloads.wait()
+    }
+
+    /// As [`Control::reload`], but waits for nothing. What goes wrong is logged.
+    pub fn ask_reload(&self) {
+        self.shared.reloads.ask();
+    }
+
+    /// Has the access log, if there is one, opened again: after it was renamed, say. What goes
+    /// wrong is logged, and the old file kept.
+    pub fn reopen_log(&self) {
+        if let Some(reopen) = &self.shared.reopen_log {
+            reopen();
+        }
+    }
+
+    /// Begins to shut down: it is not ready any more, takes no more clients, answers what still
+    /// comes, and what is under way. Called a second time, it waits for what is under way alone; a
+    /// third time, it ends.
+    pub fn shutdown(&self) {
+        let now = clock::monotonic();
+        let drain = self.shared.current.shut_down(self.shared.drain, now);
+        for inbox in &self.shared.inboxes {
+            inbox.send(Command::Drain(drain));
+        }
+    }
+
+    /// Whether a shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.shared.current.drain().is_some()
+    }
+
+    /// The settings in effect: the site's, but those that a reload does not change.
+    pub fn config(&self) -> ServiceConfig {
+        self.shared.current.config()
+    }
+
+    /// What is served now.
+    pub fn site(&self) -> Arc<Site> {
+        self.shared.current.site()
+    }
+}

@@ -1,0 +1,75 @@
+//! The factory of workers: each gets a device, backends, hosts and a disk of its own, made on its
+//! thread, and shares the rest.
+
+use super::{DeviceFactory, HostFactory, SharedBackendFactory};
+use crate::host::disk::Readers;
+use crate::observe::access_log::LogSink;
+use crate::observe::metrics::Metrics;
+use crate::options::PipelineOptions;
+use crate::pipeline::{Pipeline, PipelineParts};
+use crate::site::current::Current;
+use crate::worker::{Command, DEVICE, HOSTS};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rhythm_engine::session::{SessionArray, SignIns};
+use rhythm_net::clock;
+use rhythm_net::workers::WorkerThread;
+use std::sync::Arc;
+
+/// Makes workers, each on its own thread.
+pub(super) struct WorkerFactory {
+    pub(super) current: Arc<Current>,
+    pub(super) devices: DeviceFactory,
+    pub(super) backends: SharedBackendFactory,
+    pub(super) hosts: Option<HostFactory>,
+    pub(super) readers: Readers,
+    pub(super) sessions: Arc<SessionArray>,
+    pub(super) sign_ins: Arc<SignIns>,
+    pub(super) metrics: Arc<Metrics>,
+    /// Makes a worker's end of the access log.
+    pub(super) sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
+    pub(super) options: PipelineOptions,
+}
+
+impl WorkerFactory {
+    pub(super) fn make(&self, thread: WorkerThread<'_, Command>) -> Result<Pipeline, String> {
+        let WorkerThread { index, driver, .. } = thread;
+        let metrics = self.metrics.worker(index);
+        if thread.restarts > 0 {
+            metrics.restarts.add(1);
+        }
+        let device_waker = driver.waker(DEVICE).map_err(|error| error.to_string())?;
+        let backends = self.backends.clone();
+        let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
+        let disk = self.readers.disk(waker.clone());
+        let hosts = match &self.hosts {
+            Some(make) => make(index, waker),
+            None => Vec::new(),
+        };
+        let now = clock::monotonic();
+        let parts = PipelineParts {
+            site: self.current.site(),
+            device: (self.devices)(index, device_waker)?,
+            backends: Box::new(move |site, index| backends(site, index)),
+            hosts,
+            disk,
+            sessions: self.sessions.clone(),
+            sign_ins: self.sign_ins.clone(),
+            random: system_random(),
+            metrics,
+            log: self.sinks.as_ref().map(|make| make()),
+            now,
+        };
+        let mut pipeline = Pipeline::new(parts, self.options);
+        if let Some(drain) = self.current.drain() {
+            pipeline.drain(driver.port(), now, drain);
+        }
+        Ok(pipeline)
+    }
+}
+
+/// Random bits from a generator that the system's entropy seeds.
+pub(super) fn system_random() -> crate::answer::sessions::Random {
+    let mut generator = ChaCha20Rng::from_os_rng();
+    Box::new(move || u128::from(generator.next_u64()) << 64 | u128::from(generator.next_u64()))
+}
