@@ -492,8 +492,11 @@ fn may_be_http(word: &[u8]) -> bool {
     !matches!(word[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't')
 }
 
+/// A number as C's `strtod` finds it, with a blank behind it or nothing.
 fn decimal(word: &[u8]) -> Option<f64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
+    let mut parts = word.split(|byte| number::is_blank(*byte));
+    let first = parts.find(|part| !part.is_empty())?;
+    std::str::from_utf8(first).ok()?.parse().ok()
 }
 
 fn is_decimal(word: &[u8]) -> bool {

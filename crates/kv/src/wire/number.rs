@@ -6,7 +6,7 @@
 //! same here.
 
 /// What C's `isspace` takes for a blank.
-fn is_blank(byte: u8) -> bool {
+pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

@@ -111,6 +111,8 @@ pub(crate) struct Generator {
     pub(crate) random: Random,
     /// Some values are not as long as their lines say.
     pub(crate) has_wrong_lengths: bool,
+    /// Some values do not end as they must.
+    pub(crate) has_wrong_ends: bool,
 }
 
 impl Generator {
@@ -118,6 +120,7 @@ impl Generator {
         Generator {
             random,
             has_wrong_lengths: false,
+            has_wrong_ends: true,
         }
     }
 
@@ -227,8 +230,8 @@ impl Generator {
 
     /// A line and its value, whose end is wrong at times.
     fn with_value(&mut self, line: String, mut value: Vec<u8>) -> Vec<u8> {
-        let is_short = value.len() < 1000;
-        let end = if is_short && self.random.one_in(40) {
+        let may_be_wrong = self.has_wrong_ends && value.len() < 1000;
+        let end = if may_be_wrong && self.random.one_in(40) {
             b"xy"
         } else {
             b"\r\n"
