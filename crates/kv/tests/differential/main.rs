@@ -101,7 +101,8 @@ fn mistakes() {
         // Meta flags that theirs does not know.
         let is_later = |flag: &[u8]| matches!(flag, b" E" | b" x");
         let is_later = bytes.starts_with(b"m") && bytes.windows(2).any(is_later);
-        if is_later || bytes.len() > 1500 || bytes.windows(5).any(is_apart) {
+        let is_stat = bytes.starts_with(&[0x80, 0x10]);
+        if is_stat || is_later || bytes.len() > 1500 || bytes.windows(5).any(is_apart) {
             return;
         }
         let pieces = generator.pieces(&bytes);
