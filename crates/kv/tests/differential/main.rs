@@ -93,7 +93,8 @@ fn mistakes() {
         // A mangled expiry may come about before the next round.
         let flush = b"flush_all\r\n";
         pair.compare_whole(flush, &[flush.len()], false);
-        // What they tell of themselves is their own, and only theirs can change its memory; whether a long line is taken for one, or
+        // What they tell of themselves is their own, and only theirs can change its memory; whether
+        // a long line is taken for one, or
         // is the end, depends on how much of it comes at once.
         let is_apart = |word: &[u8]| matches!(word, b"stats" | b"cache");
         if bytes.len() > 1500 || bytes.windows(5).any(is_apart) {
