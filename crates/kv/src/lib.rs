@@ -1,6 +1,20 @@
 //! A drop-in memcached server that works in cohorts: what one turn of the loop read is parsed,
 //! hashed, prefetched, probed and answered step by step for all of it.
 //!
-//! [`store`] holds the items. It does no I/O and reads no clock.
+//! ```text
+//!   bytes of the turn    cohort --- wire: commands --- store: hash, prefetch --- execute: answers
+//!     ^                                                                             |
+//!     +------------------- server: connections, datagrams, threads -----------------+
+//! ```
+//!
+//! [`wire`] turns bytes into commands, without I/O. [`store`] holds the items; it does no I/O
+//! either, and reads no clock. [`execute`] is memcached's semantics of each command over the store.
+//! [`cohort`] is what one turn brought; [`server`] has the connections, on `rhythm_net`'s threads.
+#![deny(unsafe_code)]
 
+pub mod cohort;
+pub mod execute;
+pub mod server;
+pub mod shared;
 pub mod store;
+pub mod wire;

@@ -12,6 +12,7 @@ mod conform;
 mod device;
 mod flags;
 mod folder;
+mod kv;
 mod load;
 mod logs;
 mod serve;
@@ -40,6 +41,7 @@ enum Command {
     Serve(serve::Args),
     Check(check::Args),
     Besim(besim::Args),
+    Kv(Box<kv::Args>),
     Load(load::Args),
     Bench(bench::Args),
 }
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(args),
         Command::Besim(args) => besim::run(args),
+        Command::Kv(args) => kv::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
     };

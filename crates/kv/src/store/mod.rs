@@ -224,7 +224,7 @@ impl Store {
     }
 
     /// Begins all counts anew; sizes stay (memcached's `stats reset`).
-    pub fn reset_stats(&self) {
+    pub(crate) fn reset_stats(&self) {
         *self
             .reset
             .lock()

@@ -5,11 +5,13 @@
 //! process gave us is one for all workers: who is free takes the next client.
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::net::{bind, getsockname, listen, socket_with};
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::{fs, io};
 
 /// How to listen.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +118,35 @@ impl Listener {
             .into_iter()
             .map(|socket| Listener::listening(socket, address, options))
             .collect()
+    }
+
+    /// Listens on a Unix socket at `path`, with these permissions (`0o700`: the owner alone). A
+    /// socket that is there is taken for one that somebody left behind.
+    ///
+    /// [`Listener::local_address`] says nothing of it, nor does [`Accepted`](crate::Accepted) of
+    /// its clients: both have the unspecified address.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    pub fn bind_unix(
+        path: &Path,
+        permissions: u32,
+        options: &ListenOptions,
+    ) -> io::Result<Listener> {
+        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+        if fs::symlink_metadata(path).is_ok_and(is_socket) {
+            fs::remove_file(path)?;
+        }
+        let address = SocketAddrUnix::new(path)?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&socket, &address)?;
+        // Before anybody can connect.
+        fs::set_permissions(path, fs::Permissions::from_mode(permissions & 0o777))?;
+        listen(&socket, i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Ok(Listener { socket, address })
     }
 
     fn listening(
@@ -238,7 +269,7 @@ pub(crate) fn local_address(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+    use std::net::{Ipv6Addr, TcpStream};
 
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 

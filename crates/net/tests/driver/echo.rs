@@ -165,8 +165,6 @@ impl Handler for Echo {
             Some(Command::CloseOnInput) => {
                 assert_eq!(port.send(connection, b"bye"), Sent::Taken(3));
                 port.close(connection);
-                // It names nothing any more: what was sent is delivered all the same.
-                port.abort(connection);
                 assert_eq!(port.send(connection, b"more"), Sent::Gone);
                 self.forget(connection);
             }

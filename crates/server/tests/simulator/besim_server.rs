@@ -5,8 +5,9 @@
 //! answer, and sometimes badly, late, or not at all.
 
 use crate::backends::asker;
+use crate::config::SOON;
 use crate::reference::{BANK, REFUSED};
-use crate::world::{ActorId, FarEvent, LinkId, SECOND, World};
+use crate::world::{ActorId, FarEvent, LinkId, World};
 use rhythm_engine::device::conformance::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -164,7 +165,7 @@ impl BesimServer {
             after *= 100;
         }
         if self.holds && self.sabotage == ServerSabotage::HoldOthers {
-            after += 10 * SECOND;
+            after += 2 * SOON;
         }
         let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
         let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;

@@ -66,7 +66,7 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
-const SOON: u64 = 5 * SECOND;
+pub(crate) const SOON: u64 = 10 * SECOND;
 
 /// More memory than any run takes.
 const PLENTY: usize = 1 << 30;
@@ -165,6 +165,10 @@ impl Config {
             };
             clients.push((manners, per_client));
         }
+        if one_hangs {
+            // Each page of his that waits has a context.
+            clients[0].0.depth = 1;
+        }
         let seconds = |dice: &mut Dice, from: &[u64]| Duration::from_secs(*dice.pick(from));
         let limits = ClientLimits {
             header_timeout: seconds(dice, &[2, 10]),
@@ -235,7 +239,8 @@ impl Config {
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         let cohort = *dice.pick(&[1, 2, 7, 64]);
-        let scarce = dice.once_in(3);
+        // What a cohort that hangs has grown by, others wait for.
+        let scarce = !one_hangs && dice.once_in(3);
         Config {
             net,
             cohort,

@@ -1,0 +1,150 @@
+//! The classic commands of the ASCII protocol, answered.
+
+use super::operation::{Delta, Stored, Sum, Summed};
+use super::{Place, Turn, number, stats};
+use crate::shared::{Counter, VERSION};
+use crate::wire::{self, Kind};
+
+/// What a value's line has beside key and value, at most: `VALUE`, flags, length, CAS id, line
+/// ends.
+const VALUE_LINE: usize = 64;
+
+impl Turn<'_> {
+    /// One key of a `get`.
+    #[inline]
+    pub(super) fn get(
+        &mut self,
+        at: Place<'_>,
+        with_cas: bool,
+        touch: Option<i64>,
+        out: &mut Vec<u8>,
+    ) {
+        let now = self.clock.now;
+        let found = self.pinned.get(at.hash, at.key, now);
+        let is_hit = found.is_some();
+        if let Some(item) = found {
+            let value = item.value();
+            out.reserve(VALUE_LINE + at.key.len() + value.len());
+            out.extend_from_slice(b"VALUE ");
+            out.extend_from_slice(at.key);
+            out.push(b' ');
+            number(item.flags().into(), out);
+            out.push(b' ');
+            number(value.len() as u64, out);
+            if with_cas {
+                out.push(b' ');
+                number(item.cas(), out);
+            }
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+            item.access(now);
+        }
+        if let (Some(exptime), true) = (touch, is_hit) {
+            // Behind the answer: the new expiry may have passed already.
+            self.touch(at, self.clock.expiry(exptime));
+        }
+        self.count_fetch(touch.is_some(), is_hit);
+        self.shared.prefixes.fetched(at.key, is_hit);
+    }
+
+    /// A storage command.
+    pub(super) fn store_line(
+        &mut self,
+        at: Place<'_>,
+        store: &wire::Store,
+        bytes: &[u8],
+        quiet: bool,
+        out: &mut Vec<u8>,
+    ) {
+        self.shared.prefixes.stored(at.key);
+        let stored = self.store(at, store, store.value.of(bytes), false);
+        if !quiet {
+            out.extend_from_slice(match stored {
+                Stored::Yes(_) => b"STORED\r\n",
+                Stored::Exists => b"EXISTS\r\n",
+                Stored::NotFound => b"NOT_FOUND\r\n",
+                Stored::No => b"NOT_STORED\r\n",
+                Stored::NoMemory => b"SERVER_ERROR out of memory storing object\r\n",
+            });
+        }
+    }
+
+    /// Any other command of one line.
+    pub(super) fn line(&mut self, at: Place<'_>, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut say = |quiet: bool, text: &[u8]| {
+            if !quiet {
+                out.extend_from_slice(text);
+            }
+        };
+        match kind {
+            Kind::Delete { quiet } => {
+                self.shared.prefixes.deleted(at.key);
+                match self.delete(at, 0) {
+                    Some(_) => say(quiet, b"DELETED\r\n"),
+                    None => say(quiet, b"NOT_FOUND\r\n"),
+                }
+            }
+            Kind::Arithmetic { up, delta, quiet } => {
+                let delta = Delta {
+                    up,
+                    by: delta,
+                    cas: 0,
+                    initial: None,
+                };
+                match self.sum(at, delta) {
+                    Summed::Yes(Sum { number: sum, .. }) if !quiet => {
+                        number(sum, out);
+                        out.extend_from_slice(b"\r\n");
+                    }
+                    Summed::Yes(_) => {}
+                    Summed::NotFound | Summed::Exists => say(quiet, b"NOT_FOUND\r\n"),
+                    Summed::NotANumber => say(quiet, NOT_A_NUMBER),
+                    Summed::NoMemory => say(quiet, b"SERVER_ERROR out of memory\r\n"),
+                }
+            }
+            Kind::Touch { exptime, quiet } => {
+                let is_hit = self.touch(at, self.clock.expiry(exptime));
+                self.count_fetch(true, is_hit);
+                match is_hit {
+                    true => say(quiet, b"TOUCHED\r\n"),
+                    false => say(quiet, b"NOT_FOUND\r\n"),
+                }
+            }
+            Kind::Flush { exptime, quiet } => {
+                self.flush(exptime);
+                say(quiet, b"OK\r\n");
+            }
+            Kind::Verbosity { level, quiet } => {
+                self.shared.set_verbosity(level);
+                say(quiet, b"OK\r\n");
+            }
+            Kind::Memory { megabytes, quiet } => say(quiet, memory_answer(megabytes)),
+            Kind::Version => out.extend_from_slice(format!("VERSION {VERSION}\r\n").as_bytes()),
+            Kind::Stats(about) => stats::lines(self.shared, &self.clock, about.of(bytes), out),
+            Kind::Auth { accepted } => {
+                self.count(Counter::AuthCmds);
+                match accepted {
+                    true => say(false, b"STORED\r\n"),
+                    false => {
+                        self.count(Counter::AuthErrors);
+                        say(false, b"CLIENT_ERROR authentication failure\r\n");
+                    }
+                }
+            }
+            _ => debug_assert!(false, "executed elsewhere"),
+        }
+    }
+}
+
+pub(super) const NOT_A_NUMBER: &[u8] =
+    b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+
+/// `cache_memlimit`: the memory for items is reserved at the start and stays as it is.
+fn memory_answer(megabytes: u32) -> &'static [u8] {
+    match megabytes {
+        0..8 => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+        8..=1_000_000_000 => b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
+        _ => b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n",
+    }
+}

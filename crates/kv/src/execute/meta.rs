@@ -1,0 +1,409 @@
+//! The meta commands, answered.
+
+use super::ascii::NOT_A_NUMBER;
+use super::operation::{Delta, Stored, Sum, Summed};
+use super::{Place, Turn, number};
+use crate::shared::Counter;
+use crate::store::{Change, Item, New, Value};
+use crate::wire::meta::each;
+use crate::wire::{Flags, Verb, base64};
+
+/// The value of an item that is made only to be renewed.
+const NOTHING: Value<'static> = Value::Bytes(b"");
+
+impl Turn<'_> {
+    /// A meta command.
+    pub(super) fn meta(
+        &mut self,
+        at: Place<'_>,
+        verb: Verb,
+        flags: &Flags,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        match verb {
+            Verb::Get => self.meta_get(at, flags, bytes, out),
+            Verb::Set => self.meta_set(at, flags, bytes, out),
+            Verb::Delete => self.meta_delete(at, flags, bytes, out),
+            Verb::Arithmetic => self.meta_arithmetic(at, flags, bytes, out),
+            Verb::Debug => self.meta_debug(at, flags, out),
+        }
+    }
+
+    fn seconds(&self, exptime: i32) -> u32 {
+        self.clock.expiry(exptime.into())
+    }
+
+    /// How many seconds an item has left; -1 for one that does not expire.
+    fn time_left(&self, expires: u32, out: &mut Vec<u8>) {
+        match expires {
+            0 => out.extend_from_slice(b" t-1"),
+            _ => {
+                out.extend_from_slice(b" t");
+                number(expires.wrapping_sub(self.clock.now).into(), out);
+            }
+        }
+    }
+
+    /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
+    /// Its expiry comes with the answer ([`Turn::expire`]).
+    fn vivify(&mut self, at: Place<'_>) -> bool {
+        let new = New {
+            value: NOTHING,
+            flags: 0,
+            expires: 0,
+            cas: None,
+            stale: false,
+        };
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Store(new), true),
+                Some(_) => (Change::Keep, false),
+            });
+        updated.is_ok_and(|updated| updated.outcome)
+    }
+
+    /// Whether a client that finds this item may renew it, if nobody does already: who made it; of
+    /// a stale one who comes first; of one with little time left (`R`) as well.
+    fn may_win(&self, item: &Item<'_>, is_new: bool, flags: &Flags, bytes: &[u8]) -> bool {
+        if is_new || item.is_stale() {
+            return true;
+        }
+        let Some(least) = flags.recache.map(|exptime| self.seconds(exptime)) else {
+            return false;
+        };
+        // What counts is the time left before or after a `T`, as the flags stand.
+        let mut letters = each(flags.text, bytes).map(|flag| flag[0]);
+        let is_touched = letters.find(|letter| matches!(letter, b'T' | b'R')) == Some(b'T');
+        let expires = match flags.exptime {
+            Some(exptime) if is_touched => self.seconds(exptime),
+            _ => item.expires(),
+        };
+        expires != 0 && expires < least
+    }
+
+    /// Takes the right to renew an item, if nobody has it.
+    fn win(&mut self, at: Place<'_>) -> bool {
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                Some(item) if !item.is_won() => (Change::Win, true),
+                _ => (Change::Keep, false),
+            });
+        updated.is_ok_and(|updated| updated.outcome)
+    }
+
+    fn meta_get(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+        let now = self.clock.now;
+        let is_new = flags.vivify.is_some() && self.vivify(at);
+        let touches = flags.exptime.is_some();
+        let mut found = self.pinned.get(at.hash, at.key, now);
+        let was_won = found.as_ref().is_some_and(Item::is_won);
+        let may_win = found
+            .as_ref()
+            .is_some_and(|item| self.may_win(item, is_new, flags, bytes));
+        let mut wins = false;
+        if may_win && !was_won {
+            wins = self.win(at);
+            found = self.pinned.get(at.hash, at.key, now);
+        }
+        let Some(item) = found else {
+            self.count_fetch(touches, false);
+            if !flags.quiet {
+                out.extend_from_slice(b"EN");
+                echo(at.key, flags, bytes, out);
+            }
+            return;
+        };
+        let value = item.value();
+        if flags.value {
+            out.reserve(value.len() + 256);
+            out.extend_from_slice(b"VA ");
+            number(value.len() as u64, out);
+        } else {
+            out.extend_from_slice(b"HD");
+        }
+        let mut expires = item.expires();
+        for flag in each(flags.text, bytes) {
+            match flag[0] {
+                b'T' | b'N' => {
+                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
+                }
+                b's' => {
+                    out.extend_from_slice(b" s");
+                    number(value.len() as u64, out);
+                }
+                b't' => self.time_left(expires, out),
+                b'c' => {
+                    out.extend_from_slice(b" c");
+                    number(item.cas(), out);
+                }
+                b'f' => {
+                    out.extend_from_slice(b" f");
+                    number(item.flags().into(), out);
+                }
+                b'l' => {
+                    out.extend_from_slice(b" l");
+                    number(now.saturating_sub(item.last_access()).into(), out);
+                }
+                b'h' => out.extend_from_slice(match item.is_fetched() {
+                    true => b" h1",
+                    false => b" h0",
+                }),
+                b'O' => opaque(flag, out),
+                b'k' => key(at.key, flags, out),
+                _ => {}
+            }
+        }
+        // Another may have won since, which comes to the same.
+        if was_won || may_win && !wins {
+            out.extend_from_slice(b" Z");
+        }
+        if item.is_stale() {
+            out.extend_from_slice(b" X");
+        }
+        if wins {
+            out.extend_from_slice(b" W");
+        }
+        out.extend_from_slice(b"\r\n");
+        if flags.value {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        if !flags.no_update {
+            item.access(now);
+        }
+        if expires != item.expires() {
+            self.expire(at, expires);
+        }
+        self.count_fetch(touches, true);
+    }
+
+    /// What a flag `T`, or `N` on a new item, says of the expiry.
+    fn flag_expiry(&self, flag: u8, flags: &Flags, is_new: bool) -> Option<u32> {
+        let exptime = match flag {
+            b'T' => flags.exptime,
+            _ => flags.vivify.filter(|_| is_new),
+        };
+        exptime.map(|exptime| self.seconds(exptime))
+    }
+
+    /// Gives an item another expiry, which may have passed: so this comes behind the answer.
+    fn expire(&mut self, at: Place<'_>, expires: u32) {
+        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |_| {
+            (Change::Touch(expires), ())
+        });
+        if updated.is_err() {
+            // There is no room to have it live longer, or shorter.
+            self.remove(at);
+        }
+    }
+
+    fn meta_set(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+        let Some(store) = &flags.store else {
+            return debug_assert!(false, "an ms has what it stores");
+        };
+        let mut cas = 0;
+        let status: &[u8] = match self.store(at, store, store.value.of(bytes), flags.stale) {
+            Stored::Yes(new) => {
+                if flags.quiet {
+                    return;
+                }
+                cas = new;
+                b"HD"
+            }
+            Stored::Exists => b"EX",
+            Stored::NotFound => b"NF",
+            Stored::No => b"NS",
+            Stored::NoMemory => {
+                return out.extend_from_slice(b"SERVER_ERROR out of memory storing object\r\n");
+            }
+        };
+        out.extend_from_slice(status);
+        for flag in each(flags.text, bytes) {
+            match flag[0] {
+                b'O' => opaque(flag, out),
+                b'k' => key(at.key, flags, out),
+                b'c' => {
+                    out.extend_from_slice(b" c");
+                    number(cas, out);
+                }
+                _ => {}
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn meta_delete(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+        let deleted = match flags.stale {
+            true => self.invalidate(at, flags),
+            // memcached takes a CAS id of 0 for one that no item has.
+            false => match flags.cas {
+                Some(0) => self.delete(at, u64::MAX),
+                cas => self.delete(at, cas.unwrap_or(0)),
+            },
+        };
+        let status: &[u8] = match deleted {
+            Some(true) if flags.quiet => return,
+            Some(true) => b"HD",
+            Some(false) => {
+                self.count(Counter::DeleteMisses);
+                b"EX"
+            }
+            None => b"NF",
+        };
+        out.extend_from_slice(status);
+        echo(at.key, flags, bytes, out);
+    }
+
+    /// Marks an item as stale, instead of dropping it.
+    fn invalidate(&mut self, at: Place<'_>, flags: &Flags) -> Option<bool> {
+        let expires = flags.exptime.map(|exptime| self.seconds(exptime));
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Keep, None),
+                Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
+                    (Change::Keep, Some(false))
+                }
+                Some(item) => {
+                    let new = New {
+                        value: Value::Same,
+                        flags: item.flags(),
+                        expires: expires.unwrap_or(item.expires()),
+                        cas: None,
+                        stale: true,
+                    };
+                    (Change::Store(new), Some(true))
+                }
+            });
+        // Without room to mark it, it goes: nobody may take it for fresh.
+        match updated {
+            Ok(updated) => updated.outcome,
+            Err(_) => self.delete(at, 0),
+        }
+    }
+
+    fn meta_arithmetic(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+        let delta = Delta {
+            up: flags.up,
+            by: flags.delta,
+            cas: flags.cas.unwrap_or(0),
+            initial: flags.vivify.map(|_| (flags.initial, 0)),
+        };
+        let sum = match self.sum(at, delta) {
+            Summed::Yes(sum) => sum,
+            Summed::NotFound => {
+                out.extend_from_slice(b"NF");
+                return echo(at.key, flags, bytes, out);
+            }
+            Summed::Exists => {
+                out.extend_from_slice(b"EX");
+                return echo(at.key, flags, bytes, out);
+            }
+            Summed::NotANumber => return out.extend_from_slice(NOT_A_NUMBER),
+            Summed::NoMemory => return out.extend_from_slice(b"SERVER_ERROR out of memory\r\n"),
+        };
+        // A new number is told even to who wants to hear nothing.
+        let is_told = !flags.quiet || sum.is_new;
+        let before = out.len();
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(sum.number);
+        if flags.value {
+            out.extend_from_slice(b"VA ");
+            number(text.len() as u64, out);
+        } else {
+            out.extend_from_slice(b"HD");
+        }
+        let Sum { cas, is_new, .. } = sum;
+        let mut expires = sum.expires;
+        for flag in each(flags.text, bytes) {
+            match flag[0] {
+                // The time left is that of before or after, as the flags stand.
+                b'T' | b'N' => {
+                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
+                }
+                b't' => self.time_left(expires, out),
+                b'c' => {
+                    out.extend_from_slice(b" c");
+                    number(cas, out);
+                }
+                b'O' => opaque(flag, out),
+                b'k' => key(at.key, flags, out),
+                _ => {}
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        if flags.value {
+            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        if !is_told {
+            out.truncate(before);
+        }
+        if expires != sum.expires {
+            self.expire(at, expires);
+        }
+    }
+
+    fn meta_debug(&mut self, at: Place<'_>, flags: &Flags, out: &mut Vec<u8>) {
+        self.count(Counter::CmdMeta);
+        let now = self.clock.now;
+        let Some(item) = self.pinned.get(at.hash, at.key, now) else {
+            return out.extend_from_slice(b"EN\r\n");
+        };
+        out.extend_from_slice(b"ME ");
+        match flags.base64 {
+            true => base64::encode(at.key, out),
+            false => out.extend_from_slice(at.key),
+        }
+        let size = self.size_of(&item, at.key);
+        let line = format!(
+            " exp={} la={} cas={} fetch={} cls={} size={size}\r\n",
+            match item.expires() {
+                0 => -1,
+                // Counted towards the expiry, as memcached does here.
+                expires => now.wrapping_sub(expires) as i32,
+            },
+            now.saturating_sub(item.last_access()),
+            item.cas(),
+            if item.is_fetched() { "yes" } else { "no" },
+            self.shared.settings.slab_class(size),
+        );
+        out.extend_from_slice(line.as_bytes());
+    }
+
+    /// The size that memcached would give an item, in bytes.
+    fn size_of(&self, item: &Item<'_>, key: &[u8]) -> u64 {
+        let value = item.value().len() as u64;
+        self.shared.rules.item_size(key.len(), item.flags(), value)
+    }
+}
+
+/// What every answer returns if it is asked to: opaque and key. Then the line ends.
+fn echo(name: &[u8], flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    for flag in each(flags.text, bytes) {
+        match flag[0] {
+            b'O' => opaque(flag, out),
+            b'k' => key(name, flags, out),
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn opaque(flag: &[u8], out: &mut Vec<u8>) {
+    out.push(b' ');
+    out.extend_from_slice(flag);
+}
+
+fn key(key: &[u8], flags: &Flags, out: &mut Vec<u8>) {
+    out.extend_from_slice(b" k");
+    if flags.base64 {
+        base64::encode(key, out);
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(key);
+    }
+}

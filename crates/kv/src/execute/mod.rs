@@ -1,0 +1,143 @@
+//! What commands do to the store, and the answers to them: memcached's semantics.
+//!
+//! ```text
+//!   command --> Turn::execute --> ascii, meta, binary: the form of the answer
+//!                                    |
+//!                                    v
+//!                                 operation: store, add to a number ... whichever the protocol
+//! ```
+//!
+//! A [`Turn`] is one thread's time with the store: it executes commands one by one, in their order,
+//! and appends their answers. Who calls it has hashed and prefetched their keys before.
+
+mod ascii;
+mod binary;
+mod meta;
+mod operation;
+mod packet;
+mod stats;
+
+use crate::shared::{Clock, Counter, Counters, Shared};
+use crate::store::{Hash, Pinned};
+use crate::wire::{self, Command, Commands, Kind};
+
+/// What is to happen behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The next command.
+    Next,
+    /// The connection is closed when its answers are sent.
+    Close,
+}
+
+/// A thread's turn with the store.
+pub struct Turn<'a> {
+    pinned: Pinned<'a>,
+    clock: Clock,
+    shared: &'a Shared,
+    counters: &'a Counters,
+}
+
+/// What a command is executed on.
+#[derive(Clone, Copy)]
+pub struct Parsed<'a> {
+    /// What was parsed.
+    pub bytes: &'a [u8],
+    /// The commands in it.
+    pub commands: &'a Commands,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn with what `pinned` shows, at a time.
+    pub fn new(
+        pinned: Pinned<'a>,
+        clock: Clock,
+        shared: &'a Shared,
+        counters: &'a Counters,
+    ) -> Turn<'a> {
+        Turn {
+            pinned,
+            clock,
+            shared,
+            counters,
+        }
+    }
+
+    /// Starts loading what of the table a key needs.
+    #[inline]
+    pub fn prefetch(&self, hash: Hash) {
+        self.pinned.prefetch(hash);
+    }
+
+    /// Starts loading the items that may be a key's.
+    #[inline]
+    pub fn prefetch_item(&self, hash: Hash) {
+        self.pinned.prefetch_item(hash);
+    }
+
+    fn count(&self, counter: Counter) {
+        self.counters.add(counter, 1);
+    }
+
+    /// Executes a command and appends its answer to `out`. `hash` is its key's; of no meaning where
+    /// it has none.
+    pub(crate) fn execute(
+        &mut self,
+        parsed: Parsed<'_>,
+        command: &Command,
+        hash: Hash,
+        out: &mut Vec<u8>,
+    ) -> Then {
+        let Parsed { bytes, commands } = parsed;
+        let key = command.key.of(bytes, &commands.decoded);
+        let at = Place { hash, key };
+        match command.kind {
+            Kind::Get {
+                with_cas,
+                touch,
+                is_last,
+                ..
+            } => {
+                self.get(at, with_cas, touch, out);
+                if is_last {
+                    out.extend_from_slice(b"END\r\n");
+                }
+            }
+            Kind::Store { store, quiet } => self.store_line(at, &store, bytes, quiet, out),
+            Kind::Meta { verb, index } => {
+                let flags = &commands.meta[index as usize];
+                self.meta(at, verb, flags, bytes, out);
+            }
+            Kind::Binary { index } => {
+                let request = &commands.binary[index as usize];
+                self.binary(at, request, bytes, out);
+            }
+            Kind::Drop => self.remove(at),
+            Kind::Say(text) => {
+                out.extend_from_slice(text.as_bytes());
+                if text == wire::TOO_LARGE {
+                    self.count(Counter::StoreTooLarge);
+                }
+            }
+            Kind::Close => return Then::Close,
+            Kind::Shutdown { graceful } => {
+                self.shared.shut_down(graceful);
+                return Then::Close;
+            }
+            kind => self.line(at, kind, bytes, out),
+        }
+        Then::Next
+    }
+}
+
+/// A key with its hash.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    hash: Hash,
+    key: &'a [u8],
+}
+
+/// Appends a number in decimal.
+fn number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}

@@ -1,0 +1,328 @@
+//! What commands of all protocols have in common: memcached's `do_store_item`, `do_add_delta` and
+//! the like, as decisions over what a key has.
+
+use super::{Place, Turn};
+use crate::shared::Counter;
+use crate::store::{Change, Item, New, NotStored, Value};
+use crate::wire::{self, Mode, Rules, number};
+
+/// An item that memcached has in several chunks is no number, whatever it begins with.
+const CHUNK_MAX: u64 = 512 * 1024;
+
+/// What became of a value to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// It is stored under this CAS id.
+    Yes(u64),
+    /// The CAS id was another.
+    Exists,
+    /// There was no item, and a CAS id was asked for.
+    NotFound,
+    /// There was an item, or none, where it had to be the other way.
+    No,
+    /// There is no room for it.
+    NoMemory,
+}
+
+/// What became of a number to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Summed {
+    /// It is this now, under this CAS id, and the item expires then.
+    Yes(Sum),
+    /// There was no item.
+    NotFound,
+    /// The item is no number.
+    NotANumber,
+    /// The CAS id was another.
+    Exists,
+    /// There is no room for it.
+    NoMemory,
+}
+
+/// A number that was changed or made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) number: u64,
+    pub(super) cas: u64,
+    /// When it expires.
+    pub(super) expires: u32,
+    /// It is new.
+    pub(super) is_new: bool,
+}
+
+/// How a number is to be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delta {
+    pub(super) up: bool,
+    pub(super) by: u64,
+    /// The CAS id that must be there; 0 for none.
+    pub(super) cas: u64,
+    /// Where there is no item: a new one's number and expiry.
+    pub(super) initial: Option<(u64, u32)>,
+}
+
+/// The decision about a value to be stored.
+fn decide<'a>(
+    rules: &Rules,
+    store: &wire::Store,
+    new: New<'a>,
+    takes_stale: bool,
+    key: usize,
+    item: Option<&Item<'_>>,
+) -> (Change<'a>, Stored) {
+    let put = |new| (Change::Store(new), Stored::Yes(0));
+    let keep = |stored| (Change::Keep, stored);
+    match (store.mode, item) {
+        (Mode::Set | Mode::Add, None) | (Mode::Set | Mode::Replace, Some(_)) => put(new),
+        (Mode::Cas, None) => keep(Stored::NotFound),
+        (Mode::Cas, Some(item)) if store.cas != 0 && store.cas == item.cas() => put(new),
+        // An older value than the one there, from one who was told that it may be.
+        (Mode::Cas, Some(item)) if takes_stale && store.cas < item.cas() && store.cas != 0 => {
+            put(New {
+                expires: item.expires(),
+                stale: true,
+                ..new
+            })
+        }
+        (Mode::Cas, Some(_)) => keep(Stored::Exists),
+        (Mode::Append | Mode::Prepend, Some(item)) => {
+            let (Value::Bytes(bytes), flags) = (new.value, item.flags()) else {
+                unreachable!("a value comes as bytes")
+            };
+            let size = item.value().len() + bytes.len();
+            if store.cas != 0 && store.cas != item.cas() {
+                keep(Stored::Exists)
+            } else if !rules.item_fits(key, flags, size as u64) {
+                keep(Stored::No)
+            } else {
+                put(New {
+                    value: match store.mode {
+                        Mode::Append => Value::Appended(bytes),
+                        _ => Value::Prepended(bytes),
+                    },
+                    flags,
+                    expires: item.expires(),
+                    ..new
+                })
+            }
+        }
+        (Mode::Add, Some(_)) | (_, None) => keep(Stored::No),
+    }
+}
+
+impl Turn<'_> {
+    /// Stores a value. `takes_stale`: one that comes with an older CAS id than the item's is
+    /// stored, marked as stale.
+    pub(super) fn store(
+        &mut self,
+        at: Place<'_>,
+        store: &wire::Store,
+        value: &[u8],
+        takes_stale: bool,
+    ) -> Stored {
+        self.count(Counter::CmdSet);
+        let new = New {
+            value: Value::Bytes(value),
+            flags: store.flags,
+            expires: self.clock.expiry(store.exptime),
+            cas: None,
+            stale: false,
+        };
+        let rules = &self.shared.rules;
+        let mut was_won = false;
+        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| {
+            was_won = takes_stale && item.is_some_and(Item::is_won);
+            decide(rules, store, new, takes_stale, at.key.len(), item)
+        });
+        let stored = match updated {
+            Ok(updated) => match updated.outcome {
+                Stored::Yes(_) => Stored::Yes(updated.cas),
+                other => other,
+            },
+            Err(NotStored::OutOfMemory | NotStored::TooLarge) => {
+                self.count(Counter::StoreNoMemory);
+                match store.mode {
+                    // What was there would be taken for what could not be stored.
+                    Mode::Set => self.remove(at),
+                    Mode::Append | Mode::Prepend => return Stored::No,
+                    _ => {}
+                }
+                return Stored::NoMemory;
+            }
+        };
+        // Who has won the right to renew a stale item keeps it.
+        if was_won && matches!(stored, Stored::Yes(_)) {
+            let updated = self
+                .pinned
+                .update(at.hash, at.key, self.clock.now, |item| match item {
+                    Some(item) if item.is_stale() => (Change::Win, ()),
+                    _ => (Change::Keep, ()),
+                });
+            debug_assert!(updated.is_ok(), "a mark takes no room");
+        }
+        if store.mode == Mode::Cas {
+            self.count(match stored {
+                Stored::Yes(_) => Counter::CasHits,
+                Stored::Exists => Counter::CasBadval,
+                _ => Counter::CasMisses,
+            });
+        }
+        stored
+    }
+
+    /// Adds to a number, or takes away from it.
+    pub(super) fn sum(&mut self, at: Place<'_>, delta: Delta) -> Summed {
+        let rules = &self.shared.rules;
+        let chunked = |item: &Item<'_>| {
+            let size = item.value().len() as u64;
+            rules.item_size(at.key.len(), item.flags(), size) > CHUNK_MAX
+        };
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
+                Some(item) => delta.of(item),
+                None => delta.of_nothing(),
+            });
+        let summed = match updated {
+            Ok(updated) => match updated.outcome {
+                Summed::Yes(sum) => Summed::Yes(Sum {
+                    cas: updated.cas,
+                    ..sum
+                }),
+                other => other,
+            },
+            Err(NotStored::OutOfMemory | NotStored::TooLarge) => Summed::NoMemory,
+        };
+        let counter = match (delta.up, summed) {
+            (true, Summed::Yes(Sum { is_new: false, .. })) => Counter::IncrHits,
+            (false, Summed::Yes(Sum { is_new: false, .. })) => Counter::DecrHits,
+            (true, Summed::NotFound) => Counter::IncrMisses,
+            (false, Summed::NotFound) => Counter::DecrMisses,
+            _ => return summed,
+        };
+        self.count(counter);
+        summed
+    }
+
+    /// Drops a key's item.
+    pub(super) fn remove(&mut self, at: Place<'_>) {
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |_| (Change::Remove, ()));
+        debug_assert!(updated.is_ok(), "to drop an item takes no room");
+    }
+
+    /// Drops a key's item, if it has the CAS id (0: whichever). Whether it was there, and had it.
+    pub(super) fn delete(&mut self, at: Place<'_>, cas: u64) -> Option<bool> {
+        let updated = self
+            .pinned
+            .update(at.hash, at.key, self.clock.now, |item| match item {
+                None => (Change::Keep, None),
+                Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
+                Some(_) => (Change::Keep, Some(false)),
+            });
+        let deleted = updated.map_or(None, |updated| updated.outcome);
+        match deleted {
+            Some(true) => self.count(Counter::DeleteHits),
+            None => self.count(Counter::DeleteMisses),
+            Some(false) => {}
+        }
+        deleted
+    }
+
+    /// Gives a key's item another expiry. Whether there was one.
+    pub(super) fn touch(&mut self, at: Place<'_>, expires: u32) -> bool {
+        let now = self.clock.now;
+        let updated = self.pinned.update(at.hash, at.key, now, |item| match item {
+            None => (Change::Keep, false),
+            Some(item) => {
+                item.access(now);
+                (Change::Touch(expires), true)
+            }
+        });
+        updated.is_ok_and(|updated| updated.outcome)
+    }
+
+    /// Counts a fetch, or a touch.
+    pub(super) fn count_fetch(&self, touches: bool, is_hit: bool) {
+        let (commands, outcome) = match (touches, is_hit) {
+            (false, true) => (Counter::CmdGet, Counter::GetHits),
+            (false, false) => (Counter::CmdGet, Counter::GetMisses),
+            (true, true) => (Counter::CmdTouch, Counter::TouchHits),
+            (true, false) => (Counter::CmdTouch, Counter::TouchMisses),
+        };
+        self.count(commands);
+        self.count(outcome);
+    }
+
+    /// Drops all items: now, or when a client's expiry comes.
+    pub(super) fn flush(&mut self, exptime: i64) {
+        self.count(Counter::CmdFlush);
+        let now = self.clock.now;
+        let at = match exptime > 0 {
+            true => self.clock.expiry(exptime),
+            false => now,
+        };
+        self.shared.store.flush_all(at, now);
+    }
+}
+
+impl Delta {
+    fn of(self, item: &Item<'_>) -> (Change<'static>, Summed) {
+        let keep = |summed| (Change::Keep, summed);
+        let value = item.value();
+        if value.is_empty() {
+            return keep(Summed::NotANumber);
+        }
+        if self.cas != 0 && self.cas != item.cas() {
+            return keep(Summed::Exists);
+        }
+        let Some(before) = number::unsigned64(value) else {
+            return keep(Summed::NotANumber);
+        };
+        let number = match self.up {
+            true => before.wrapping_add(self.by),
+            false => before.saturating_sub(self.by),
+        };
+        let expires = item.expires();
+        let new = New {
+            // A number that gets shorter leaves a blank behind it.
+            value: Value::Number {
+                number,
+                width: value.len(),
+            },
+            flags: item.flags(),
+            expires,
+            cas: None,
+            stale: item.is_stale(),
+        };
+        let sum = Sum {
+            number,
+            cas: 0,
+            expires,
+            is_new: false,
+        };
+        (Change::Store(new), Summed::Yes(sum))
+    }
+
+    fn of_nothing(self) -> (Change<'static>, Summed) {
+        let Some((number, expires)) = self.initial else {
+            return (Change::Keep, Summed::NotFound);
+        };
+        let new = New {
+            value: Value::Number { number, width: 0 },
+            flags: 0,
+            expires,
+            cas: None,
+            stale: false,
+        };
+        let sum = Sum {
+            number,
+            cas: 0,
+            expires,
+            is_new: true,
+        };
+        (Change::Store(new), Summed::Yes(sum))
+    }
+}

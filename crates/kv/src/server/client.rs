@@ -1,0 +1,63 @@
+//! One connection: what it sent that is no whole command yet, and what it has not taken.
+
+use crate::wire::Stream;
+use rhythm_net::{Outgoing, Time};
+
+/// A client's connection. An idle one holds no buffer.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// What it is in the middle of.
+    pub(super) stream: Stream,
+    /// Bytes that are no whole command yet, or that wait for room.
+    pub(super) input: Vec<u8>,
+    /// So many bytes of input make it worth looking at it again.
+    pub(super) needed: usize,
+    pub(super) out: Outgoing,
+    /// It has a part in the cohort.
+    pub(super) in_cohort: bool,
+    /// Its input waits until its answers are taken, and no more is read.
+    pub(super) is_stalled: bool,
+    /// It is closed when its answers are taken.
+    pub(super) is_closing: bool,
+    /// It will send nothing more.
+    pub(super) has_finished: bool,
+    /// When bytes last came from it, or were taken by it.
+    pub(super) moved: Time,
+    /// What of the thread's sum is its.
+    pub(super) held: usize,
+}
+
+impl Client {
+    pub(super) fn new(stream: Stream, now: Time) -> Client {
+        Client {
+            stream,
+            input: Vec::new(),
+            needed: 0,
+            out: Outgoing::new(),
+            in_cohort: false,
+            is_stalled: false,
+            is_closing: false,
+            has_finished: false,
+            moved: now,
+            held: 0,
+        }
+    }
+
+    /// Bytes it holds.
+    pub(super) fn holds(&self) -> usize {
+        self.input.len() + self.out.unsent()
+    }
+
+    /// Adds to the input, where there is memory for it.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
+        let more = self
+            .needed
+            .saturating_sub(self.input.len())
+            .max(bytes.len());
+        if self.input.try_reserve(more).is_err() {
+            return false;
+        }
+        self.input.extend_from_slice(bytes);
+        true
+    }
+}

@@ -1,0 +1,154 @@
+//! The sockets that the settings ask for.
+
+use crate::shared::{Listen, Settings};
+use rhythm_net::workers::Entrance;
+use rhythm_net::{DatagramSocket, ListenError, ListenOptions, Listener, Role};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// At a TCP port.
+    Tcp(SocketAddr),
+    /// At a UDP port.
+    Udp(SocketAddr),
+    /// At a socket in the file system.
+    Unix(PathBuf),
+}
+
+/// Why it cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A name.
+    #[error("cannot find the address of {host}: {source}")]
+    Host {
+        /// What was to be found.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A Unix socket.
+    #[error("cannot listen on the Unix socket {path}: {source}")]
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Neither TCP nor UDP nor a Unix socket.
+    #[error("there is nothing to listen on: give a port (-p, -U) or a Unix socket (-s)")]
+    Nothing,
+}
+
+/// Binds everything, for as many threads as there are.
+pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>), BindError> {
+    let threads = settings.threads;
+    let options = ListenOptions {
+        backlog: settings.backlog,
+        v6_only: true,
+        ..ListenOptions::default()
+    };
+    let mut entrances = Vec::new();
+    let mut addresses = Vec::new();
+    let role = Role::default();
+    if let Some(path) = &settings.unix_socket {
+        let failed = |source| BindError::Unix {
+            path: path.clone(),
+            source,
+        };
+        let listener = Listener::bind_unix(path, settings.unix_mask, &options).map_err(failed)?;
+        let others = (1..threads).map(|_| listener.try_clone());
+        let mut listeners = others.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+        listeners.push(listener);
+        entrances.push(Entrance::listeners(role, listeners));
+        addresses.push(Address::Unix(path.clone()));
+        return Ok((entrances, addresses));
+    }
+    for address in places(settings, settings.port)? {
+        let listeners = match Listener::bind_group(address.at, threads, &options) {
+            Err(ListenError::Unsupported(_) | ListenError::NotOurs(_)) if address.may_fail => {
+                continue;
+            }
+            listeners => listeners?,
+        };
+        addresses.extend(
+            listeners
+                .first()
+                .map(|one| Address::Tcp(one.local_address())),
+        );
+        entrances.push(Entrance::listeners(role, listeners));
+    }
+    for address in places(settings, settings.udp_port)? {
+        let sockets = match DatagramSocket::bind_group(address.at, threads) {
+            Err(ListenError::Unsupported(_) | ListenError::NotOurs(_) | ListenError::InUse(_))
+                if address.may_fail =>
+            {
+                continue;
+            }
+            sockets => sockets?,
+        };
+        addresses.extend(sockets.first().map(|one| Address::Udp(one.local_address())));
+        entrances.push(Entrance::datagrams(role, sockets));
+    }
+    match addresses.is_empty() {
+        true => Err(BindError::Nothing),
+        false => Ok((entrances, addresses)),
+    }
+}
+
+/// An address to listen on.
+struct Place {
+    at: SocketAddr,
+    /// IPv6 beside IPv4: not every system has it.
+    may_fail: bool,
+}
+
+/// The addresses for one protocol, whose usual port this is.
+fn places(settings: &Settings, port: Option<u16>) -> Result<Vec<Place>, BindError> {
+    let Some(port) = port else {
+        return Ok(Vec::new());
+    };
+    let everywhere = [Listen {
+        host: None,
+        port: None,
+    }];
+    let listen = match settings.listen.is_empty() {
+        true => &everywhere[..],
+        false => &settings.listen[..],
+    };
+    let mut places = Vec::new();
+    for Listen { host, port: own } in listen {
+        let port = own.unwrap_or(port);
+        match host {
+            None => {
+                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+                let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+                places.push(Place {
+                    at: v4,
+                    may_fail: false,
+                });
+                places.push(Place {
+                    at: v6,
+                    may_fail: true,
+                });
+            }
+            Some(host) => {
+                let found = (host.as_str(), port).to_socket_addrs();
+                let found = found.map_err(|source| BindError::Host {
+                    host: host.clone(),
+                    source,
+                })?;
+                places.extend(found.map(|at| Place {
+                    at,
+                    may_fail: false,
+                }));
+            }
+        }
+    }
+    Ok(places)
+}

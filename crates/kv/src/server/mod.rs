@@ -1,0 +1,147 @@
+//! The server: threads on `rhythm_net`, each with its connections and its datagrams, one store.
+//!
+//! ```text
+//!   Server::start(settings) -- sockets --> threads: Worker     share the store and counters
+//!                 |                          ^
+//!                 +-- Handle: end, users ----+
+//! ```
+
+mod client;
+mod listen;
+mod udp;
+mod worker;
+
+pub use listen::{Address, BindError};
+
+use crate::shared::{Settings, Shared};
+use crate::store::{Store, StoreError, StoreOptions};
+use crate::wire::Users;
+use rhythm_net::workers::{self, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::{DriverOptions, Inbox, StartError, clock};
+use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use worker::{Command, Worker};
+
+/// Places for clients that are turned away, beside those of the clients that are let in.
+const PLACES_BESIDE: usize = 1024;
+/// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
+/// into different sets of the caches, which a power of two would not.
+const DATAGRAM_BYTES: usize = 65_536 + 64;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Where it is to listen.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Memory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system.
+    #[error("the server cannot start: {0}")]
+    System(#[from] io::Error),
+    /// The threads.
+    #[error("the server cannot start: {0}")]
+    Start(#[from] StartError<StoreError>),
+}
+
+/// A server that runs.
+pub struct Server {
+    addresses: Vec<Address>,
+    workers: Workers<Command>,
+}
+
+/// Acts on a server from another thread.
+#[derive(Clone)]
+pub struct Handle(Arc<[Inbox<Command>]>);
+
+impl Handle {
+    /// Ends it at once; [`Server::join`] returns.
+    pub fn stop(&self) {
+        self.0.iter().for_each(Inbox::stop);
+    }
+
+    /// Ends it when the answers under way are taken, or after some seconds.
+    pub fn end(&self) {
+        self.0.iter().for_each(|inbox| inbox.send(Command::End));
+    }
+
+    /// From now on these users may come in.
+    pub fn set_users(&self, users: Arc<Users>) {
+        for inbox in self.0.iter() {
+            inbox.send(Command::Users(Arc::clone(&users)));
+        }
+    }
+}
+
+impl Server {
+    /// Starts to serve: clients can connect when it returns. `on_shut_down` is called when a client
+    /// shuts the server down, with true for gracefully.
+    ///
+    /// # Errors
+    /// Where it cannot listen, or the system has no memory or threads for it.
+    pub fn start(
+        settings: Settings,
+        on_shut_down: impl Fn(bool) + Send + 'static,
+    ) -> Result<Server, ServerError> {
+        let threads = settings.threads.max(1);
+        let settings = Settings {
+            threads,
+            ..settings
+        };
+        let (entrances, addresses) = listen::bind(&settings)?;
+        let store = Arc::new(Store::new(StoreOptions {
+            memory: settings.memory as usize,
+            item_max: settings.item_max as usize,
+            evict: settings.evict,
+            cas: settings.cas,
+            workers: threads,
+            ..StoreOptions::default()
+        })?);
+        let worker_options = WorkerOptions {
+            name: "kv",
+            threads,
+            pin: settings.pin,
+            driver: DriverOptions {
+                connections_max: settings.connections_max as usize + PLACES_BESIDE,
+                outgoing_max: 0,
+                datagram_bytes: DATAGRAM_BYTES,
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
+        };
+        let held_max = settings.buffers_max / threads;
+        let start_unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let start_unix = start_unix.map_or(0, |since| since.as_secs());
+        let start = clock::monotonic();
+        let shared = Shared::new(settings, store, start, start_unix, on_shut_down);
+        let shared = Arc::new(shared);
+        let make = move |thread: WorkerThread<'_, Command>| {
+            let store = Store::worker(&shared.store)?;
+            let shared = Arc::clone(&shared);
+            let now = clock::monotonic();
+            Ok(Worker::new(shared, thread.index, store, held_max, now))
+        };
+        let workers = workers::start(&worker_options, entrances, make)?;
+        Ok(Server { addresses, workers })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// What acts on it from another thread.
+    pub fn handle(&self) -> Handle {
+        Handle(self.workers.inboxes().into())
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// A thread could not go on.
+    pub fn join(self) -> Result<(), WorkerError> {
+        self.workers.join()
+    }
+}

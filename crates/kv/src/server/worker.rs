@@ -1,0 +1,563 @@
+//! One thread of the server: its connections and datagrams, and the cohort they make.
+//!
+//! ```text
+//!   received --> whole? --> cohort --- idle, or full ---> run: execute --> answers --> Port
+//!                  | no        ^                            |                 |
+//!                  v           |                            v not taken       |
+//!                input --------+--- writable <------ is_stalled, paused <-----+
+//! ```
+//!
+//! Memory is bounded. A connection's commands are executed as long as its answers are taken: from
+//! [`UNSENT_MAX`] on the rest of its commands waits, and no more is read from it. What all
+//! connections of a thread hold (values that are not whole, answers not taken) is bounded by
+//! `held_max`: from half of it on a connection has one answer under way at a time, and
+//! beyond it those that have not moved for longest are dropped.
+
+use super::client::Client;
+use super::udp::Datagrams;
+use crate::cohort::{Cohort, Source};
+use crate::execute::{Then, Turn};
+use crate::shared::{Counter, Shared};
+use crate::store::Worker as StoreWorker;
+use crate::wire::{Get, Kind, Protocol, Rules, State, Stream, Users, udp};
+use rhythm_net::{
+    Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
+    Time,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Answers that a connection may leave untaken before its commands wait, in bytes.
+const UNSENT_MAX: usize = 1 << 20;
+/// Answers are sent when so many bytes of one connection's are together.
+const SEND_BYTES: usize = 256 * 1024;
+/// How often silent connections are looked for, if they are.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How often the store takes back what has expired, and how soon again while there is more.
+const TEND_EVERY: Duration = Duration::from_secs(1);
+const TEND_AGAIN: Duration = Duration::from_millis(1);
+/// How long a server that ends gracefully waits for its clients to take their answers.
+const GRACE: Duration = Duration::from_secs(5);
+/// What is said to a client for whom there is no place.
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// What the threads are asked from outside.
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    /// These users may come in from now on.
+    Users(Arc<Users>),
+    /// End when the answers under way are taken.
+    End,
+}
+
+/// One thread.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    store: StoreWorker,
+    rules: Rules,
+    clients: ConnectionTable<Client>,
+    cohort: Cohort,
+    /// Answers of the part that is executed.
+    out: Vec<u8>,
+    datagrams: Datagrams,
+    /// Connections whose input goes on.
+    resumed: Vec<ConnectionId>,
+    /// What all connections hold, and how much that may be.
+    held: usize,
+    held_max: usize,
+    /// When silent connections are looked for.
+    sweep_at: Option<Time>,
+    /// When the store is tended.
+    tend_at: Time,
+    /// When it ends, if it does.
+    ends_at: Option<Time>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        store: StoreWorker,
+        held_max: usize,
+        now: Time,
+    ) -> Worker {
+        let idle_timeout = shared.settings.idle_timeout;
+        Worker {
+            rules: shared.rules.clone(),
+            index,
+            store,
+            clients: ConnectionTable::new(),
+            cohort: Cohort::default(),
+            out: Vec::new(),
+            datagrams: Datagrams::default(),
+            resumed: Vec::new(),
+            held: 0,
+            held_max,
+            sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
+            tend_at: now + TEND_EVERY,
+            ends_at: None,
+            shared,
+        }
+    }
+
+    fn count(&self, counter: Counter, more: u64) {
+        self.shared.counters(self.index).add(counter, more);
+    }
+
+    /// Forgets a connection that is gone, or lets it go.
+    fn forget(&mut self, id: ConnectionId) {
+        if let Some(client) = self.clients.remove(id) {
+            self.held -= client.held;
+            self.count(Counter::Closed, 1);
+        }
+    }
+
+    /// Executes what has come.
+    fn run(&mut self, port: &mut dyn Port, now: Time) {
+        if self.cohort.is_empty() {
+            return;
+        }
+        self.cohort.parse(&self.rules);
+        let counters = self.shared.counters(self.index);
+        counters.add(Counter::Cohorts, 1);
+        counters.add(Counter::Commands, self.cohort.commands().list.len() as u64);
+        let store = Arc::clone(&self.shared.store);
+        let clock = self.shared.clock(now);
+        let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
+        let limit = match self.held > self.held_max / 2 {
+            true => 0,
+            false => UNSENT_MAX,
+        };
+        for index in 0..self.cohort.len() {
+            let source = self.cohort.part(index).source;
+            match source {
+                Source::Connection(id) => {
+                    let Some(client) = self.clients.get_mut(id) else {
+                        continue;
+                    };
+                    let mut lane = Lane {
+                        port,
+                        id,
+                        client,
+                        out: &mut self.out,
+                        written: 0,
+                        limit,
+                    };
+                    let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
+                    counters.add(Counter::BytesWritten, lane.written);
+                    client.moved = now;
+                    if client.is_stalled && client.out.is_empty() {
+                        self.resumed.push(id);
+                    }
+                    let holds = client.holds();
+                    self.held = self.held - client.held + holds;
+                    client.held = holds;
+                    if !is_there {
+                        self.held -= holds;
+                        self.clients.remove(id);
+                        counters.add(Counter::Closed, 1);
+                    }
+                }
+                Source::Datagram { socket, peer, id } => {
+                    let mut is_first = true;
+                    for at in self.cohort.part(index).commands.clone() {
+                        self.cohort.prepare(at, &store, &turn);
+                        let part = self.cohort.part(index);
+                        let command = &self.cohort.commands().list[at];
+                        let hash = self.cohort.hash_of(at);
+                        self.out.clear();
+                        turn.execute(self.cohort.parsed(part), command, hash, &mut self.out);
+                        let answer = &self.out[..];
+                        if has_datagram(&command.kind, answer, is_first) {
+                            self.datagrams.push(port, socket, peer, id, answer);
+                            is_first = false;
+                        }
+                        is_first |= is_sent_at_once(&command.kind, answer);
+                    }
+                }
+            }
+        }
+        drop(turn);
+        counters.add(Counter::BytesWritten, self.datagrams.flush(port));
+        self.cohort.clear();
+        self.out.clear();
+        self.out.shrink_to(2 * SEND_BYTES);
+        if self.held > self.held_max {
+            self.relieve(port);
+        }
+    }
+
+    /// Drops those that have not moved for longest, until what all hold is somewhat less.
+    #[cold]
+    fn relieve(&mut self, port: &mut dyn Port) {
+        let holding = self.clients.iter().filter(|(_, client)| client.held > 0);
+        let mut holding: Vec<_> = holding.map(|(id, client)| (client.moved, id)).collect();
+        holding.sort_by_key(|(moved, _)| *moved);
+        let enough = self.held_max - self.held_max / 8;
+        for (_, id) in holding {
+            if self.held <= enough {
+                break;
+            }
+            port.abort(id);
+            self.forget(id);
+        }
+        tracing::warn!(
+            held = self.held,
+            "slow connections were dropped: they held too much"
+        );
+    }
+
+    /// Counts what a connection holds by now.
+    fn recount(&mut self, id: ConnectionId) {
+        if let Some(client) = self.clients.get_mut(id) {
+            let holds = client.holds();
+            self.held = self.held - client.held + holds;
+            client.held = holds;
+        }
+    }
+
+    /// Closes the connections that were silent for too long.
+    fn sweep(&mut self, port: &mut dyn Port, timeout: Duration, now: Time) {
+        let silent = self
+            .clients
+            .iter()
+            .filter(|(_, client)| now.since(client.moved) >= timeout);
+        let silent: Vec<_> = silent.map(|(id, _)| id).collect();
+        for id in silent {
+            port.close(id);
+            self.forget(id);
+            self.count(Counter::IdleKicks, 1);
+        }
+    }
+
+    /// Closes the connections that owe nothing.
+    fn close_idle(&mut self, port: &mut dyn Port) {
+        let idle = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.out.is_empty());
+        let idle: Vec<_> = idle.map(|(id, _)| id).collect();
+        for id in idle {
+            port.close(id);
+            self.forget(id);
+        }
+    }
+}
+
+/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet
+/// request, are answered by a frame with nothing behind it, but only in front of all others.
+fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
+    let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
+    !answer.is_empty() || may_be_empty && is_first
+}
+
+/// Whether memcached sends the answers that are ready behind this one, so that those that follow
+/// have a first again.
+fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
+    match kind {
+        Kind::Get { is_last, .. } => *is_last,
+        Kind::Stats(_) => true,
+        Kind::Say(text) => *text == "MN\r\n",
+        // An error, unless it tells the key; and NOOP.
+        Kind::Binary { .. } => match answer {
+            [_, opcode, 0, 0, _, _, status @ ..] => *opcode == 0x0a || !status.starts_with(&[0, 0]),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// A connection whose commands are executed.
+struct Lane<'a> {
+    port: &'a mut dyn Port,
+    id: ConnectionId,
+    client: &'a mut Client,
+    out: &'a mut Vec<u8>,
+    written: u64,
+    /// Answers that may stay untaken.
+    limit: usize,
+}
+
+impl Lane<'_> {
+    /// Executes a connection's part of the cohort, and sends the answers. Whether the connection
+    /// is still there.
+    fn run(
+        &mut self,
+        cohort: &mut Cohort,
+        index: usize,
+        store: &crate::store::Store,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        self.client.in_cohort = false;
+        self.client.is_stalled = false;
+        self.out.clear();
+        let commands = cohort.part(index).commands.clone();
+        let mut closes = false;
+        let mut cut = None;
+        for at in commands.clone() {
+            let waits = self.client.out.unsent() > 0;
+            if waits && self.client.out.unsent() + self.out.len() > self.limit {
+                cut = Some(at);
+                break;
+            }
+            cohort.prepare(at, store, turn);
+            let part = cohort.part(index);
+            let command = &cohort.commands().list[at];
+            let hash = cohort.hash_of(at);
+            if turn.execute(cohort.parsed(part), command, hash, self.out) == Then::Close {
+                closes = true;
+                break;
+            }
+            if self.out.len() >= SEND_BYTES && !self.send() {
+                return false;
+            }
+        }
+        if !self.out.is_empty() && !self.send() {
+            return false;
+        }
+        let part = cohort.part(index);
+        let bytes = cohort.bytes_of(part);
+        let client = &mut *self.client;
+        client.stream = part.stream;
+        if closes {
+            client.is_closing = true;
+        } else if let Some(at) = cut {
+            let command = &cohort.commands().list[at];
+            client.input = bytes[command.start as usize..].to_vec();
+            client.needed = 0;
+            client.is_stalled = true;
+            client.stream.state = match command.kind {
+                Kind::Get {
+                    with_cas,
+                    touch,
+                    is_first: false,
+                    ..
+                } => State::Keys(Get { with_cas, touch }),
+                _ => State::Between,
+            };
+            // Who it is was said before what was cut, or is still to be said.
+            let done = &cohort.commands().list[commands.start..at];
+            let has_entered = done
+                .iter()
+                .any(|done| done.kind == Kind::Auth { accepted: true });
+            client.stream.is_stranger = part.before.is_stranger && !has_entered;
+        } else {
+            let rest = &bytes[part.parsed.consumed..];
+            client.needed = part.parsed.needed;
+            client.input = Vec::new();
+            if !rest.is_empty() && !client.append(rest) {
+                self.port.abort(self.id);
+                return false;
+            }
+            // The bound on commands ended it, and not the want of bytes.
+            client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
+        }
+        if client.is_closing || client.has_finished && !client.is_stalled {
+            client.is_closing = true;
+            self.port.pause(self.id);
+            if client.out.is_empty() {
+                self.port.close(self.id);
+                return false;
+            }
+        } else if client.is_stalled {
+            self.port.pause(self.id);
+        } else {
+            self.port.resume(self.id);
+        }
+        true
+    }
+
+    /// Sends the answers that are together. Whether the connection is still there.
+    fn send(&mut self) -> bool {
+        self.written += self.out.len() as u64;
+        let sent = self.client.out.send(self.port, self.id, self.out);
+        self.out.clear();
+        sent != Flushed::Gone
+    }
+}
+
+impl Handler for Worker {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
+        let id = accepted.connection;
+        self.count(Counter::Opened, 1);
+        let settings = &self.shared.settings;
+        let open = self.shared.total(Counter::Opened) - self.shared.total(Counter::Closed);
+        if settings.turn_away && open > settings.connections_max.into() {
+            self.count(Counter::Rejected, 1);
+            self.count(Counter::Closed, 1);
+            // Who does not take it at once learns of it by the close.
+            let _ = port.send(id, TOO_MANY);
+            return port.close(id);
+        }
+        let has_users = !self.rules.users.is_empty();
+        let stream = Stream {
+            protocol: match has_users {
+                true => Protocol::Ascii,
+                false => settings.protocol,
+            },
+            state: State::Between,
+            is_stranger: has_users,
+        };
+        self.clients.insert(id, Client::new(stream, now));
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        self.count(Counter::BytesRead, bytes.len() as u64);
+        if self.clients.get(id).is_some_and(|client| client.in_cohort) {
+            self.run(port, now);
+        }
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if client.is_closing {
+            return;
+        }
+        client.moved = now;
+        if client.input.is_empty() {
+            client.in_cohort = true;
+            self.cohort
+                .add(Source::Connection(id), client.stream, bytes);
+        } else if !client.append(bytes) {
+            port.abort(id);
+            return self.forget(id);
+        } else if client.input.len() >= client.needed && !client.is_stalled {
+            client.in_cohort = true;
+            let input = std::mem::take(&mut client.input);
+            self.cohort
+                .add_own(Source::Connection(id), client.stream, input);
+        } else {
+            self.recount(id);
+            if self.held > self.held_max {
+                self.relieve(port);
+            }
+        }
+        if self.cohort.is_full() {
+            self.run(port, now);
+        }
+    }
+
+    fn datagrams(
+        &mut self,
+        port: &mut dyn Port,
+        socket: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        for datagram in datagrams {
+            self.count(Counter::BytesRead, datagram.bytes.len() as u64);
+            let Some((id, commands)) = udp::request(datagram.bytes) else {
+                continue;
+            };
+            let peer = datagram.peer;
+            let source = Source::Datagram { socket, peer, id };
+            self.cohort.add(source, Stream::default(), commands);
+        }
+        if self.cohort.is_full() {
+            self.run(port, now);
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.moved = now;
+        let flushed = client.out.writable(port, id);
+        match flushed {
+            Flushed::Gone => return self.forget(id),
+            Flushed::All if client.is_closing => {
+                port.close(id);
+                return self.forget(id);
+            }
+            Flushed::All | Flushed::Some => {}
+        }
+        if client.is_stalled && client.out.unsent() < UNSENT_MAX / 2 {
+            self.resumed.push(id);
+        }
+        self.recount(id);
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        if self.clients.get(id).is_some_and(|client| client.in_cohort) {
+            self.run(port, now);
+        }
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if matches!(how, Ended::Failed(_)) {
+            return self.forget(id);
+        }
+        client.has_finished = true;
+        if !client.is_stalled {
+            client.is_closing = true;
+            if client.out.is_empty() {
+                port.close(id);
+                self.forget(id);
+            }
+        }
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        let timeout = self.shared.settings.idle_timeout;
+        if let (Some(at), Some(timeout)) = (self.sweep_at, timeout)
+            && at <= now
+        {
+            self.sweep(port, timeout, now);
+            self.sweep_at = Some(now + SWEEP_EVERY);
+        }
+        if self.tend_at <= now {
+            let has_more = self.store.pin().tend(self.shared.clock(now).now);
+            self.tend_at = now + if has_more { TEND_AGAIN } else { TEND_EVERY };
+        }
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        for id in std::mem::take(&mut self.resumed) {
+            if let Some(client) = self.clients.get_mut(id)
+                && client.is_stalled
+                && !client.in_cohort
+            {
+                client.in_cohort = true;
+                let input = std::mem::take(&mut client.input);
+                self.cohort
+                    .add_own(Source::Connection(id), client.stream, input);
+            }
+        }
+        self.run(port, now);
+        if self.ends_at.is_some() {
+            self.close_idle(port);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let now = (!self.resumed.is_empty()).then_some(Time::ZERO);
+        let times = [now, self.sweep_at, Some(self.tend_at), self.ends_at];
+        times.into_iter().flatten().min()
+    }
+
+    fn turn_ended(&mut self, now: Time) {
+        if self.ends_at.is_some_and(|at| at <= now) {
+            self.ends_at = Some(Time::ZERO);
+        }
+    }
+
+    fn finished(&self) -> bool {
+        let is_over = self.ends_at == Some(Time::ZERO);
+        is_over || self.ends_at.is_some() && self.clients.is_empty()
+    }
+}
+
+impl rhythm_net::Worker for Worker {
+    type Command = Command;
+
+    fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
+        match command {
+            Command::Users(users) => self.rules.users = users,
+            Command::End => {
+                port.stop_accepting();
+                self.ends_at = Some(now + GRACE);
+            }
+        }
+    }
+}

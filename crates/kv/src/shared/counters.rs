@@ -1,0 +1,112 @@
+//! What a server counts. Each thread counts for itself; who asks adds them up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter {
+            $($(#[$doc])* $name),*
+        }
+
+        impl Counter {
+            /// All of them, in the order of their numbers.
+            pub const ALL: [Counter; Counter::COUNT] = [$(Counter::$name),*];
+            /// How many there are.
+            pub const COUNT: usize = [$(stringify!($name)),*].len();
+        }
+    };
+}
+
+counters! {
+    /// Keys fetched.
+    CmdGet,
+    /// Of these, keys that had an item.
+    GetHits,
+    /// And keys that had none.
+    GetMisses,
+    /// Values to be stored.
+    CmdSet,
+    /// Flushes.
+    CmdFlush,
+    /// Keys touched, or fetched and touched.
+    CmdTouch,
+    /// Of these, keys that had an item.
+    TouchHits,
+    /// And keys that had none.
+    TouchMisses,
+    /// `me` commands.
+    CmdMeta,
+    /// Keys whose item was dropped.
+    DeleteHits,
+    /// And keys that had none.
+    DeleteMisses,
+    /// Numbers that grew.
+    IncrHits,
+    /// And keys without one.
+    IncrMisses,
+    /// Numbers that shrank.
+    DecrHits,
+    /// And keys without one.
+    DecrMisses,
+    /// Values stored in the place of the item that was meant.
+    CasHits,
+    /// There was no item.
+    CasMisses,
+    /// There was another.
+    CasBadval,
+    /// Values larger than an item may be.
+    StoreTooLarge,
+    /// Values there was no room for.
+    StoreNoMemory,
+    /// Clients that said who they are.
+    AuthCmds,
+    /// Of these, not in truth.
+    AuthErrors,
+    /// Bytes from clients.
+    BytesRead,
+    /// Bytes to clients.
+    BytesWritten,
+    /// Connections that were opened.
+    Opened,
+    /// Connections that are closed again.
+    Closed,
+    /// Connections turned away since there were too many.
+    Rejected,
+    /// Connections closed since nothing came from them.
+    IdleKicks,
+    /// Times that a connection had to wait for its turn (or for room).
+    Yields,
+    /// Cohorts executed.
+    Cohorts,
+    /// Commands in them.
+    Commands,
+}
+
+/// The counters of one thread.
+#[derive(Debug)]
+pub struct Counters([AtomicU64; Counter::COUNT]);
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters(Counter::ALL.map(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Counters {
+    /// Counts. Only the thread that has the counters does, so that no one else's count can be lost.
+    #[inline]
+    pub fn add(&self, counter: Counter, more: u64) {
+        let counter = &self.0[counter as usize];
+        counter.store(
+            counter.load(Ordering::Relaxed).wrapping_add(more),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// How many it were.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,124 @@
+//! What all threads of a server share, and what the commands need of it: the store, the settings,
+//! the counters, the time.
+
+mod clock;
+mod counters;
+mod prefixes;
+mod settings;
+pub(crate) mod usage;
+
+pub use clock::Clock;
+pub use counters::{Counter, Counters};
+pub use prefixes::Prefixes;
+pub use settings::{Listen, Settings};
+
+use crate::store::Store;
+use crate::wire::Rules;
+use rhythm_net::Time;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the server calls itself: the version of memcached whose commands it has, for clients that
+/// look at it, and its own.
+pub const VERSION: &str = concat!("1.6.45-rhythm-", env!("CARGO_PKG_VERSION"));
+/// memcached's highest verbosity.
+const VERBOSITY_MAX: u32 = 2;
+
+/// What happens when a client shuts the server down; true: gracefully.
+type OnShutDown = Box<dyn Fn(bool) + Send>;
+
+/// What all threads share.
+pub struct Shared {
+    /// The items.
+    pub store: Arc<Store>,
+    /// What parsing needs of the settings.
+    pub rules: Rules,
+    /// As the server was started.
+    pub settings: Settings,
+    /// Counts by the prefixes of keys (`stats detail`).
+    pub prefixes: Prefixes,
+    /// Each thread's.
+    counters: Vec<Counters>,
+    /// What they were at the last `stats reset`.
+    baseline: Mutex<[u64; Counter::COUNT]>,
+    verbosity: AtomicU32,
+    on_shut_down: Mutex<OnShutDown>,
+    /// The moment of the start, and its second in the calendar.
+    start: Time,
+    start_unix: u64,
+}
+
+impl Shared {
+    /// For a server that starts at this moment. `on_shut_down` is called when a client shuts it
+    /// down; true: gracefully.
+    pub fn new(
+        settings: Settings,
+        store: Arc<Store>,
+        start: Time,
+        start_unix: u64,
+        on_shut_down: impl Fn(bool) + Send + 'static,
+    ) -> Shared {
+        Shared {
+            store,
+            rules: settings.rules(),
+            prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
+            counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            baseline: Mutex::new([0; Counter::COUNT]),
+            verbosity: AtomicU32::new(settings.verbosity),
+            on_shut_down: Mutex::new(Box::new(on_shut_down)),
+            settings,
+            start,
+            start_unix,
+        }
+    }
+
+    /// The counters of a thread.
+    pub fn counters(&self, thread: usize) -> &Counters {
+        &self.counters[thread]
+    }
+
+    /// What the clock shows.
+    pub fn clock(&self, now: Time) -> Clock {
+        Clock::new(now.since(self.start).as_secs(), self.start_unix)
+    }
+
+    /// A count over all threads, since the start.
+    pub fn total(&self, counter: Counter) -> u64 {
+        self.counters.iter().map(|of| of.get(counter)).sum()
+    }
+
+    /// A count over all threads, since the last `stats reset`.
+    pub fn count(&self, counter: Counter) -> u64 {
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        self.total(counter).wrapping_sub(baseline[counter as usize])
+    }
+
+    /// `stats reset`.
+    pub(crate) fn reset_stats(&self) {
+        let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        *baseline = Counter::ALL.map(|counter| self.total(counter));
+        drop(baseline);
+        self.store.reset_stats();
+        self.prefixes.clear();
+    }
+
+    /// How much is told of what goes on.
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// The `verbosity` command.
+    pub(crate) fn set_verbosity(&self, level: u32) {
+        self.verbosity
+            .store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+    }
+
+    /// The `shutdown` command.
+    pub fn shut_down(&self, graceful: bool) {
+        let act = self
+            .on_shut_down
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        act(graceful);
+    }
+}

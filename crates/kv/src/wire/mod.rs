@@ -1,0 +1,89 @@
+//! memcached's protocols: bytes to commands, with no I/O and no store.
+//!
+//! ```text
+//!   bytes --> parse --> Commands: Command { where it began, key, what to do }
+//!               |         spans of the bytes: nothing is copied
+//!               v
+//!             State: what the bytes that follow belong to
+//! ```
+//!
+//! One [`parse`] takes what there is of a connection's bytes, or a datagram's, and appends the
+//! commands that are whole. A command names its key and value as [`Span`]s of those bytes. Keys
+//! that came in base64 are the exception: they lie decoded in [`Commands::decoded`].
+//!
+//! Parsing needs nothing but the bytes and the [`Rules`] of the server, so that a cohort's commands
+//! are all parsed before the first is executed. A command that can be refused without a look at the
+//! store is refused here, with memcached's very words ([`Kind::Say`]).
+//!
+//! Where a connection's answers are more than it may have unsent, the commands that are left are
+//! thrown away and their bytes parsed again later. So parsing the same bytes from the same
+//! [`State`] must give the same commands.
+
+mod ascii;
+pub(crate) mod base64;
+mod binary;
+mod command;
+mod line;
+pub(crate) mod meta;
+pub(crate) mod number;
+mod stream;
+pub mod udp;
+
+pub(crate) use binary::MAGIC_RESPONSE;
+pub use command::{
+    Command, Commands, Flags, Get, Key, Kind, Mode, Request, Span, Status, Store, Verb, What,
+};
+pub(crate) use line::TOO_LARGE;
+pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
+
+use stream::Step;
+
+/// Appends the commands in `bytes`, up to about `commands_max` of them.
+///
+/// What is left begins with a command that is not whole, or is beyond the bound.
+pub fn parse(
+    stream: &mut Stream,
+    rules: &Rules,
+    bytes: &[u8],
+    commands_max: usize,
+    commands: &mut Commands,
+) -> Parsed {
+    let mut at = 0;
+    let mut needed = 0;
+    while at < bytes.len() && commands.list.len() < commands_max {
+        if stream.protocol == Protocol::Negotiating {
+            stream.protocol = match bytes[at] {
+                binary::MAGIC_REQUEST => Protocol::Binary,
+                _ => Protocol::Ascii,
+            };
+        }
+        let step = match (stream.state, stream.protocol) {
+            (State::Closed, _) => Step::Done(bytes.len() - at),
+            (State::Swallow(left), _) => {
+                let here = left.min((bytes.len() - at) as u64);
+                stream.state = match left - here {
+                    0 => State::Between,
+                    left => State::Swallow(left),
+                };
+                Step::Done(here as usize)
+            }
+            (_, Protocol::Binary) => binary::parse(stream, rules, bytes, at, commands),
+            _ if stream.is_stranger => ascii::greet(stream, rules, bytes, at, commands),
+            _ => ascii::parse(stream, rules, bytes, at, commands),
+        };
+        match step {
+            Step::Done(taken) => at += taken,
+            Step::Need(more) => {
+                needed = more;
+                break;
+            }
+        }
+    }
+    Parsed {
+        consumed: at,
+        needed,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! Our server and theirs, side by side.
+
+use rhythm_kv::server::{Address, Server};
+use rhythm_kv::shared::{Listen, Settings};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Memory for items, in MiB, of both: enough for all that a test stores.
+const MEMORY: u64 = 256;
+/// Who does not answer for so long does not answer at all.
+const NEVER: Duration = Duration::from_secs(10);
+/// In front of the commands in a datagram.
+const FRAME: &[u8] = b"\x12\x34\0\0\0\x01\0\0";
+
+/// A memcached that ends with the test.
+struct Theirs {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Both servers, with a connection and a datagram socket to each.
+pub(crate) struct Pair {
+    pub(crate) seed: u64,
+    /// All that is sent and answered is told (`DIFFERENTIAL_TRACE`).
+    traces: bool,
+    ours: Option<Server>,
+    _theirs: Theirs,
+    tcp: [SocketAddr; 2],
+    udp: [UdpSocket; 2],
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if let Some(server) = self.ours.take() {
+            server.handle().stop();
+            let joined = server.join();
+            if !std::thread::panicking() {
+                joined.expect("the threads end well");
+            }
+        }
+    }
+}
+
+/// Starts memcached on free ports, if there is one.
+fn start_theirs() -> Option<(Theirs, [u16; 2])> {
+    let unique = format!("{}-{:?}", std::process::id(), std::thread::current().id());
+    let unique: String = unique.chars().filter(char::is_ascii_alphanumeric).collect();
+    let folder = std::env::temp_dir().join(format!("rhythm-kv-{unique}"));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let ports = folder.join("ports");
+    let memory = MEMORY.to_string();
+    let args = [
+        "-u",
+        "root",
+        "-l",
+        "127.0.0.1",
+        "-p",
+        "-1",
+        "-U",
+        "-1",
+        "-t",
+        "1",
+        "-m",
+    ];
+    let started = Command::new("memcached")
+        .args(args)
+        .arg(memory)
+        .env("MEMCACHED_PORT_FILENAME", &ports)
+        .stderr(Stdio::null())
+        .spawn();
+    let process = match started {
+        Ok(process) => process,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let _ = std::fs::remove_dir_all(&folder);
+            return None;
+        }
+        Err(error) => panic!("memcached does not start: {error}"),
+    };
+    let theirs = Theirs { process, folder };
+    let until = Instant::now() + NEVER;
+    let text = loop {
+        match std::fs::read_to_string(&ports) {
+            Ok(text) => break text,
+            Err(_) => assert!(Instant::now() < until, "memcached does not say its ports"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let port = |protocol: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(protocol))
+            .expect("both are on");
+        let port = line.rsplit(' ').next().expect("a port");
+        port.parse().expect("a number")
+    };
+    let ports = [port("TCP"), port("UDP")];
+    Some((theirs, ports))
+}
+
+impl Pair {
+    pub(crate) fn start() -> Option<Pair> {
+        let (theirs, ports) = start_theirs()?;
+        let settings = Settings {
+            port: Some(0),
+            udp_port: Some(0),
+            listen: vec![Listen {
+                host: Some("127.0.0.1".to_owned()),
+                port: None,
+            }],
+            memory: MEMORY << 20,
+            threads: 1,
+            ..Settings::default()
+        };
+        let ours = Server::start(settings, |_| ()).expect("free ports");
+        let address = |udp: bool| {
+            let mut found = ours.addresses().iter().filter_map(|address| match address {
+                Address::Tcp(at) if !udp => Some(*at),
+                Address::Udp(at) if udp => Some(*at),
+                _ => None,
+            });
+            found.next().expect("both are on")
+        };
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let tcp = [address(false), at(ports[0])];
+        let udp = [address(true), at(ports[1])].map(|to| {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            socket.connect(to).expect("an address of this machine");
+            socket.set_read_timeout(Some(NEVER)).expect("a time");
+            socket
+        });
+        Some(Pair {
+            seed: 0,
+            traces: std::env::var_os("DIFFERENTIAL_TRACE").is_some(),
+            ours: Some(ours),
+            _theirs: theirs,
+            tcp,
+            udp,
+        })
+    }
+
+    fn connect(&self, index: usize) -> TcpStream {
+        let stream = TcpStream::connect(self.tcp[index]).expect("it listens");
+        stream.set_nodelay(true).expect("a TCP connection");
+        stream.set_read_timeout(Some(NEVER)).expect("a time");
+        stream
+    }
+
+    fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
+        let (ours, theirs) = (masked(ours), masked(theirs));
+        if self.traces {
+            eprintln!(
+                "{}: {}\n    {}",
+                self.seed,
+                shortened(sent),
+                shortened(&ours)
+            );
+        }
+        if ours != theirs {
+            let at = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+            let at = at
+                .unwrap_or(ours.len().min(theirs.len()))
+                .saturating_sub(80);
+            let show = |bytes: &[u8]| shortened(bytes.get(at..).unwrap_or(b""));
+            panic!(
+                "seed {}: {}\nours:   {}\ntheirs: {}",
+                self.seed,
+                shortened(sent),
+                show(&ours),
+                show(&theirs)
+            );
+        }
+    }
+
+    /// Sends commands one by one, each with `mark` behind it, which is answered by `answer`.
+    pub(crate) fn compare_in_step(&mut self, commands: &[Vec<u8>], mark: &[u8], answer: &[u8]) {
+        let mut streams = [self.connect(0), self.connect(1)];
+        for command in commands {
+            let [ours, theirs] = streams.each_mut().map(|stream| {
+                let mut sent = command.clone();
+                sent.extend_from_slice(mark);
+                stream.write_all(&sent).expect("it reads");
+                let mut got = Vec::new();
+                let mut buffer = [0; 65536];
+                while !got.ends_with(answer) {
+                    match stream.read(&mut buffer) {
+                        Ok(0) => break,
+                        Ok(count) => got.extend_from_slice(&buffer[..count]),
+                        Err(error) => {
+                            got.extend_from_slice(format!("<{error}>").as_bytes());
+                            break;
+                        }
+                    }
+                }
+                got
+            });
+            self.assert_same(command, &ours, &theirs);
+        }
+    }
+
+    /// Sends bytes in pieces of these lengths, and takes all that comes until the end.
+    ///
+    /// `may_lose`: memcached keeps the answers it has while it waits for a value, and drops them
+    /// when the connection ends before that has come, or is closed for a mistake; we send them.
+    pub(crate) fn compare_whole(&mut self, bytes: &[u8], pieces: &[usize], may_lose: bool) {
+        let [ours, theirs] = [0, 1].map(|index| {
+            let mut stream = self.connect(index);
+            let mut rest = bytes;
+            for length in pieces {
+                let (piece, behind) = rest.split_at(*length);
+                // It may have been closed for what came before.
+                if stream.write_all(piece).is_err() {
+                    break;
+                }
+                rest = behind;
+            }
+            let _ = stream.shutdown(Shutdown::Write);
+            let mut got = Vec::new();
+            match stream.read_to_end(&mut got) {
+                Ok(_) => {}
+                // Closed before all was read.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+                Err(error) => got.extend_from_slice(format!("<{error}>").as_bytes()),
+            }
+            got
+        });
+        if !(may_lose && ours.starts_with(&theirs)) {
+            self.assert_same(bytes, &ours, &theirs);
+        }
+    }
+
+    /// Sends a command in a datagram, with `mark` behind it, whose answer ends the answers.
+    pub(crate) fn compare_datagram(&mut self, command: &[u8], mark: &[u8], answer: &[u8]) {
+        let [ours, theirs] = self.udp.each_ref().map(|socket| {
+            let datagram = [FRAME, command, mark].concat();
+            if datagram.len() > 60_000 {
+                return Vec::new();
+            }
+            socket.send(&datagram).expect("it is there");
+            let mut got = Vec::new();
+            let mut buffer = [0; 65536];
+            loop {
+                let count = match socket.recv(&mut buffer) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        got.extend_from_slice(format!("<{error}>").as_bytes());
+                        break;
+                    }
+                };
+                got.extend_from_slice(format!("[{count}]").as_bytes());
+                got.extend_from_slice(&buffer[..count]);
+                if buffer[FRAME.len()..count] == *answer {
+                    break;
+                }
+            }
+            got
+        });
+        self.assert_same(command, &ours, &theirs);
+    }
+}
+
+/// What may differ by a tick of the clock is made the same: the seconds behind ` t`, ` l`, `la=`
+/// and `exp=` (but not "never", which is -1), and the version.
+pub(crate) fn masked(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    'next: while let Some((&byte, behind)) = rest.split_first() {
+        for mark in [&b" t"[..], b" l", b" la=", b" exp="] {
+            let Some(number) = rest.strip_prefix(mark) else {
+                continue;
+            };
+            let digits = number.strip_prefix(b"-").unwrap_or(number);
+            let count = digits
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+            if count > 0 && !number.starts_with(b"-1 ") && !number.starts_with(b"-1\r") {
+                out.extend_from_slice(mark);
+                out.push(b'#');
+                rest = &digits[count..];
+                continue 'next;
+            }
+        }
+        for version in [&b"1.6.18"[..], rhythm_kv::shared::VERSION.as_bytes()] {
+            if let Some(behind) = rest.strip_prefix(version) {
+                out.extend_from_slice(b"#.#.#");
+                rest = behind;
+                continue 'next;
+            }
+        }
+        out.push(byte);
+        rest = behind;
+    }
+    out
+}
+
+fn shortened(bytes: &[u8]) -> String {
+    let shown = bytes[..bytes.len().min(600)].escape_ascii();
+    format!("{shown} ({} bytes)", bytes.len())
+}

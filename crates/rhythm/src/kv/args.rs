@@ -1,0 +1,164 @@
+//! memcached's flags.
+
+use super::values;
+use std::path::PathBuf;
+
+/// Serve a cache: a memcached that executes the commands of many connections together.
+///
+/// It takes memcached's flags, long and short, speaks its protocols over TCP, UDP and Unix sockets,
+/// and starts without any flag: port 11211, 64 MiB, 4 threads. SIGTERM and SIGINT end it, SIGUSR1
+/// ends it when the answers under way are taken, SIGHUP reads the file of users again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// TCP port; 0: none, -1: one that the system chooses [default: 11211, or that of -U]
+    #[arg(short, long, value_name = "NUM", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(-1..=65535))]
+    pub(super) port: Option<i32>,
+
+    /// UDP port; 0: none, -1: one that the system chooses
+    #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
+    #[arg(allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(-1..=65535))]
+    pub(super) udp_port: i32,
+
+    /// Unix socket to listen on, instead of ports
+    #[arg(short = 's', long, value_name = "FILE")]
+    pub(super) unix_socket: Option<PathBuf>,
+
+    /// Permissions of the Unix socket, in octal
+    #[arg(short = 'a', long, value_name = "MASK", default_value = "700")]
+    #[arg(value_parser = values::octal)]
+    pub(super) unix_mask: u32,
+
+    /// Obey the command `shutdown`
+    #[arg(short = 'A', long)]
+    pub(super) enable_shutdown: bool,
+
+    /// Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with commas
+    /// [default: all]
+    #[arg(short, long, value_name = "ADDR")]
+    pub(super) listen: Vec<String>,
+
+    /// Run in the background
+    #[arg(short, long, visible_alias = "daemonize")]
+    pub(super) daemon: bool,
+
+    /// Raise the limit of core files
+    #[arg(short = 'r', long)]
+    pub(super) enable_coredumps: bool,
+
+    /// Become this user, when started as root
+    #[arg(short, long, value_name = "USER")]
+    pub(super) user: Option<String>,
+
+    /// Memory for items, in megabytes
+    #[arg(short, long, value_name = "NUM", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) memory_limit: u32,
+
+    /// Refuse values when memory is full, instead of evicting old ones
+    #[arg(short = 'M', long)]
+    pub(super) disable_evictions: bool,
+
+    /// Connections at one time
+    #[arg(short, long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) conn_limit: u32,
+
+    /// Keep all memory from being paged out
+    #[arg(short = 'k', long)]
+    pub(super) lock_memory: bool,
+
+    /// Say more: what is accepted and means nothing here
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+
+    /// Say under which licenses this is, and end
+    #[arg(short = 'i', long)]
+    pub(super) license: bool,
+
+    /// Write the process id there, with -d
+    #[arg(short = 'P', long, value_name = "FILE")]
+    pub(super) pidfile: Option<PathBuf>,
+
+    /// Growth of slab classes: told by `stats`, there are none
+    #[arg(short = 'f', long, value_name = "FACTOR", default_value_t = 1.25)]
+    #[arg(value_parser = values::factor)]
+    pub(super) slab_growth_factor: f64,
+
+    /// Smallest slab: told by `stats`, there are none
+    #[arg(short = 'n', long, value_name = "BYTES", default_value_t = 48)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) slab_min_size: u32,
+
+    /// Large memory pages: the system's own choice here
+    #[arg(short = 'L', long)]
+    pub(super) enable_largepages: bool,
+
+    /// Count by the prefixes of keys, which end with this character
+    #[arg(short = 'D', value_name = "CHAR", value_parser = values::delimiter)]
+    pub(super) delimiter: Option<u8>,
+
+    /// Threads
+    #[arg(short, long, value_name = "NUM", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) threads: u16,
+
+    /// Requests of one connection in one go: told by `stats`, a turn takes what was read
+    #[arg(short = 'R', long, value_name = "NUM", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_reqs_per_event: u32,
+
+    /// Items without CAS ids
+    #[arg(short = 'C', long)]
+    pub(super) disable_cas: bool,
+
+    /// Clients that may wait to be let in
+    #[arg(short = 'b', long, value_name = "NUM", default_value_t = 1024)]
+    pub(super) listen_backlog: u32,
+
+    /// Protocol: auto, ascii or binary
+    #[arg(short = 'B', long, value_name = "NAME", value_parser = values::protocol)]
+    pub(super) protocol: Option<rhythm_kv::wire::Protocol>,
+
+    /// Largest item, in bytes or with k or m: from 1k to 1024m
+    #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
+    #[arg(value_parser = values::item_size)]
+    pub(super) max_item_size: u64,
+
+    /// SASL: there is none here
+    #[arg(short = 'S', long)]
+    pub(super) enable_sasl: bool,
+
+    /// TLS: there is none here
+    #[arg(short = 'Z', long)]
+    pub(super) enable_ssl: bool,
+
+    /// Refuse `flush_all`
+    #[arg(short = 'F', long)]
+    pub(super) disable_flush_all: bool,
+
+    /// Refuse dumps: there are none here
+    #[arg(short = 'X', long)]
+    pub(super) disable_dumping: bool,
+
+    /// Refuse `watch`: it is refused anyway
+    #[arg(short = 'W', long)]
+    pub(super) disable_watch: bool,
+
+    /// Users that may come in, a line USER:PASSWORD each; over the ASCII protocol
+    #[arg(short = 'Y', long, value_name = "FILE")]
+    pub(super) auth_file: Option<PathBuf>,
+
+    /// Keep items in a file: not here
+    #[arg(short = 'e', long, value_name = "FILE")]
+    pub(super) memory_file: Option<PathBuf>,
+
+    /// NAPI ids: the system's own choice here
+    #[arg(short = 'N', long, value_name = "NUM")]
+    pub(super) napi_ids: Option<u32>,
+
+    /// Extended options, with commas between them; see docs/kv.md
+    #[arg(short = 'o', long, value_name = "OPTIONS")]
+    pub(super) extended: Vec<String>,
+}

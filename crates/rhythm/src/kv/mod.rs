@@ -1,0 +1,106 @@
+//! `rhythm kv`: the memcached server, with memcached's own flags.
+
+mod args;
+mod extended;
+mod relaunch;
+mod settings;
+mod values;
+
+use crate::logs;
+use anyhow::{Context, Result};
+pub(crate) use args::Args;
+use rhythm_engine::settings::LogFormat;
+use rhythm_kv::server::{Address, Server};
+use rhythm_net::{resource, signal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::{env, fs};
+
+/// Where the ports go that the server listens on, as memcached's own tests ask for them.
+const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    if args.license {
+        println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (settings, remarks) = settings::from_args(&args)?;
+    if let Some(code) = relaunch::as_asked(&args)? {
+        return Ok(code);
+    }
+    logs::start(LogFormat::Text)?;
+    if args.verbose > 0 {
+        remarks.iter().for_each(|remark| tracing::info!("{remark}"));
+    }
+    relaunch::limits(&args)?;
+    resource::raise_open_files().context("cannot raise the limit of open files")?;
+    let auth_file = settings.auth_file.clone();
+    // Who ends it, and whether gracefully; the first word counts.
+    let (ending, endings) = mpsc::channel();
+    let by_client = ending.clone();
+    let server = Server::start(settings, move |graceful| {
+        // None listens any more when it ends already.
+        let _ = by_client.send(graceful);
+    })?;
+    let handle = server.handle();
+    let users = handle.clone();
+    let _watch = signal::watch(move |signal| match signal {
+        signal::Signal::Terminate | signal::Signal::Interrupt => drop(ending.send(false)),
+        signal::Signal::User1 => drop(ending.send(true)),
+        signal::Signal::Reload => {
+            let Some(file) = &auth_file else { return };
+            match settings::users(file) {
+                Ok(read) => users.set_users(Arc::new(read)),
+                Err(error) => tracing::warn!("the users stay as they were: {error:#}"),
+            }
+        }
+    })
+    .context("cannot watch for signals")?;
+    if let Some(file) = env::var_os(PORT_FILE) {
+        tell_ports(Path::new(&file), server.addresses())
+            .with_context(|| format!("cannot write {}", Path::new(&file).display()))?;
+    }
+    if let (Some(file), true) = (&args.pidfile, args.daemon) {
+        fs::write(file, format!("{}\n", std::process::id()))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    for address in server.addresses() {
+        match address {
+            Address::Tcp(at) => tracing::info!(address = %at, "kv is serving over TCP"),
+            Address::Udp(at) => tracing::info!(address = %at, "kv is serving over UDP"),
+            Address::Unix(at) => tracing::info!(path = %at.display(), "kv is serving"),
+        }
+    }
+    std::thread::Builder::new()
+        .name("ending".into())
+        .spawn(move || match endings.recv() {
+            Ok(true) => handle.end(),
+            Ok(false) | Err(_) => handle.stop(),
+        })
+        .context("cannot start a thread")?;
+    let ended = server.join();
+    if let (Some(file), true) = (&args.pidfile, args.daemon) {
+        // It may be gone, or be another's by now.
+        let _ = fs::remove_file(file);
+    }
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a line for each port, in memcached's form. The file has them all when it appears.
+fn tell_ports(file: &Path, addresses: &[Address]) -> std::io::Result<()> {
+    let family = |at: &std::net::SocketAddr| if at.is_ipv4() { "INET" } else { "INET6" };
+    let lines: String = addresses
+        .iter()
+        .map(|address| match address {
+            Address::Tcp(at) => format!("TCP {}: {}\n", family(at), at.port()),
+            Address::Udp(at) => format!("UDP {}: {}\n", family(at), at.port()),
+            Address::Unix(_) => String::new(),
+        })
+        .collect();
+    let mut lock = file.as_os_str().to_owned();
+    lock.push(".lck");
+    fs::write(&lock, lines)?;
+    fs::rename(&lock, file)
+}

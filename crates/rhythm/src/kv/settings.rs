@@ -1,0 +1,223 @@
+//! From what was typed to the settings of the server.
+
+use super::args::Args;
+use super::extended;
+use anyhow::{Context, Result, bail};
+use rhythm_kv::shared::{Listen, Settings};
+use rhythm_kv::wire::{Protocol, Users};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The most users, and the longest line of one, as in memcached.
+const USERS_MAX: usize = 8;
+const USER_LINE_MAX: usize = 256;
+/// The TCP port where none is given.
+const PORT: i32 = 11211;
+
+/// The settings, and remarks on what was typed and means nothing here.
+pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
+    if args.enable_sasl {
+        bail!("-S: there is no SASL here; -Y has users over the ASCII protocol");
+    }
+    if args.enable_ssl {
+        bail!("-Z: there is no TLS here; put a proxy that has it in front");
+    }
+    if args.memory_file.is_some() {
+        bail!("-e: items are not kept over a restart here");
+    }
+    let mut remarks = Vec::new();
+    for (is_given, flag) in [
+        (args.enable_largepages, "-L"),
+        (args.napi_ids.is_some(), "-N"),
+        (args.disable_dumping, "-X"),
+        (args.disable_watch, "-W"),
+    ] {
+        if is_given {
+            remarks.push(format!("{flag} is accepted and means nothing here"));
+        }
+    }
+    let port = |given: i32| match given {
+        0 => None,
+        port => Some(u16::try_from(port).unwrap_or(0)),
+    };
+    let mut listen = Vec::new();
+    for list in &args.listen {
+        for place in list.split([',', ';']).filter(|place| !place.is_empty()) {
+            listen.push(parse_listen(place)?);
+        }
+    }
+    // A UDP port alone is meant for both.
+    let tcp = match (args.port, args.udp_port) {
+        (Some(tcp), _) => tcp,
+        (None, 0) => PORT,
+        (None, udp) => udp,
+    };
+    let mut settings = Settings {
+        port: port(tcp),
+        udp_port: port(args.udp_port),
+        unix_socket: args.unix_socket.clone(),
+        unix_mask: args.unix_mask,
+        listen,
+        memory: u64::from(args.memory_limit) << 20,
+        evict: !args.disable_evictions,
+        connections_max: args.conn_limit,
+        threads: args.threads.into(),
+        requests_per_event: args.max_reqs_per_event,
+        cas: !args.disable_cas,
+        backlog: args.listen_backlog,
+        protocol: args.protocol.unwrap_or_default(),
+        item_max: args.max_item_size,
+        flush: !args.disable_flush_all,
+        shutdown: args.enable_shutdown,
+        verbosity: args.verbose.into(),
+        detail: args.delimiter.is_some(),
+        growth_factor: args.slab_growth_factor,
+        chunk_size: args.slab_min_size,
+        ..Settings::default()
+    };
+    if let Some(delimiter) = args.delimiter {
+        settings.prefix_delimiter = delimiter;
+    }
+    if let Some(file) = &args.auth_file {
+        if !matches!(args.protocol, None | Some(Protocol::Ascii)) {
+            bail!("-Y has users over the ASCII protocol alone: leave -B out, or say -B ascii");
+        }
+        if settings.udp_port.is_some() {
+            bail!("-Y knows who is who by the connection: UDP (-U) has none");
+        }
+        settings.protocol = Protocol::Ascii;
+        settings.users = Arc::new(users(file)?);
+        settings.auth_file = Some(file.clone());
+    }
+    for list in &args.extended {
+        extended::apply(list, &mut settings, &mut remarks)?;
+    }
+    Ok((settings, remarks))
+}
+
+/// `ADDR`, `ADDR:PORT`, `[ADDR]:PORT`, `*` or `*:PORT`.
+fn parse_listen(place: &str) -> Result<Listen> {
+    let (host, port) = if let Some(rest) = place.strip_prefix('[') {
+        let (host, rest) = rest
+            .split_once(']')
+            .with_context(|| format!("-l {place}: a closing bracket is missing"))?;
+        (host, rest.strip_prefix(':'))
+    } else {
+        match place.split_once(':') {
+            // More than one colon: an IPv6 address without brackets, and without a port.
+            Some((_, rest)) if rest.contains(':') => (place, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        }
+    };
+    let port = port.map(|port| {
+        port.parse()
+            .with_context(|| format!("-l {place}: {port} is no port"))
+    });
+    Ok(Listen {
+        host: (host != "*").then(|| host.to_owned()),
+        port: port.transpose()?,
+    })
+}
+
+/// The users in a file: a line `USER:PASSWORD` each.
+pub(super) fn users(file: &Path) -> Result<Users> {
+    let text = fs::read(file).with_context(|| format!("-Y: cannot read {}", file.display()))?;
+    let lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let mut users = Users::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let Some(colon) = colon.filter(|_| line.len() < USER_LINE_MAX) else {
+            bail!("-Y {}: each line is USER:PASSWORD", file.display());
+        };
+        users.push((line[..colon].to_vec(), line[colon + 1..].to_vec()));
+    }
+    match users.len() {
+        0 => bail!("-Y {}: there is no user in it", file.display()),
+        1..=USERS_MAX => Ok(users),
+        _ => bail!("-Y {}: it has more than {USERS_MAX} users", file.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_as_memcached_does() {
+        for (text, host, port) in [
+            ("127.0.0.1", Some("127.0.0.1"), None),
+            ("127.0.0.1:7", Some("127.0.0.1"), Some(7)),
+            ("localhost:7", Some("localhost"), Some(7)),
+            ("*", None, None),
+            ("*:7", None, Some(7)),
+            ("::1", Some("::1"), None),
+            ("[::1]", Some("::1"), None),
+            ("[::1]:7", Some("::1"), Some(7)),
+        ] {
+            let place = parse_listen(text).unwrap();
+            assert_eq!((place.host.as_deref(), place.port), (host, port), "{text}");
+        }
+        assert!(parse_listen("[::1").is_err());
+        assert!(parse_listen("127.0.0.1:x").is_err());
+    }
+
+    fn typed(line: &str) -> Result<(Settings, Vec<String>)> {
+        use clap::{Args as _, FromArgMatches as _};
+        let command = Args::augment_args(clap::Command::new("kv"));
+        let words = ["kv"].into_iter().chain(line.split_whitespace());
+        from_args(&Args::from_arg_matches(
+            &command.try_get_matches_from(words)?,
+        )?)
+    }
+
+    #[test]
+    fn memcacheds_command_lines_are_understood() {
+        let (settings, remarks) = typed("").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(11211), None));
+        assert_eq!((settings.memory, settings.threads), (64 << 20, 4));
+        assert!(remarks.is_empty());
+        // Debian's.
+        let line = "-m 64 -p 11211 -u memcache -l 127.0.0.1 -P /var/run/memcached/memcached.pid";
+        let (settings, _) = typed(line).unwrap();
+        assert_eq!(settings.listen[0].host.as_deref(), Some("127.0.0.1"));
+        let line = "-d -vv -c 4096 -t 2 -M -C -F -A -b 10 -B ascii -I 2m -R 5 -f 1.1 -n 64 -k -r \
+                    -L -D / -o idle_timeout=9,modern -s /tmp/x -a 666 -X -W";
+        let (settings, remarks) = typed(line).unwrap();
+        assert_eq!(settings.connections_max, 4096);
+        assert!(!settings.evict && !settings.cas && !settings.flush && settings.shutdown);
+        assert_eq!(settings.unix_mask, 0o666);
+        assert_eq!((settings.prefix_delimiter, settings.detail), (b'/', true));
+        assert_eq!(remarks.len(), 4, "{remarks:?}");
+        let (settings, _) = typed("-p -1 -U -1").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(0), Some(0)));
+        let (settings, _) = typed("-U 7").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (Some(7), Some(7)));
+        let (settings, _) = typed("--port=0 --udp-port 7").unwrap();
+        assert_eq!((settings.port, settings.udp_port), (None, Some(7)));
+        let long = [
+            "--memory-limit=100 --disable-evictions --conn-limit=5 --threads=1 --disable-cas",
+            "--listen-backlog 3 --protocol binary --max-item-size 1k --extended modern",
+            "--enable-shutdown --unix-mask 700 --user nobody --lock-memory",
+        ];
+        let long = long.join(" ");
+        assert_eq!(typed(&long).unwrap().0.item_max, 1024);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        for (line, said) in [
+            ("-S", "no SASL"),
+            ("-Z", "no TLS"),
+            ("-e /tmp/x", "not kept"),
+            ("-o ext_path=/x", "no external storage"),
+            ("-Y /nonexistent", "cannot read"),
+            ("-t 0", "1..=1024"),
+            ("-B x", "auto, ascii or binary"),
+        ] {
+            let error = format!("{:#}", typed(line).unwrap_err());
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What stands behind flags, read.
+
+use rhythm_kv::wire::Protocol;
+
+pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
+    let mask = u32::from_str_radix(text, 8).ok();
+    mask.filter(|mask| *mask <= 0o777)
+        .ok_or("an octal number such as 700")
+}
+
+pub(super) fn factor(text: &str) -> Result<f64, &'static str> {
+    let factor = text.parse().ok();
+    factor
+        .filter(|factor| *factor > 1.0)
+        .ok_or("a number greater than 1")
+}
+
+pub(super) fn delimiter(text: &str) -> Result<u8, &'static str> {
+    text.bytes().next().ok_or("a character")
+}
+
+pub(super) fn protocol(text: &str) -> Result<Protocol, &'static str> {
+    match text {
+        "auto" => Ok(Protocol::Negotiating),
+        "ascii" => Ok(Protocol::Ascii),
+        "binary" => Ok(Protocol::Binary),
+        _ => Err("auto, ascii or binary"),
+    }
+}
+
+pub(super) fn item_size(text: &str) -> Result<u64, &'static str> {
+    let (digits, unit) = match text.as_bytes() {
+        [.., b'k' | b'K'] => (&text[..text.len() - 1], 1 << 10),
+        [.., b'm' | b'M'] => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let size = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|size| size.checked_mul(unit));
+    size.filter(|size| (1 << 10..=1 << 30).contains(size))
+        .ok_or("a size from 1k to 1024m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(item_size("1m"), Ok(1 << 20));
+        assert_eq!(item_size("2048"), Ok(2048));
+        assert_eq!(item_size("16K"), Ok(16384));
+        assert!(item_size("1023").is_err());
+        assert!(item_size("1025m").is_err());
+    }
+}
