@@ -197,8 +197,8 @@ impl Store {
 
     /// Makes some memory resident that is needed next, for a thread that may wait: the first touch
     /// of a huge page can take milliseconds, which a worker would spend in the middle of a turn. To
-    /// be called once before the store is used, and a hundred times a second or so then; without, all works as well, but for these pauses.
-    /// False where the system cannot do it.
+    /// be called once before the store is used, and a hundred times a second or so then; without,
+    /// all works as well, but for these pauses. False where the system cannot do it.
     pub fn prepare(&self) -> bool {
         let ahead = AHEAD.min(self.options.memory / 8);
         let heap = self.items.segments.populate(ahead);
