@@ -5,8 +5,8 @@
 //! only while the backend is prompt. What tells is how long an answer takes behind another one: the
 //! time that a first one takes is that of the way as well, and of machines that have much to do.
 //!
-//! - *Answers behind others* let in as many as come within a moment (`PROMPT`), no less than half as
-//!   many as before, and a quarter where one of them takes longer.
+//! - *Answers behind others* let in as many as come within a moment (`PROMPT`), no less than half
+//!   as many as before, and a quarter where one of them takes longer.
 //! - *Answers that come together*, the first with those behind it, let in twice as many.
 //! - *One alone* lets in more if it came within a moment, and only one if it took long. Between the
 //!   two it tells nothing; so where one at a time is the rule, two are tried after some such, more

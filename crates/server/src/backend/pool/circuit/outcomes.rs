@@ -1,5 +1,5 @@
-//! How calls went of late: counted by who asked and by what was asked, each in a table of fixed size,
-//! and by both it is judged whether the backend as a whole fails (see the circuit's text).
+//! How calls went of late: counted by who asked and by what was asked, each in a table of fixed
+//! size, and by both it is judged whether the backend as a whole fails (see the circuit's text).
 
 use super::super::super::awaited::Taken;
 use rhythm_net::Time;

@@ -1,5 +1,5 @@
-//! Connections that are lost, and answers that are late or wrong: which requests fail, and which are
-//! sent again.
+//! Connections that are lost, and answers that are late or wrong: which requests fail, and which
+//! are sent again.
 
 use super::super::*;
 use super::world::*;
