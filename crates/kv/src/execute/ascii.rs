@@ -61,7 +61,7 @@ impl Turn<'_> {
         let stored = self.store(at, store, store.value.of(bytes), false);
         if !quiet {
             out.extend_from_slice(match stored {
-                Stored::Yes(_) => b"STORED\r\n",
+                Stored::Yes { .. } => b"STORED\r\n",
                 Stored::Exists => b"EXISTS\r\n",
                 Stored::NotFound => b"NOT_FOUND\r\n",
                 Stored::No => b"NOT_STORED\r\n",
@@ -90,6 +90,7 @@ impl Turn<'_> {
                     up,
                     by: delta,
                     cas: 0,
+                    new_cas: None,
                     initial: None,
                 };
                 match self.sum(at, delta) {

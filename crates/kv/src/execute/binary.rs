@@ -76,6 +76,7 @@ impl Turn<'_> {
                     up,
                     by: delta,
                     cas: request.cas,
+                    new_cas: None,
                     initial: (exptime != u32::MAX).then_some((initial, expires)),
                 };
                 match self.sum(at, delta) {
@@ -166,7 +167,7 @@ impl Turn<'_> {
     ) {
         self.shared.prefixes.stored(at.key);
         match self.store(at, store, store.value.of(bytes), false) {
-            Stored::Yes(cas) => succeed(request, cas, b"", out),
+            Stored::Yes { cas, .. } => succeed(request, cas, b"", out),
             Stored::Exists => refuse(request, Status::Exists, out),
             Stored::NotFound => refuse(request, Status::NotFound, out),
             Stored::NoMemory => refuse(request, Status::NoMemory, out),

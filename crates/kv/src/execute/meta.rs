@@ -47,12 +47,12 @@ impl Turn<'_> {
 
     /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
     /// Its expiry comes with the answer ([`Turn::expire`]).
-    fn vivify(&mut self, at: Place<'_>) -> bool {
+    fn vivify(&mut self, at: Place<'_>, cas: Option<u64>) -> bool {
         let new = New {
             value: NOTHING,
             flags: 0,
             expires: 0,
-            cas: None,
+            cas,
             stale: false,
         };
         let updated = self
@@ -96,7 +96,7 @@ impl Turn<'_> {
 
     fn meta_get(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let now = self.clock.now;
-        let is_new = flags.vivify.is_some() && self.vivify(at);
+        let is_new = flags.vivify.is_some() && self.vivify(at, flags.new_cas);
         let touches = flags.exptime.is_some();
         let mut found = self.pinned.get(at.hash, at.key, now);
         let was_won = found.as_ref().is_some_and(Item::is_won);
@@ -204,13 +204,16 @@ impl Turn<'_> {
         let Some(store) = &flags.store else {
             return debug_assert!(false, "an ms has what it stores");
         };
-        let mut cas = 0;
+        let (mut cas, mut length) = (0, store.value.len as usize);
         let status: &[u8] = match self.store(at, store, store.value.of(bytes), flags.stale) {
-            Stored::Yes(new) => {
+            Stored::Yes {
+                cas: new,
+                length: stored,
+            } => {
                 if flags.quiet {
                     return;
                 }
-                cas = new;
+                (cas, length) = (new, stored);
                 b"HD"
             }
             Stored::Exists => b"EX",
@@ -229,6 +232,10 @@ impl Turn<'_> {
                     out.extend_from_slice(b" c");
                     number(cas, out);
                 }
+                b's' => {
+                    out.extend_from_slice(b" s");
+                    number(length as u64, out);
+                }
                 _ => {}
             }
         }
@@ -236,7 +243,7 @@ impl Turn<'_> {
     }
 
     fn meta_delete(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
-        let deleted = match flags.stale {
+        let deleted = match flags.stale || flags.drops_value {
             true => self.invalidate(at, flags),
             // memcached takes a CAS id of 0 for one that no item has.
             false => match flags.cas {
@@ -257,7 +264,7 @@ impl Turn<'_> {
         echo(at.key, flags, bytes, out);
     }
 
-    /// Marks an item as stale, instead of dropping it.
+    /// Marks an item as stale, drops its value, or both, instead of dropping it.
     fn invalidate(&mut self, at: Place<'_>, flags: &Flags) -> Option<bool> {
         let expires = flags.exptime.map(|exptime| self.seconds(exptime));
         let updated = self
@@ -268,12 +275,16 @@ impl Turn<'_> {
                     (Change::Keep, Some(false))
                 }
                 Some(item) => {
+                    let (value, client_flags) = match flags.drops_value {
+                        true => (NOTHING, 0),
+                        false => (Value::Same, item.flags()),
+                    };
                     let new = New {
-                        value: Value::Same,
-                        flags: item.flags(),
+                        value,
+                        flags: client_flags,
                         expires: expires.unwrap_or(item.expires()),
-                        cas: None,
-                        stale: true,
+                        cas: flags.new_cas,
+                        stale: flags.stale,
                     };
                     (Change::Store(new), Some(true))
                 }
@@ -290,6 +301,7 @@ impl Turn<'_> {
             up: flags.up,
             by: flags.delta,
             cas: flags.cas.unwrap_or(0),
+            new_cas: flags.new_cas,
             initial: flags.vivify.map(|_| (flags.initial, 0)),
         };
         let sum = match self.sum(at, delta) {

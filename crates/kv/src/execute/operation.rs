@@ -12,8 +12,13 @@ const CHUNK_MAX: u64 = 512 * 1024;
 /// What became of a value to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// It is stored under this CAS id.
-    Yes(u64),
+    /// It is stored.
+    Yes {
+        /// Under this CAS id.
+        cas: u64,
+        /// The length of the item's value, in bytes.
+        length: usize,
+    },
     /// The CAS id was another.
     Exists,
     /// There was no item, and a CAS id was asked for.
@@ -57,6 +62,8 @@ pub(super) struct Delta {
     pub(super) by: u64,
     /// The CAS id that must be there; 0 for none.
     pub(super) cas: u64,
+    /// The CAS id that the item gets; none: the next one.
+    pub(super) new_cas: Option<u64>,
     /// Where there is no item: a new one's number and expiry.
     pub(super) initial: Option<(u64, u32)>,
 }
@@ -70,32 +77,38 @@ fn decide<'a>(
     key: usize,
     item: Option<&Item<'_>>,
 ) -> (Change<'a>, Stored) {
-    let put = |new| (Change::Store(new), Stored::Yes(0));
+    let put = |new, length| (Change::Store(new), Stored::Yes { cas: 0, length });
+    let Value::Bytes(bytes) = new.value else {
+        unreachable!("a value comes as bytes")
+    };
     let keep = |stored| (Change::Keep, stored);
     match (store.mode, item) {
-        (Mode::Set | Mode::Add, None) | (Mode::Set | Mode::Replace, Some(_)) => put(new),
+        (Mode::Set | Mode::Add, None) | (Mode::Set | Mode::Replace, Some(_)) => {
+            put(new, bytes.len())
+        }
         (Mode::Cas, None) => keep(Stored::NotFound),
-        (Mode::Cas, Some(item)) if store.cas != 0 && store.cas == item.cas() => put(new),
+        (Mode::Cas, Some(item)) if store.cas != 0 && store.cas == item.cas() => {
+            put(new, bytes.len())
+        }
         // An older value than the one there, from one who was told that it may be.
         (Mode::Cas, Some(item)) if takes_stale && store.cas < item.cas() && store.cas != 0 => {
-            put(New {
+            let new = New {
                 expires: item.expires(),
                 stale: true,
                 ..new
-            })
+            };
+            put(new, bytes.len())
         }
         (Mode::Cas, Some(_)) => keep(Stored::Exists),
         (Mode::Append | Mode::Prepend, Some(item)) => {
-            let (Value::Bytes(bytes), flags) = (new.value, item.flags()) else {
-                unreachable!("a value comes as bytes")
-            };
+            let flags = item.flags();
             let size = item.value().len() + bytes.len();
             if store.cas != 0 && store.cas != item.cas() {
                 keep(Stored::Exists)
             } else if !rules.item_fits(key, flags, size as u64) {
                 keep(Stored::No)
             } else {
-                put(New {
+                let new = New {
                     value: match store.mode {
                         Mode::Append => Value::Appended(bytes),
                         _ => Value::Prepended(bytes),
@@ -103,9 +116,11 @@ fn decide<'a>(
                     flags,
                     expires: item.expires(),
                     ..new
-                })
+                };
+                put(new, size)
             }
         }
+        (Mode::Append | Mode::Prepend, None) if store.vivify.is_some() => put(new, bytes.len()),
         (Mode::Add, Some(_)) | (_, None) => keep(Stored::No),
     }
 }
@@ -124,8 +139,8 @@ impl Turn<'_> {
         let new = New {
             value: Value::Bytes(value),
             flags: store.flags,
-            expires: self.clock.expiry(store.exptime),
-            cas: None,
+            expires: self.clock.expiry(store.vivify.unwrap_or(store.exptime)),
+            cas: store.new_cas,
             stale: false,
         };
         let rules = &self.shared.rules;
@@ -136,7 +151,10 @@ impl Turn<'_> {
         });
         let stored = match updated {
             Ok(updated) => match updated.outcome {
-                Stored::Yes(_) => Stored::Yes(updated.cas),
+                Stored::Yes { length, .. } => Stored::Yes {
+                    cas: updated.cas,
+                    length,
+                },
                 other => other,
             },
             Err(NotStored::OutOfMemory | NotStored::TooLarge) => {
@@ -151,7 +169,7 @@ impl Turn<'_> {
             }
         };
         // Who has won the right to renew a stale item keeps it.
-        if was_won && matches!(stored, Stored::Yes(_)) {
+        if was_won && matches!(stored, Stored::Yes { .. }) {
             let updated = self
                 .pinned
                 .update(at.hash, at.key, self.clock.now, |item| match item {
@@ -162,7 +180,7 @@ impl Turn<'_> {
         }
         if store.mode == Mode::Cas {
             self.count(match stored {
-                Stored::Yes(_) => Counter::CasHits,
+                Stored::Yes { .. } => Counter::CasHits,
                 Stored::Exists => Counter::CasBadval,
                 _ => Counter::CasMisses,
             });
@@ -294,7 +312,7 @@ impl Delta {
             },
             flags: item.flags(),
             expires,
-            cas: None,
+            cas: self.new_cas,
             stale: item.is_stale(),
         };
         let sum = Sum {
@@ -314,7 +332,7 @@ impl Delta {
             value: Value::Number { number, width: 0 },
             flags: 0,
             expires,
-            cas: None,
+            cas: self.new_cas,
             stale: false,
         };
         let sum = Sum {

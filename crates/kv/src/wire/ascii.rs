@@ -309,6 +309,8 @@ impl Parser<'_> {
             flags,
             exptime,
             cas,
+            new_cas: None,
+            vivify: None,
             value,
         };
         Some((key, store))

@@ -239,6 +239,8 @@ impl Parts<'_> {
             flags,
             exptime: exptime.into(),
             cas: self.cas,
+            new_cas: None,
+            vivify: None,
             value: Span::default(),
         })
     }

@@ -44,7 +44,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key in the bytes, of at most [`KEY_MAX`].
+    /// A key in the bytes, of at most `KEY_MAX`.
     pub fn new(span: Span) -> Key {
         debug_assert!(span.len as usize <= KEY_MAX);
         Key {
@@ -90,6 +90,10 @@ pub struct Store {
     pub exptime: i64,
     /// The CAS id that must be there; 0 for none.
     pub cas: u64,
+    /// The CAS id that the item gets; none: the next one.
+    pub new_cas: Option<u64>,
+    /// Where there is nothing to append to, the value is stored, with this expiry.
+    pub vivify: Option<i64>,
     /// The value.
     pub value: Span,
 }
@@ -103,7 +107,7 @@ pub enum Kind {
         with_cas: bool,
         /// The new expiry, for `gat` and `gats`.
         touch: Option<i64>,
-        /// The command begins with it; else it goes on with [`State::Keys`].
+        /// The command begins with it; else it goes on with [`State::Keys`](super::State::Keys).
         is_first: bool,
         /// The last key of its line: `END` follows.
         is_last: bool,
@@ -308,6 +312,10 @@ pub struct Flags {
     pub recache: Option<i32>,
     /// `C`: the CAS id that must be there.
     pub cas: Option<u64>,
+    /// `E`: the CAS id that the item gets.
+    pub new_cas: Option<u64>,
+    /// `x`: the value is dropped, and the item stays.
+    pub drops_value: bool,
     /// `F`: the client's flags.
     pub client_flags: u32,
     /// `M` for `ma`: up, not down.

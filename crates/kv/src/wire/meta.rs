@@ -131,6 +131,8 @@ fn set(parser: &mut Parser<'_>) -> Step {
                 flags: flags.client_flags,
                 exptime: flags.exptime.unwrap_or(0).into(),
                 cas: flags.cas.unwrap_or(0),
+                new_cas: flags.new_cas,
+                vivify: flags.vivify.map(i64::from),
                 value,
             });
             push(parser, Verb::Set, key, flags);
@@ -205,6 +207,11 @@ fn flags(
                 Some(number) => flags.cas = Some(number),
                 None => mistake = Some(BAD_TOKEN),
             },
+            b'E' => match number::unsigned64(token) {
+                Some(number) => flags.new_cas = Some(number),
+                None => mistake = Some(BAD_TOKEN),
+            },
+            b'x' => flags.drops_value = true,
             b'M' => match token {
                 [letter] => mode = Some(*letter),
                 _ => mistake = Some("CLIENT_ERROR incorrect length for M token\r\n"),

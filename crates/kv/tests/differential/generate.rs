@@ -244,7 +244,8 @@ impl Generator {
         }
         let count = match self.random.below(10) {
             0 => 0,
-            1 => 22 + self.random.below(60),
+            // Of other commands a line so long is the end, if it comes in pieces.
+            1 if verb.starts_with("get") => 22 + self.random.below(60),
             2..=4 => 1 + self.random.below(4),
             _ => 1,
         };
@@ -280,13 +281,14 @@ impl Generator {
             };
         }
         let number = self.number();
-        let exptime = self.random.of(&["0", "1000", "-1", "100"]);
+        let exptime = self.random.of(&["0", "100000", "-1", "2000000"]);
         for _ in 0..self.random.below(7) {
             line += &match self.random.below(21) {
                 0 | 1 => " v".to_owned(),
                 2 => " k".to_owned(),
                 3 => " c".to_owned(),
-                4 => " s".to_owned(),
+                // A flag that came to `ms` later.
+                4 if verb != "ms" => " s".to_owned(),
                 5 => " f".to_owned(),
                 6 => " t".to_owned(),
                 7 => " h".to_owned(),
@@ -295,7 +297,7 @@ impl Generator {
                 10 => " Opaque".to_owned(),
                 11 => format!(" T{exptime}"),
                 12 if !is_encoded && (verb == "mg" || verb == "ma") => format!(" N{exptime}"),
-                13 => " R500".to_owned(),
+                13 => " R150000".to_owned(),
                 14 => " I".to_owned(),
                 15 => format!(" C{}", self.random.below(300)),
                 16 => format!(" F{number}"),
@@ -393,7 +395,7 @@ impl Generator {
     pub(crate) fn binary(&mut self) -> Vec<u8> {
         let key = self.key().into_bytes();
         let value = self.value();
-        let exptime = [0_u32, 0, 1000, 3_000_000_000, u32::MAX][self.random.below(5)];
+        let exptime = [0_u32, 0, 100_000, 3_000_000_000, u32::MAX][self.random.below(5)];
         let flags = self.random.below(3) as u32 * 0x0102_0304;
         let cas = match self.random.one_in(4) {
             true => self.random.below(300) as u64,

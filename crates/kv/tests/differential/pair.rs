@@ -305,6 +305,15 @@ pub(crate) fn masked(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn shortened(bytes: &[u8]) -> String {
-    let shown = bytes[..bytes.len().min(600)].escape_ascii();
-    format!("{shown} ({} bytes)", bytes.len())
+    let count = bytes.len();
+    match count {
+        0..=900 => format!("{} ({count} bytes)", bytes.escape_ascii()),
+        _ => {
+            let (first, last) = (
+                bytes[..600].escape_ascii(),
+                bytes[count - 300..].escape_ascii(),
+            );
+            format!("{first} ... {last} ({count} bytes)")
+        }
+    }
 }
