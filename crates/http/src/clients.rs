@@ -5,9 +5,10 @@
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
 //! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
-//! each request in it, when that is admitted (`share.rs`), when the input is done, and when an
+//! each request in it, when that is admitted (`admission.rs`), when the input is done, and when an
 //! answer is written and sent: each time once.
 
+mod admission;
 pub(crate) mod connection;
 pub(crate) mod held;
 pub(crate) mod input;

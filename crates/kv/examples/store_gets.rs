@@ -8,6 +8,7 @@
 
 use rhythm_kv::store::{Change, Hash, New, Store, StoreOptions, Value, Worker};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const ROUNDS: usize = 5;
@@ -116,7 +117,17 @@ fn main() {
     let mut all: Vec<Worker> = (0..workers)
         .map(|_| store.worker().expect("there are as many"))
         .collect();
-    let took = fill(&mut all[0], keys);
+    let filled = AtomicBool::new(false);
+    let took = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !filled.load(Ordering::Relaxed) && store.prepare() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let took = fill(&mut all[0], keys);
+        filled.store(true, Ordering::Relaxed);
+        took
+    });
     let stats = store.stats();
     let a_key = (stats.memory_used + stats.table_bytes) as f64 / keys as f64;
     println!(

@@ -580,7 +580,8 @@ mod tests {
                     Step::Room(room) => {
                         port.at(ID).room += room;
                         let left = out.writable(&mut port, ID);
-                        prop_assert!(left == Flushed::All || port.at(ID).room == 0, "all that fits");
+                        let is_full = port.at(ID).room == 0;
+                        prop_assert!(left == Flushed::All || is_full, "all that fits");
                     }
                 }
                 let got = &port.at(ID).sent;

@@ -4,11 +4,10 @@ mod control;
 mod factory;
 
 pub use self::control::Control;
+pub use self::factory::{DeviceFactory, HostFactory, SharedBackendFactory};
 
 use self::control::Shared;
 use self::factory::{WorkerFactory, system_random};
-use crate::backend::Backend;
-use crate::flight::link::DeviceLink;
 use crate::host::admin;
 use crate::host::disk::Readers;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
@@ -21,27 +20,14 @@ use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::worker::Command;
 use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_engine::settings::ServerSettings;
-use rhythm_http::Host;
 use rhythm_net::workers::{
     self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
 };
-use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, Waker, resource};
+use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
-/// waits.
-pub type DeviceFactory =
-    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
-
-/// Makes a worker's hosts, each with its name, on its thread. The waker is for what they have other
-/// threads do for them.
-pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
-
-/// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
-pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
 
 /// What the server needs beside its options.
 pub struct ServerParts {

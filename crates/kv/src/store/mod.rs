@@ -62,6 +62,10 @@ use items::{Items, Reclaim, Seat, Turn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Bytes for items that [`Store::prepare`] keeps ready, and buckets of 64 bytes.
+const AHEAD: usize = 32 << 20;
+const BUCKETS_AHEAD: usize = 1 << 15;
+
 /// How a store is made.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -189,6 +193,16 @@ impl Store {
         if at <= now {
             self.items.segments.sweep();
         }
+    }
+
+    /// Makes some memory resident that is needed next, for a thread that may wait: the first touch
+    /// of a huge page can take milliseconds, which a worker would spend in the middle of a turn. To
+    /// be called once before the store is used, and a hundred times a second or so then; without,
+    /// all works as well, but for these pauses. False where the system cannot do it.
+    pub fn prepare(&self) -> bool {
+        let ahead = AHEAD.min(self.options.memory / 8);
+        let heap = self.items.segments.populate(ahead);
+        heap && self.items.table.populate(BUCKETS_AHEAD)
     }
 
     /// Counts and sizes now.

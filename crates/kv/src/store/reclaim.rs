@@ -20,7 +20,8 @@ use super::counters::Counter;
 use super::items::{Reclaim, Remains, Turn, Victim};
 use super::segments::{Fate, Item, May, Wants};
 use super::{Pinned, Store};
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, TryLockError};
+use std::time::Duration;
 
 /// Units looked at for each unit written: a victim gives a half of what is looked at, or more.
 const WORK: u32 = 4;
@@ -28,8 +29,11 @@ const WORK: u32 = 4;
 const WORK_MIN: u32 = 64;
 /// Segments that a write looks through for expired items before it is refused.
 const SWEEPS: u32 = 8;
-/// How often a writer lets others go on, to wait for their turns to end, before it is refused.
-const PATIENCE: u32 = 10_000;
+/// How often a writer without room lets others go on, for their turns to end, and how often it
+/// sleeps then, before it is refused: a tenth of a second.
+const YIELDS: u32 = 100;
+const SLEEPS: u32 = 1000;
+const SLEEP: Duration = Duration::from_micros(100);
 
 /// What a piece of work came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,14 +85,10 @@ impl Store {
         let segments = &self.items.segments;
         let (mut waited, mut swept) = (0, 0);
         loop {
-            // No item of this turn is borrowed here, so this worker need not hold back any.
+            // No item of this turn is borrowed here, so this worker need not hold back any. It must
+            // not wait for a lock in a turn, either: who has the lock may wait for the turn.
             turn.renew();
-            let waits = turn.collect();
-            if segments.has(wanted) {
-                return true;
-            }
-            let mut reclaim = self.reclaim.lock().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have been at it while this one waited for the lock.
+            let mut waits = turn.collect();
             if segments.has(wanted) {
                 return true;
             }
@@ -97,23 +97,31 @@ impl Store {
                 // Long values go one at a time.
                 Wants::Large(_) => 1,
             };
-            let mut progress = self.reclaim(turn, &mut reclaim, units, now, self.may());
-            if progress == Progress::Nothing && reclaim.swept != now {
-                // Expired items may lie among others; once a second is often enough to look.
-                reclaim.swept = now;
-                segments.sweep();
+            let mut progress = Progress::Nothing;
+            if let Some(mut reclaim) = self.try_reclaim() {
+                progress = self.reclaim(turn, &mut reclaim, units, now, self.may());
+                if progress == Progress::Nothing && reclaim.swept != now {
+                    // Expired items may lie among others; once a second is often enough to look.
+                    reclaim.swept = now;
+                    segments.sweep();
+                }
+                if progress == Progress::Nothing && swept < SWEEPS {
+                    swept += 1;
+                    progress = self.reclaim(turn, &mut reclaim, units, now, May::Clean);
+                }
+            } else {
+                waits = true;
             }
-            if progress == Progress::Nothing && swept < SWEEPS {
-                swept += 1;
-                progress = self.reclaim(turn, &mut reclaim, units, now, May::Clean);
-            }
-            drop(reclaim);
             if progress == Progress::Nothing {
-                if !waits || waited == PATIENCE {
+                if !waits || waited == YIELDS + SLEEPS {
                     return false;
                 }
                 waited += 1;
-                std::thread::yield_now();
+                match waited {
+                    0..=YIELDS => std::thread::yield_now(),
+                    // Another worker is in the middle of a turn and does not run.
+                    _ => std::thread::sleep(SLEEP),
+                }
             }
         }
     }

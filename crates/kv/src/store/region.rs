@@ -6,6 +6,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Range;
 use std::ptr::NonNull;
 
+/// The smallest page.
+const PAGE: usize = 4096;
+
 /// A range of memory of its own, aligned to pages.
 pub(super) struct Region {
     at: NonNull<u8>,
@@ -35,6 +38,22 @@ impl Region {
     /// Where it begins. It lasts as long as the region.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.at
+    }
+
+    /// Makes pages of a range resident and leaves what is in them, whoever uses it meanwhile. May
+    /// take milliseconds. False where the system cannot.
+    pub(super) fn populate(&self, range: Range<usize>) -> bool {
+        let range = range.start.min(self.bytes)..range.end.min(self.bytes);
+        // The system wants the beginning of a page.
+        let start = range.start & !(PAGE - 1);
+        if start >= range.end {
+            return true;
+        }
+        // SAFETY: the range is inside the mapping.
+        let at = unsafe { self.at.as_ptr().add(start) };
+        let bytes = range.end - start;
+        // SAFETY: populating changes no byte, so it disturbs nobody who uses them.
+        unsafe { madvise(at.cast(), bytes, Advice::LinuxPopulateWrite) }.is_ok()
     }
 
     /// Gives the pages of a range back to the system; they read as zero again.

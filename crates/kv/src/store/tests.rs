@@ -126,6 +126,22 @@ fn a_bucket_of_twelve_slots_is_a_cache_line() {
     assert_eq!(stats.table_bytes * 12, stats.table_slots * 64);
 }
 
+#[test]
+fn memory_made_ready_while_items_are_stored_leaves_them_alone() {
+    let mut worker = worker(StoreOptions::default());
+    for number in 0..50_000_u32 {
+        let key = number.to_le_bytes();
+        change(&mut worker, &key, 1, Change::Store(new(&key)));
+        if number % 500 == 0 {
+            worker.store().prepare();
+        }
+    }
+    for number in 0..50_000_u32 {
+        let key = number.to_le_bytes();
+        assert_eq!(value(&mut worker, &key, 1).as_deref(), Some(&key[..]));
+    }
+}
+
 /// Items whose hash follows from their location.
 struct Formula(fn(u32) -> Hash);
 

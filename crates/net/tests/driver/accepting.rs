@@ -107,12 +107,13 @@ fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
     let server = serve(DriverOptions::default());
     let (release, until) = channel();
     server.command(Command::Hold(until), "hold");
-    // As many as are let in in the first turn; those behind them are a crowd in the next two.
+    // As many as are let in before those behind them are a crowd, who has left, and who waits behind.
+    let mut clients: Vec<TcpStream> = (0..48).map(|_| server.client()).collect();
     for _ in 0..64 {
         let mut client = server.client();
         client.write_all(b"gone").expect("the kernel takes it");
     }
-    let mut clients: Vec<TcpStream> = (0..136).map(|_| server.client()).collect();
+    clients.extend((0..88).map(|_| server.client()));
     drop(release);
     for client in &mut clients {
         echoed(client, b"here");

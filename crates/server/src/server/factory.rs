@@ -1,20 +1,35 @@
 //! The factory of workers: each gets a device, backends, hosts and a disk of its own, made on its
 //! thread, and shares the rest.
 
-use super::{DeviceFactory, HostFactory, SharedBackendFactory};
+use crate::backend::Backend;
+use crate::flight::link::DeviceLink;
 use crate::host::disk::Readers;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::Metrics;
 use crate::options::PipelineOptions;
 use crate::pipeline::{Pipeline, PipelineParts};
+use crate::site::Site;
 use crate::site::current::Current;
 use crate::worker::{Command, DEVICE, HOSTS};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::{SessionArray, SignIns};
-use rhythm_net::clock;
+use rhythm_http::Host;
 use rhythm_net::workers::WorkerThread;
+use rhythm_net::{Waker, clock};
 use std::sync::Arc;
+
+/// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
+/// waits.
+pub type DeviceFactory =
+    Arc<dyn Fn(usize, Waker) -> Result<Box<dyn DeviceLink>, String> + Send + Sync>;
+
+/// Makes a worker's hosts, each with its name, on its thread. The waker is for what they have other
+/// threads do for them.
+pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
+
+/// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
+pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
 
 /// Makes workers, each on its own thread.
 pub(super) struct WorkerFactory {

@@ -210,6 +210,19 @@ impl Segments {
             .ok_or(wants)
     }
 
+    /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
+    /// cannot.
+    pub(super) fn populate(&self, bytes: usize) -> bool {
+        let pool = self.pool();
+        let segments = pool
+            .available(self.allowed())
+            .min(self.units(bytes) / self.capacity + 1);
+        let fresh = pool.fresh(segments);
+        drop(pool);
+        let [start, end] = [fresh.start, fresh.end].map(|at| at as usize * self.segment_bytes());
+        self.heap.populate(start..end)
+    }
+
     /// Can a long value of so many bytes ever find room?
     pub(super) fn is_possible(&self, large: usize) -> bool {
         large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory

@@ -5,6 +5,7 @@ use super::large::Large;
 use super::segment::Segment;
 use crate::store::epoch::{Epochs, Stamp};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The segments that are not open. Together with the open ones they are all that there are.
@@ -87,6 +88,13 @@ impl Pool {
             self.fresh += 1;
             Some(fresh)
         })
+    }
+
+    /// The segments never used that come among the next so many.
+    pub(super) fn fresh(&self, next: u32) -> Range<u32> {
+        let used_before = (self.free.len() + self.cold.len()) as u32;
+        let end = self.fresh + next.saturating_sub(used_before);
+        self.fresh..end.min(self.total)
     }
 
     /// The free segments whose memory is more than so many may have: the caller gives it back.

@@ -98,6 +98,14 @@ impl Table {
         self.size() * size_of::<Bucket>() as u64
     }
 
+    /// Makes the memory of so many buckets resident that come next, and as many again. False where
+    /// the system cannot.
+    pub(super) fn populate(&self, buckets: usize) -> bool {
+        let next = self.size() as usize;
+        // What is farther may be in the next chunk.
+        self.chunks.populate(next, buckets) && self.chunks.populate(next + buckets, buckets)
+    }
+
     /// All locations in the table; while nobody changes it.
     pub(super) fn locations(&self) -> impl Iterator<Item = u32> {
         (0..self.size() as usize).flat_map(|index| {
