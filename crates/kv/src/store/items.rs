@@ -328,6 +328,7 @@ impl Victim {
         let item = unsafe { segments.item(location) };
         let units = segments.units(item.length());
         self.at += units;
+        assert!(self.at <= self.end, "items fill a segment up to its end");
         let key = item.key();
         Some(Remains {
             location,
@@ -347,6 +348,9 @@ impl Victim {
         if segments.is_dead(self.segment) {
             segments.retire(self.segment, &turn.items.epochs);
         } else {
+            // Each of its items left the table before, or moved or was evicted, under the locks of
+            // its key; put back, such a segment would be chosen again and again.
+            assert_eq!(self.fate, Fate::Stay, "an item of a victim was passed over");
             segments.put_back(self.segment);
         }
     }

@@ -88,15 +88,18 @@ impl Segments {
     pub(super) fn new(memory: usize) -> Option<Segments> {
         let memory = memory.max(SEGMENTS_MIN * SIZES.0);
         let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
-        let total = memory / size;
         // As many bits as the locations lack.
         let unit = (usize::BITS - (memory - 1).leading_zeros())
             .saturating_sub(32)
             .max(2);
+        let capacity = (size >> unit) as u32;
+        // What is behind the last segment has a location as well: where the memory is all that
+        // locations of these units reach, that costs a segment.
+        let total = (memory / size).min((u32::MAX / capacity) as usize);
         Some(Segments {
             heap: Region::new(total * size)?,
             unit,
-            capacity: (size >> unit) as u32,
+            capacity,
             segments: (0..total).map(|_| Segment::new()).collect(),
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             pool: Mutex::new(Pool::new(total as u32)),
@@ -472,3 +475,6 @@ fn last_second(expires: u32) -> u32 {
         _ => expires,
     }
 }
+
+#[cfg(test)]
+mod tests;
