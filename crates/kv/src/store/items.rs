@@ -155,10 +155,10 @@ impl Turn<'_> {
         self.items.segments.collect(&self.items.epochs)
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Body<'a>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it.
+    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Option<Body<'a>>, Wants> {
         let large = self.items.segments.large(parts, &self.items.epochs)?;
-        Ok(Body::Large(large))
+        Ok(large.map(Body::Large))
     }
 
     /// The next victim.

@@ -185,10 +185,14 @@ impl Segments {
         Some(self.room_at(new, at))
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large(&self, parts: [&[u8]; 2], epochs: &Epochs) -> Result<Arc<Large>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it, which no room
+    /// that is made here would change.
+    pub(super) fn large(
+        &self,
+        parts: [&[u8]; 2],
+        epochs: &Epochs,
+    ) -> Result<Option<Arc<Large>>, Wants> {
         let length = parts[0].len() + parts[1].len();
-        let wants = Wants::Large(length);
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
         drop(pool);
@@ -196,7 +200,7 @@ impl Segments {
         pool = self.pool();
         let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
         if self.large.load(Ordering::Relaxed) + length + kept > self.memory {
-            return Err(wants);
+            return Err(Wants::Large(length));
         }
         let large = Large::new(length, &self.large);
         for &cold in pool.chill(self.allowed()) {
@@ -207,10 +211,7 @@ impl Segments {
         }
         self.note_shortage(&pool);
         drop(pool);
-        large
-            .and_then(|large| large.fill(parts))
-            .map(Arc::new)
-            .ok_or(wants)
+        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
     }
 
     /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
