@@ -155,10 +155,10 @@ impl Turn<'_> {
         self.items.segments.collect(&self.items.epochs)
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Body<'a>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it.
+    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Option<Body<'a>>, Wants> {
         let large = self.items.segments.large(parts, &self.items.epochs)?;
-        Ok(Body::Large(large))
+        Ok(large.map(Body::Large))
     }
 
     /// The next victim.
@@ -328,6 +328,7 @@ impl Victim {
         let item = unsafe { segments.item(location) };
         let units = segments.units(item.length());
         self.at += units;
+        assert!(self.at <= self.end, "items fill a segment up to its end");
         let key = item.key();
         Some(Remains {
             location,
@@ -347,6 +348,9 @@ impl Victim {
         if segments.is_dead(self.segment) {
             segments.retire(self.segment, &turn.items.epochs);
         } else {
+            // Each of its items left the table before, or moved or was evicted, under the locks of
+            // its key; put back, such a segment would be chosen again and again.
+            assert_eq!(self.fate, Fate::Stay, "an item of a victim was passed over");
             segments.put_back(self.segment);
         }
     }

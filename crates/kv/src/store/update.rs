@@ -56,7 +56,12 @@ impl Pinned<'_> {
                     let cas = done.cas;
                     return Ok(Updated { outcome, cas });
                 }
-                Err(Stop::Not(not)) => return Err(not),
+                Err(Stop::Not(not)) => {
+                    if not == NotStored::OutOfMemory {
+                        self.count(Counter::Refused, 1);
+                    }
+                    return Err(not);
+                }
                 Err(Stop::Wants(wanted)) => {
                     if !self.store.make_room(&mut self.turn, wanted, now) {
                         self.count(Counter::Refused, 1);
@@ -156,12 +161,12 @@ impl Pinned<'_> {
         let size = bytes(key.len(), new.flags, &body);
         if length > VALUE_MAX || size > segments.item_max() {
             if !segments.is_possible(length) {
-                self.count(Counter::Refused, 1);
                 return Err(Stop::Not(NotStored::OutOfMemory));
             }
             let spaces = vec![b' '; blanks];
             let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
-            body = self.turn.large(parts).map_err(Stop::Wants)?;
+            let large = self.turn.large(parts).map_err(Stop::Wants)?;
+            body = large.ok_or(Stop::Not(NotStored::OutOfMemory))?;
         }
         let slot = match found {
             Some(_) => None,

@@ -88,15 +88,18 @@ impl Segments {
     pub(super) fn new(memory: usize) -> Option<Segments> {
         let memory = memory.max(SEGMENTS_MIN * SIZES.0);
         let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
-        let total = memory / size;
         // As many bits as the locations lack.
         let unit = (usize::BITS - (memory - 1).leading_zeros())
             .saturating_sub(32)
             .max(2);
+        let capacity = (size >> unit) as u32;
+        // What is behind the last segment has a location as well: where the memory is all that
+        // locations of these units reach, that costs a segment.
+        let total = (memory / size).min((u32::MAX / capacity) as usize);
         Some(Segments {
             heap: Region::new(total * size)?,
             unit,
-            capacity: (size >> unit) as u32,
+            capacity,
             segments: (0..total).map(|_| Segment::new()).collect(),
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             pool: Mutex::new(Pool::new(total as u32)),
@@ -182,10 +185,14 @@ impl Segments {
         Some(self.room_at(new, at))
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large(&self, parts: [&[u8]; 2], epochs: &Epochs) -> Result<Arc<Large>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it, which no room
+    /// that is made here would change.
+    pub(super) fn large(
+        &self,
+        parts: [&[u8]; 2],
+        epochs: &Epochs,
+    ) -> Result<Option<Arc<Large>>, Wants> {
         let length = parts[0].len() + parts[1].len();
-        let wants = Wants::Large(length);
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
         drop(pool);
@@ -193,7 +200,7 @@ impl Segments {
         pool = self.pool();
         let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
         if self.large.load(Ordering::Relaxed) + length + kept > self.memory {
-            return Err(wants);
+            return Err(Wants::Large(length));
         }
         let large = Large::new(length, &self.large);
         for &cold in pool.chill(self.allowed()) {
@@ -204,10 +211,7 @@ impl Segments {
         }
         self.note_shortage(&pool);
         drop(pool);
-        large
-            .and_then(|large| large.fill(parts))
-            .map(Arc::new)
-            .ok_or(wants)
+        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
     }
 
     /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
@@ -472,3 +476,6 @@ fn last_second(expires: u32) -> u32 {
         _ => expires,
     }
 }
+
+#[cfg(test)]
+mod tests;
