@@ -1,5 +1,6 @@
 //! One connection: what it sent that is no whole command yet, and what it has not taken.
 
+use crate::input::Input;
 use crate::wire::Stream;
 use rhythm_net::{Outgoing, Time};
 
@@ -9,7 +10,7 @@ pub(super) struct Client {
     /// What it is in the middle of.
     pub(super) stream: Stream,
     /// Bytes that are no whole command yet, or that wait for room.
-    pub(super) input: Vec<u8>,
+    pub(super) input: Input,
     /// So many bytes of input make it worth looking at it again.
     pub(super) needed: usize,
     pub(super) out: Outgoing,
@@ -17,6 +18,8 @@ pub(super) struct Client {
     pub(super) in_cohort: bool,
     /// Its input waits until its answers are taken, and no more is read.
     pub(super) is_stalled: bool,
+    /// It is among those whose input goes on.
+    pub(super) is_resumed: bool,
     /// It is closed when its answers are taken.
     pub(super) is_closing: bool,
     /// It will send nothing more.
@@ -31,11 +34,12 @@ impl Client {
     pub(super) fn new(stream: Stream, now: Time) -> Client {
         Client {
             stream,
-            input: Vec::new(),
+            input: Input::default(),
             needed: 0,
             out: Outgoing::new(),
             in_cohort: false,
             is_stalled: false,
+            is_resumed: false,
             is_closing: false,
             has_finished: false,
             moved: now,
@@ -45,19 +49,11 @@ impl Client {
 
     /// Bytes it holds.
     pub(super) fn holds(&self) -> usize {
-        self.input.len() + self.out.unsent()
+        self.input.capacity() + self.out.unsent()
     }
 
     /// Adds to the input, where there is memory for it.
     pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
-        let more = self
-            .needed
-            .saturating_sub(self.input.len())
-            .max(bytes.len());
-        if self.input.try_reserve(more).is_err() {
-            return false;
-        }
-        self.input.extend_from_slice(bytes);
-        true
+        self.input.append(bytes, self.needed)
     }
 }

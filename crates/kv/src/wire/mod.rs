@@ -38,7 +38,7 @@ pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 
 use stream::Step;
 
-/// Appends the commands in `bytes`, up to about `commands_max` of them.
+/// Appends the commands in `bytes`, until there are `commands_max` of them or one more.
 ///
 /// What is left begins with a command that is not whole, or is beyond the bound.
 pub fn parse(
@@ -69,7 +69,7 @@ pub fn parse(
             }
             (_, Protocol::Binary) => binary::parse(stream, rules, bytes, at, commands),
             _ if stream.is_stranger => ascii::greet(stream, rules, bytes, at, commands),
-            _ => ascii::parse(stream, rules, bytes, at, commands),
+            _ => ascii::parse(stream, rules, bytes, at, commands_max, commands),
         };
         match step {
             Step::Done(taken) => at += taken,
