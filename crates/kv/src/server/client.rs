@@ -2,6 +2,7 @@
 
 use crate::input::Input;
 use crate::wire::Stream;
+use memchr::memchr;
 use rhythm_net::{Outgoing, Time};
 
 /// A client's connection. An idle one holds no buffer.
@@ -13,6 +14,8 @@ pub(super) struct Client {
     pub(super) input: Input,
     /// So many bytes of input make it worth looking at it again.
     pub(super) needed: usize,
+    /// Or a line's end, which is not in what there is.
+    pub(super) or_line: bool,
     pub(super) out: Outgoing,
     /// It has a part in the cohort.
     pub(super) in_cohort: bool,
@@ -36,6 +39,7 @@ impl Client {
             stream,
             input: Input::default(),
             needed: 0,
+            or_line: false,
             out: Outgoing::new(),
             in_cohort: false,
             is_stalled: false,
@@ -50,6 +54,12 @@ impl Client {
     /// Bytes it holds.
     pub(super) fn holds(&self) -> usize {
         self.input.capacity() + self.out.unsent()
+    }
+
+    /// Whether with these bytes behind it the input is worth looking at again.
+    pub(super) fn is_enough(&self, bytes: &[u8]) -> bool {
+        self.input.len() + bytes.len() >= self.needed
+            || self.or_line && memchr(b'\n', bytes).is_some()
     }
 
     /// Adds to the input, where there is memory for it.

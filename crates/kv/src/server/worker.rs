@@ -19,7 +19,7 @@ use crate::cohort::{Cohort, Source};
 use crate::execute::{Then, Turn};
 use crate::shared::{Counter, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{self, Get, Kind, Protocol, Rules, State, Stream, Users, udp};
+use crate::wire::{Get, Kind, Protocol, Rules, State, Stream, Users, udp};
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -111,6 +111,12 @@ impl Worker {
         if let Some(client) = self.clients.remove(id) {
             self.held -= client.held;
             self.count(Counter::Closed, 1);
+        }
+    }
+
+    fn run_if_full(&mut self, port: &mut dyn Port, now: Time) {
+        if self.cohort.is_full() {
+            self.run(port, now);
         }
     }
 
@@ -333,7 +339,7 @@ impl Lane<'_> {
             return false;
         }
         let part = cohort.part(index);
-        let (before, wire::Parsed { consumed, needed }) = (part.before, part.parsed);
+        let (before, parsed) = (part.before, part.parsed);
         let client = &mut *self.client;
         client.stream = part.stream;
         if closes {
@@ -345,7 +351,7 @@ impl Lane<'_> {
                 return false;
             };
             client.input = rest;
-            client.needed = 0;
+            (client.needed, client.or_line) = (0, false);
             client.is_stalled = true;
             client.stream.state = match command.kind {
                 Kind::Get {
@@ -363,11 +369,11 @@ impl Lane<'_> {
                 .any(|done| done.kind == Kind::Auth { accepted: true });
             client.stream.is_stranger = before.is_stranger && !has_entered;
         } else {
-            let Some(rest) = cohort.leave(index, consumed) else {
+            let Some(rest) = cohort.leave(index, parsed.consumed) else {
                 self.port.abort(self.id);
                 return false;
             };
-            client.needed = needed;
+            (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
             // The bound on commands ended it, and not the want of bytes.
             client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
             client.input = rest;
@@ -437,10 +443,14 @@ impl Handler for Worker {
             client.in_cohort = true;
             self.cohort
                 .add(Source::Connection(id), client.stream, bytes);
-        } else if !client.append(bytes) {
+            return self.run_if_full(port, now);
+        }
+        let is_enough = client.is_enough(bytes);
+        if !client.append(bytes) {
             port.abort(id);
             return self.forget(id);
-        } else if client.input.len() >= client.needed && !client.is_stalled {
+        }
+        if is_enough && !client.is_stalled {
             client.in_cohort = true;
             let input = std::mem::take(&mut client.input);
             self.cohort
@@ -451,9 +461,7 @@ impl Handler for Worker {
                 self.relieve(port);
             }
         }
-        if self.cohort.is_full() {
-            self.run(port, now);
-        }
+        self.run_if_full(port, now);
     }
 
     fn datagrams(
@@ -472,9 +480,7 @@ impl Handler for Worker {
             let source = Source::Datagram { socket, peer, id };
             self.cohort.add(source, Stream::default(), commands);
         }
-        if self.cohort.is_full() {
-            self.run(port, now);
-        }
+        self.run_if_full(port, now);
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {

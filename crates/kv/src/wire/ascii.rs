@@ -79,14 +79,14 @@ pub(super) fn parse(
 fn unfinished(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
     let rest = &bytes[at..];
     if rest.len() <= LINE_MAX {
-        return Step::Need(0);
+        return Step::NeedLine(LINE_MAX + 1);
     }
     let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
     let word = &rest[blanks..];
     let may_be_long = matches!(stream.state, State::Keys(_))
         || blanks <= 100 && (word.starts_with(b"get ") || word.starts_with(b"gets "));
     if may_be_long && rest.len() <= KEYS_LINE_MAX {
-        return Step::Need(0);
+        return Step::NeedLine(KEYS_LINE_MAX + 1);
     }
     close(stream, bytes, at, out)
 }
@@ -156,7 +156,7 @@ pub(super) fn greet(
 ) -> Step {
     let Some(length) = memchr(b'\n', &bytes[at..]) else {
         return match bytes.len() - at {
-            0..=LINE_MAX => Step::Need(0),
+            0..=LINE_MAX => Step::NeedLine(LINE_MAX + 1),
             _ => close(stream, bytes, at, out),
         };
     };

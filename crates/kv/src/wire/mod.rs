@@ -49,7 +49,7 @@ pub fn parse(
     commands: &mut Commands,
 ) -> Parsed {
     let mut at = 0;
-    let mut needed = 0;
+    let (mut needed, mut or_line) = (0, false);
     while at < bytes.len() && commands.list.len() < commands_max {
         if stream.protocol == Protocol::Negotiating {
             stream.protocol = match bytes[at] {
@@ -73,8 +73,12 @@ pub fn parse(
         };
         match step {
             Step::Done(taken) => at += taken,
-            Step::Need(more) => {
-                needed = more;
+            Step::Need(bytes) => {
+                needed = bytes;
+                break;
+            }
+            Step::NeedLine(bytes) => {
+                (needed, or_line) = (bytes, true);
                 break;
             }
         }
@@ -82,6 +86,7 @@ pub fn parse(
     Parsed {
         consumed: at,
         needed,
+        or_line,
     }
 }
 
