@@ -239,7 +239,9 @@ impl Cohorts {
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
         let has_room = self.has_room(id, bytes, bytes)
-            && (cohort.is_empty() || cohort.len() < epoch.sizes(page).lanes_max());
+            && (cohort.is_empty()
+                || cohort.len() < epoch.sizes(page).lanes_max()
+                    && self.expects(id, epoch, page, cohort.len() + 1));
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}

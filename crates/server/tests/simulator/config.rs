@@ -75,10 +75,10 @@ const PLENTY: usize = 1 << 30;
 
 /// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
 /// but not for its page: so much for each, and once what the largest takes more.
-const ASKED_BYTES: [usize; 2] = [4_000, 12_000];
+const ASKED_BYTES: [usize; 2] = [3_000, 12_000];
 
 /// Where it is scarcer, likewise for its request.
-const REQUEST_BYTES: [usize; 2] = [500, 8_000];
+const REQUEST_BYTES: [usize; 2] = [300, 8_000];
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -244,8 +244,8 @@ impl Config {
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         let cohort = *dice.pick(&[1, 2, 7, 64]);
-        let scarce = dice.once_in(3);
-        let scarcer = scarce && dice.once_in(3);
+        let scarce = dice.once_in(2);
+        let scarcer = scarce && dice.once_in(2);
         let [for_each, for_largest] = match scarcer {
             true => REQUEST_BYTES,
             false => ASKED_BYTES,

@@ -11,6 +11,7 @@
 //!   An answer for which there is none fails its lane (`MemoryShort`, 503).
 
 use super::{Cohorts, Flight, NotOpen, Phase};
+use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Go;
 use rhythm_engine::device::LaneLimits;
@@ -80,6 +81,15 @@ impl Cohorts {
             && self.flights[id as usize].requests.has_room(kept)
     }
 
+    /// Whether there is memory for all texts that so many lanes take by their end, if they are as
+    /// long as the page's were of late. It stays there for the cohort.
+    #[inline]
+    pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
+        let of_lanes = lanes.saturating_mul(epoch.sizes(page).texts());
+        let bytes = of_lanes.saturating_add(epoch.program(page).texts.len());
+        self.pool.cohort(id).arena.expects(bytes)
+    }
+
     /// Empties a cohort that has ended: what it does not keep is there for others.
     pub(super) fn rest(&mut self, id: ContextId) {
         self.end_first(id);
@@ -130,22 +140,17 @@ impl Cohorts {
         let page = self.pool.key(id).page;
         let flight = &self.flights[id as usize];
         let is_over = flight.short_until().is_some_and(|until| until <= now);
-        let [program, lane] = [
-            flight.epoch().program(page).texts.len(),
-            flight.epoch().sizes(page).texts(),
-        ];
+        let (epoch, lanes) = (flight.epoch().clone(), self.pool.cohort(id).len());
         if flight.share.lent() > 0 {
             // What it does not need while it waits for its backend, others do.
             self.give_output_back(id);
         }
-        let cohort = self.pool.cohort(id);
-        let bytes = program.saturating_add(cohort.len().saturating_mul(lane));
-        if cohort.arena.expects(bytes) {
+        if self.expects(id, &epoch, page, lanes) {
             return true;
         }
         self.give_output_back(id);
         self.forget_free();
-        self.pool.cohort(id).arena.expects(bytes) || self.others_have_none(id) || is_over
+        self.expects(id, &epoch, page, lanes) || self.others_have_none(id) || is_over
     }
 
     /// Whether nothing is lent to others.
