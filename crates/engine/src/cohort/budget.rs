@@ -103,6 +103,14 @@ impl Share {
         self.taken().bytes
     }
 
+    /// Whether half is left when so many bytes more are taken: of the first part, or of what can be
+    /// lent.
+    fn has_plenty(&self, more: usize) -> bool {
+        let bytes = self.bytes().saturating_add(more);
+        bytes <= self.budget.first_part / 2
+            || self.budget.lent().saturating_add(more) <= self.budget.common / 2
+    }
+
     /// Takes so many bytes more if they are there, for answers or for texts.
     fn take(&self, more: usize, for_answers: bool) -> bool {
         let taken = &mut *self.taken();
@@ -224,12 +232,15 @@ impl Lease {
     fn grow(&self, bytes: usize) -> bool {
         let had = self.bytes.get();
         let share = self.share.as_ref().expect("it has not all there is");
-        // Twice what it had, as its buffer grows, so that it rarely asks; else what it needs.
-        let at_once = had.saturating_mul(2).max(STEP_BYTES).min(self.at_once_max);
-        let wanted = [bytes.max(at_once), bytes];
-        let got = wanted
-            .into_iter()
-            .find(|to| share.take(to - had, self.for_answers));
+        // Twice what it had, as its buffer grows, so that it rarely asks; else what it needs, so
+        // that no buffer has what another lacks.
+        let at_once = had.saturating_mul(2).max(STEP_BYTES);
+        let at_once = at_once.min(self.at_once_max).max(bytes);
+        let wanted = match share.has_plenty(at_once - had) {
+            true => at_once,
+            false => bytes,
+        };
+        let got = (share.take(wanted - had, self.for_answers)).then_some(wanted);
         match got {
             Some(bytes) => self.bytes.set(bytes),
             None => self.is_short.set(true),

@@ -141,8 +141,8 @@ impl Cohorts {
         let flight = &self.flights[id as usize];
         let is_over = flight.short_until().is_some_and(|until| until <= now);
         let (epoch, lanes) = (flight.epoch().clone(), self.pool.cohort(id).len());
-        if flight.share.lent() > 0 {
-            // What it does not need while it waits for its backend, others do.
+        if self.is_scarce() {
+            // Answers of backends, its own and others', need it more.
             self.give_output_back(id);
         }
         if self.expects(id, &epoch, page, lanes) {
@@ -151,6 +151,11 @@ impl Cohorts {
         self.give_output_back(id);
         self.forget_free();
         self.expects(id, &epoch, page, lanes) || self.others_have_none(id) || is_over
+    }
+
+    /// Whether half of what all have in common is lent.
+    fn is_scarce(&self) -> bool {
+        2 * self.budget.lent() >= self.budget.common()
     }
 
     /// Whether nothing is lent to others.
