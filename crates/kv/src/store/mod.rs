@@ -296,6 +296,7 @@ impl Worker {
         Pinned {
             store: &self.store,
             turn: self.store.items.turn(&mut self.seat),
+            yields: reclaim::YIELDS,
         }
     }
 }
@@ -310,6 +311,8 @@ impl Drop for Worker {
 pub struct Pinned<'w> {
     store: &'w Store,
     turn: Turn<'w>,
+    /// How often it may still let other threads go on, in all that is written in it.
+    yields: u32,
 }
 
 impl Pinned<'_> {

@@ -18,10 +18,9 @@
 
 use super::counters::Counter;
 use super::items::{Reclaim, Remains, Turn, Victim};
-use super::segments::{Fate, Item, May, Wants};
+use super::segments::{Fate, Item, Lack, May, Wants};
 use super::{Pinned, Store};
 use std::sync::{MutexGuard, TryLockError};
-use std::time::Duration;
 
 /// Units looked at for each unit written: a victim gives a half of what is looked at, or more.
 const WORK: u32 = 4;
@@ -29,11 +28,11 @@ const WORK: u32 = 4;
 const WORK_MIN: u32 = 64;
 /// Segments that a write looks through for expired items before it is refused.
 const SWEEPS: u32 = 8;
-/// How often a writer without room lets others go on, for their turns to end, and how often it
-/// sleeps then, before it is refused: a tenth of a second.
-const YIELDS: u32 = 100;
-const SLEEPS: u32 = 1000;
-const SLEEP: Duration = Duration::from_micros(100);
+/// How often in a turn a writer without room lets other threads go on, for their turns to end,
+/// before it is refused: some tenths of a millisecond where no other thread wants the processor. It
+/// does not sleep, and a turn waits no longer for many such writes than for one: other connections
+/// wait for its end.
+pub(super) const YIELDS: u32 = 1000;
 
 /// What a piece of work came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +49,38 @@ impl Pinned<'_> {
     /// there is nothing else to do and it says that there may be more.
     pub fn tend(&mut self, now: u32) -> bool {
         self.store.tend_to(&mut self.turn, now) == Progress::More
+    }
+
+    /// Makes room for what is wanted. False: there is none to be made now.
+    pub(super) fn make_room(&mut self, wanted: Wants, now: u32) -> bool {
+        let segments = &self.store.items.segments;
+        let mut swept = 0;
+        loop {
+            // No item of this turn is borrowed here, so this worker need not hold back any. It must
+            // not wait for a lock in a turn, either: who has the lock may wait for the turn.
+            self.turn.renew();
+            let waits = self.turn.collect();
+            let (progress, waits) = match segments.lack(wanted) {
+                Lack::Nothing => return true,
+                // More would be of no use before the turns end.
+                Lack::Turns => (Progress::Nothing, true),
+                Lack::Units(units) => match self.store.try_reclaim() {
+                    Some(mut reclaim) => {
+                        let (store, turn) = (self.store, &self.turn);
+                        let progress = store.take_more(turn, &mut reclaim, units, now, &mut swept);
+                        (progress, waits)
+                    }
+                    None => (Progress::Nothing, true),
+                },
+            };
+            if progress == Progress::Nothing {
+                if !waits || self.yields == 0 {
+                    return false;
+                }
+                self.yields -= 1;
+                std::thread::yield_now();
+            }
+        }
     }
 }
 
@@ -80,50 +111,30 @@ impl Store {
         }
     }
 
-    /// Makes room for what is wanted. False: there is none to be made.
-    pub(super) fn make_room(&self, turn: &mut Turn<'_>, wanted: Wants, now: u32) -> bool {
-        let segments = &self.items.segments;
-        let (mut waited, mut swept) = (0, 0);
-        loop {
-            // No item of this turn is borrowed here, so this worker need not hold back any. It must
-            // not wait for a lock in a turn, either: who has the lock may wait for the turn.
-            turn.renew();
-            let mut waits = turn.collect();
-            if segments.has(wanted) {
-                return true;
-            }
-            let units = match wanted {
-                Wants::Segment => segments.capacity(),
-                // Long values go one at a time.
-                Wants::Large(_) => 1,
-            };
-            let mut progress = Progress::Nothing;
-            if let Some(mut reclaim) = self.try_reclaim() {
-                progress = self.reclaim(turn, &mut reclaim, units, now, self.may());
-                if progress == Progress::Nothing && reclaim.swept != now {
-                    // Expired items may lie among others; once a second is often enough to look.
-                    reclaim.swept = now;
-                    segments.sweep();
-                }
-                if progress == Progress::Nothing && swept < SWEEPS {
-                    swept += 1;
-                    progress = self.reclaim(turn, &mut reclaim, units, now, May::Clean);
-                }
-            } else {
-                waits = true;
-            }
-            if progress == Progress::Nothing {
-                if !waits || waited == YIELDS + SLEEPS {
-                    return false;
-                }
-                waited += 1;
-                match waited {
-                    0..=YIELDS => std::thread::yield_now(),
-                    // Another worker is in the middle of a turn and does not run.
-                    _ => std::thread::sleep(SLEEP),
-                }
-            }
+    /// Takes back what it can where a write found no room. `swept`: the segments that it looked
+    /// through for want of anything better.
+    fn take_more(
+        &self,
+        turn: &Turn<'_>,
+        reclaim: &mut Reclaim,
+        units: u32,
+        now: u32,
+        swept: &mut u32,
+    ) -> Progress {
+        let progress = self.reclaim(turn, reclaim, units, now, self.may());
+        if progress == Progress::More {
+            return progress;
         }
+        if reclaim.swept != now {
+            // Expired items may lie among others; once a second is often enough to look.
+            reclaim.swept = now;
+            self.items.segments.sweep();
+        }
+        if *swept == SWEEPS {
+            return Progress::Nothing;
+        }
+        *swept += 1;
+        self.reclaim(turn, reclaim, units, now, May::Clean)
     }
 
     fn may(&self) -> May {
@@ -141,7 +152,8 @@ impl Store {
         }
     }
 
-    /// Looks at items of victims, until it has looked at so many units.
+    /// Looks at items of victims, until it has looked at so many units, or given back as many with
+    /// their long values.
     fn reclaim(
         &self,
         turn: &Turn<'_>,
@@ -162,20 +174,20 @@ impl Store {
                 victim.end(turn);
                 continue;
             };
-            if self.take_back(turn, &victim, &remains, state, now) {
-                left -= i64::from(remains.units);
-                state.seen += remains.units;
-                state.victim = Some(victim);
-            } else {
+            let Some(elsewhere) = self.take_back(turn, &victim, &remains, state, now) else {
                 victim.back(&remains);
                 state.victim = Some(victim);
                 return Progress::Nothing;
-            }
+            };
+            left -= i64::from(remains.units) + i64::from(self.items.segments.units(elsewhere));
+            state.seen += remains.units;
+            state.victim = Some(victim);
         }
         Progress::More
     }
 
-    /// Takes an item out of a victim. False: it has to move, and there is nowhere to.
+    /// Takes an item out of a victim, and tells the bytes that it held elsewhere where it is gone.
+    /// None: it has to move, and there is nowhere to.
     fn take_back(
         &self,
         turn: &Turn<'_>,
@@ -183,14 +195,14 @@ impl Store {
         remains: &Remains<'_>,
         state: &mut Reclaim,
         now: u32,
-    ) -> bool {
+    ) -> Option<usize> {
         let (mut held, Some(found)) = remains.lock(turn) else {
-            return true;
+            return Some(0);
         };
         let valid = self.is_valid(&found.item, now);
         let units = remains.units;
         let moves = match victim.fate {
-            Fate::Stay if valid => return true,
+            Fate::Stay if valid => return Some(0),
             Fate::Drop | Fate::Move | Fate::Stay => valid,
             Fate::Evict => {
                 let fits = state.moved + units <= (state.seen + units) / 2;
@@ -203,13 +215,15 @@ impl Store {
                 remains.relocate(&mut held, found, room);
                 state.moved += units;
             }
-            None if valid && !self.options.evict => return false,
+            None if valid && !self.options.evict => return None,
             None => {
                 self.count_removed(turn, &found.item, valid);
+                let elsewhere = found.item.elsewhere() as usize;
                 held.remove(found);
+                return Some(elsewhere);
             }
         }
-        true
+        Some(0)
     }
 
     /// Counts an item that leaves the table unasked.

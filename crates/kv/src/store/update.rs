@@ -63,7 +63,7 @@ impl Pinned<'_> {
                     return Err(not);
                 }
                 Err(Stop::Wants(wanted)) => {
-                    if !self.store.make_room(&mut self.turn, wanted, now) {
+                    if !self.make_room(wanted, now) {
                         self.count(Counter::Refused, 1);
                         return Err(NotStored::OutOfMemory);
                     }

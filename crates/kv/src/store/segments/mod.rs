@@ -18,7 +18,7 @@ mod segment;
 pub use item::Item;
 pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
-pub(super) use pool::{Fate, May};
+pub(super) use pool::{Fate, Lack, May};
 
 use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
@@ -371,14 +371,22 @@ impl Segments {
         waits
     }
 
-    /// Is what is wanted there?
-    pub(super) fn has(&self, wanted: Wants) -> bool {
+    /// What is wanted is there, or what it lacks.
+    pub(super) fn lack(&self, wanted: Wants) -> Lack {
         let pool = self.pool();
+        let segment = self.segment_bytes();
         match wanted {
-            Wants::Segment => pool.available(self.allowed()) > FOR_MOVES,
+            Wants::Segment if pool.available(self.allowed()) > FOR_MOVES => Lack::Nothing,
+            Wants::Segment if pool.soon_available(self.allowed()) > FOR_MOVES => Lack::Turns,
+            Wants::Segment => Lack::Units(self.capacity),
             Wants::Large(length) => {
-                let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
-                self.large.load(Ordering::Relaxed) + length + kept <= self.memory
+                let kept = (pool.used() + FOR_MOVES + 1) as usize * segment;
+                let all = self.large.load(Ordering::Relaxed) + length + kept;
+                match all.saturating_sub(self.memory) {
+                    0 => Lack::Nothing,
+                    excess if excess <= pool.waiting(segment) => Lack::Turns,
+                    excess => Lack::Units(self.units(excess.min(segment))),
+                }
             }
         }
     }

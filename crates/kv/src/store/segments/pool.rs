@@ -25,6 +25,8 @@ pub(super) struct Pool {
     /// Those that nobody can find, but some turn may still read.
     retired: VecDeque<(Stamp, u32)>,
     large: VecDeque<(Stamp, Arc<Large>)>,
+    /// Bytes of these long values.
+    large_bytes: usize,
 }
 
 /// What becomes of the valid items of a segment that is taken back.
@@ -51,6 +53,17 @@ pub(crate) enum May {
     Evict,
 }
 
+/// What there is to be done for what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Nothing: it is there.
+    Nothing,
+    /// Enough was taken back; turns that go on have to end.
+    Turns,
+    /// So many units are to be taken back next, a segment's at most.
+    Units(u32),
+}
+
 impl Pool {
     pub(super) fn new(total: u32) -> Pool {
         Pool {
@@ -62,6 +75,7 @@ impl Pool {
             sweep: 0,
             retired: VecDeque::new(),
             large: VecDeque::new(),
+            large_bytes: 0,
         }
     }
 
@@ -124,6 +138,7 @@ impl Pool {
 
     /// Nothing finds the item any more that had this value.
     pub(super) fn retire_large(&mut self, large: Arc<Large>, epochs: &Epochs) {
+        self.large_bytes += large.len();
         self.large.push_back((epochs.retire(), large));
     }
 
@@ -138,12 +153,21 @@ impl Pool {
         self.free
             .extend(self.retired.drain(..segments).map(|(_, segment)| segment));
         let values = self.large.partition_point(|(stamp, _)| *stamp <= free);
-        self.large.drain(..values).map(|(_, large)| large).collect()
+        let dropped: Vec<_> = (self.large.drain(..values))
+            .map(|(_, large)| large)
+            .collect();
+        self.large_bytes -= dropped.iter().map(|large| large.len()).sum::<usize>();
+        dropped
     }
 
     /// Does something wait for turns to end?
     pub(super) fn is_waiting(&self) -> bool {
         !(self.retired.is_empty() && self.large.is_empty())
+    }
+
+    /// Bytes that wait for turns to end, with segments of so many.
+    pub(super) fn waiting(&self, segment: usize) -> usize {
+        self.retired.len() * segment + self.large_bytes
     }
 
     /// Takes the segment out of the sealed ones that is taken back next, and what becomes of its
