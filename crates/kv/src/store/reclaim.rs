@@ -5,7 +5,7 @@
 //! one with so many dead items that moving the others pays; else, if items may be evicted, the
 //! oldest. Its items are looked at in order. What left the table long ago is passed over, what is
 //! not valid leaves it, and the rest moves or is evicted. Then the segment is retired and, when all
-//! turns are over that may have found something in it, free.
+//! guards are dropped that may have found something in it, free.
 //!
 //! Eviction is FIFO with another round for what is in use, merge-based as in Segcache (NSDI 2021):
 //! an item that was fetched since it was written or last moved goes to a segment of survivors of
@@ -17,7 +17,7 @@
 //! does.
 
 use super::counters::Counter;
-use super::items::{Reclaim, Remains, Turn, Victim};
+use super::items::{Guard, Reclaim, Remains, Victim};
 use super::segments::{Fate, Item, Lack, May, Wants};
 use super::{Pinned, Store};
 use std::sync::{MutexGuard, TryLockError};
@@ -28,10 +28,10 @@ const WORK: u32 = 4;
 const WORK_MIN: u32 = 64;
 /// Segments that a write looks through for expired items before it is refused.
 const SWEEPS: u32 = 8;
-/// How often in a turn a writer without room lets other threads go on, for their turns to end,
-/// before it is refused: some tenths of a millisecond where no other thread wants the processor. It
-/// does not sleep, and a turn waits no longer for many such writes than for one: other connections
-/// wait for its end.
+/// How often under one guard writes without room let other threads go on, for these to drop their
+/// guards, before they are refused: some tenths of a millisecond in all where no other thread wants
+/// the processor. They do not sleep, and many such writes wait no longer than one: a guard is held
+/// for a turn of an event loop, and all of the loop's connections wait meanwhile.
 pub(super) const YIELDS: u32 = 1000;
 
 /// What a piece of work came to.
@@ -48,7 +48,7 @@ impl Pinned<'_> {
     /// expired or were flushed. To be called now and then, such as once a second, and as long as
     /// there is nothing else to do and it says that there may be more.
     pub fn tend(&mut self, now: u32) -> bool {
-        self.store.tend_to(&mut self.turn, now) == Progress::More
+        self.store.tend_to(&mut self.guard, now) == Progress::More
     }
 
     /// Makes room for what is wanted. False: there is none to be made now.
@@ -56,18 +56,18 @@ impl Pinned<'_> {
         let segments = &self.store.items.segments;
         let mut swept = 0;
         loop {
-            // No item of this turn is borrowed here, so this worker need not hold back any. It must
-            // not wait for a lock in a turn, either: who has the lock may wait for the turn.
-            self.turn.renew();
-            let waits = self.turn.collect();
+            // No item is borrowed from the guard here, so this worker need not hold back any. Under
+            // it no lock must be waited for, either: who has the lock may wait for the guard.
+            self.guard.renew();
+            let waits = self.guard.collect();
             let (progress, waits) = match segments.lack(wanted) {
                 Lack::Nothing => return true,
-                // More would be of no use before the turns end.
-                Lack::Turns => (Progress::Nothing, true),
+                // More would be of no use before others drop their guards.
+                Lack::Readers => (Progress::Nothing, true),
                 Lack::Units(units) => match self.store.try_reclaim() {
                     Some(mut reclaim) => {
-                        let (store, turn) = (self.store, &self.turn);
-                        let progress = store.take_more(turn, &mut reclaim, units, now, &mut swept);
+                        let (store, guard) = (self.store, &self.guard);
+                        let progress = store.take_more(guard, &mut reclaim, units, now, &mut swept);
                         (progress, waits)
                     }
                     None => (Progress::Nothing, true),
@@ -86,28 +86,28 @@ impl Pinned<'_> {
 
 impl Store {
     /// Takes back what has expired, a segment's worth of items at most.
-    fn tend_to(&self, turn: &mut Turn<'_>, now: u32) -> Progress {
+    fn tend_to(&self, guard: &mut Guard<'_>, now: u32) -> Progress {
         if self.flushes.settle(now) {
             self.items.segments.sweep();
         }
-        turn.renew();
-        turn.collect();
+        guard.renew();
+        guard.collect();
         match self.try_reclaim() {
             Some(mut reclaim) => {
                 let units = self.items.segments.capacity();
-                self.reclaim(turn, &mut reclaim, units, now, May::Clean)
+                self.reclaim(guard, &mut reclaim, units, now, May::Clean)
             }
             None => Progress::More,
         }
     }
 
     /// After a write of so many units: if segments are short, takes some more back.
-    pub(super) fn help(&self, turn: &Turn<'_>, written: u32, now: u32) {
+    pub(super) fn help(&self, guard: &Guard<'_>, written: u32, now: u32) {
         if self.items.segments.is_short()
             && let Some(mut reclaim) = self.try_reclaim()
         {
             let units = written.saturating_mul(WORK).max(WORK_MIN);
-            self.reclaim(turn, &mut reclaim, units, now, self.may());
+            self.reclaim(guard, &mut reclaim, units, now, self.may());
         }
     }
 
@@ -115,13 +115,13 @@ impl Store {
     /// through for want of anything better.
     fn take_more(
         &self,
-        turn: &Turn<'_>,
+        guard: &Guard<'_>,
         reclaim: &mut Reclaim,
         units: u32,
         now: u32,
         swept: &mut u32,
     ) -> Progress {
-        let progress = self.reclaim(turn, reclaim, units, now, self.may());
+        let progress = self.reclaim(guard, reclaim, units, now, self.may());
         if progress == Progress::More {
             return progress;
         }
@@ -134,7 +134,7 @@ impl Store {
             return Progress::Nothing;
         }
         *swept += 1;
-        self.reclaim(turn, reclaim, units, now, May::Clean)
+        self.reclaim(guard, reclaim, units, now, May::Clean)
     }
 
     fn may(&self) -> May {
@@ -156,7 +156,7 @@ impl Store {
     /// their long values.
     fn reclaim(
         &self,
-        turn: &Turn<'_>,
+        guard: &Guard<'_>,
         state: &mut Reclaim,
         units: u32,
         now: u32,
@@ -166,15 +166,15 @@ impl Store {
         while left > 0 {
             let Some(mut victim) = state.victim.take().or_else(|| {
                 (state.seen, state.moved) = (0, 0);
-                turn.victim(now, may, &mut state.destinations)
+                guard.victim(now, may, &mut state.destinations)
             }) else {
                 return Progress::Nothing;
             };
-            let Some(remains) = victim.next(turn) else {
-                victim.end(turn);
+            let Some(remains) = victim.next(guard) else {
+                victim.end(guard);
                 continue;
             };
-            let Some(elsewhere) = self.take_back(turn, &victim, &remains, state, now) else {
+            let Some(elsewhere) = self.take_back(guard, &victim, &remains, state, now) else {
                 victim.back(&remains);
                 state.victim = Some(victim);
                 return Progress::Nothing;
@@ -190,13 +190,13 @@ impl Store {
     /// None: it has to move, and there is nowhere to.
     fn take_back(
         &self,
-        turn: &Turn<'_>,
+        guard: &Guard<'_>,
         victim: &Victim,
         remains: &Remains<'_>,
         state: &mut Reclaim,
         now: u32,
     ) -> Option<usize> {
-        let (mut held, Some(found)) = remains.lock(turn) else {
+        let (mut held, Some(found)) = remains.lock(guard) else {
             return Some(0);
         };
         let valid = self.is_valid(&found.item, now);
@@ -209,7 +209,7 @@ impl Store {
                 valid && found.item.heat() > 0 && fits
             }
         };
-        let room = moves.then(|| victim.room(turn, &mut state.destinations, units));
+        let room = moves.then(|| victim.room(guard, &mut state.destinations, units));
         match room.flatten() {
             Some(room) => {
                 remains.relocate(&mut held, found, room);
@@ -217,7 +217,7 @@ impl Store {
             }
             None if valid && !self.options.evict => return None,
             None => {
-                self.count_removed(turn, &found.item, valid);
+                self.count_removed(guard, &found.item, valid);
                 let elsewhere = found.item.elsewhere() as usize;
                 held.remove(found);
                 return Some(elsewhere);
@@ -227,12 +227,12 @@ impl Store {
     }
 
     /// Counts an item that leaves the table unasked.
-    pub(super) fn count_removed(&self, turn: &Turn<'_>, item: &Item<'_>, valid: bool) {
+    pub(super) fn count_removed(&self, guard: &Guard<'_>, item: &Item<'_>, valid: bool) {
         let (all, unfetched) = match valid {
             true => (Counter::Evicted, Counter::EvictedUnfetched),
             false => (Counter::Expired, Counter::ExpiredUnfetched),
         };
-        let counters = self.counters(turn);
+        let counters = self.counters(guard);
         counters.add(all, 1);
         counters.add(Counter::BytesOut, item.size() as u64);
         if !item.is_fetched() {

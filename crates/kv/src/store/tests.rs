@@ -142,7 +142,7 @@ fn memory_made_ready_while_items_are_stored_leaves_them_alone() {
     }
 }
 
-/// Stores values of so many bytes under numbers, in one turn, and tells how many were refused.
+/// Stores values of so many bytes under numbers, under one guard, and tells how many were refused.
 fn store_all(worker: &mut Worker, numbers: std::ops::Range<u32>, bytes: usize) -> usize {
     let (store, value) = (Arc::clone(worker.store()), vec![1; bytes]);
     let mut pinned = worker.pin();
@@ -158,7 +158,7 @@ fn store_all(worker: &mut Worker, numbers: std::ops::Range<u32>, bytes: usize) -
 }
 
 #[test]
-fn a_write_that_another_turn_keeps_from_memory_is_refused_and_evicts_no_more() {
+fn a_write_that_another_guard_keeps_from_memory_is_refused_and_evicts_no_more() {
     // Items in segments, and long values.
     for (bytes, many, least) in [(100, 200_000, 80_000), (1_000_000, 100, 10)] {
         let mut worker = worker(StoreOptions {
@@ -168,16 +168,16 @@ fn a_write_that_another_turn_keeps_from_memory_is_refused_and_evicts_no_more() {
         let store = Arc::clone(worker.store());
         let mut other = store.worker().expect("it is the second");
         assert_eq!(store_all(&mut worker, 0..many, bytes), 0);
-        let turn = other.pin();
+        let guard = other.pin();
         store_all(&mut worker, 200_000..200_000 + many / 10, bytes);
         let evictions = store.stats().evictions;
-        // A thousand times in one turn, none of which sleeps or takes back what gives no memory.
+        // A thousand times under one guard: none sleeps, or takes back what gives no memory.
         let refused = store_all(&mut worker, 300_000..301_000, bytes);
-        assert_eq!(refused, 1000, "the other turn may still read all memory");
+        assert_eq!(refused, 1000, "the other guard may still read all memory");
         let stats = store.stats();
         assert_eq!(stats.evictions, evictions, "{stats:?}");
         assert!(stats.items >= least, "nearly all stay: {stats:?}");
-        drop(turn);
+        drop(guard);
         assert_eq!(store_all(&mut worker, 301_000..302_000, bytes), 0);
     }
 }

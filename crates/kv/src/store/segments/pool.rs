@@ -22,7 +22,7 @@ pub(super) struct Pool {
     /// Of the sealed ones so many at the front are looked through in any case: they have items that
     /// a flush took, or may have items that expired.
     sweep: usize,
-    /// Those that nobody can find, but some turn may still read.
+    /// Those that nobody can find, but someone may still read.
     retired: VecDeque<(Stamp, u32)>,
     large: VecDeque<(Stamp, Arc<Large>)>,
     /// Bytes of these long values.
@@ -58,8 +58,8 @@ pub(crate) enum May {
 pub(crate) enum Lack {
     /// Nothing: it is there.
     Nothing,
-    /// Enough was taken back; turns that go on have to end.
-    Turns,
+    /// Enough was taken back; those who may still read it have to drop their guards.
+    Readers,
     /// So many units are to be taken back next, a segment's at most.
     Units(u32),
 }
@@ -79,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// Segments with items, or with some that a turn may still read.
+    /// Segments with items, or with some that may still be read.
     pub(super) fn used(&self) -> u32 {
         self.fresh - (self.free.len() + self.cold.len()) as u32
     }
@@ -89,7 +89,7 @@ impl Pool {
         allowed.min(self.total).saturating_sub(self.used())
     }
 
-    /// The same, with those that wait for turns to end.
+    /// The same, with those that wait for guards to be dropped.
     pub(super) fn soon_available(&self, allowed: u32) -> u32 {
         self.available(allowed) + self.retired.len() as u32
     }
@@ -142,7 +142,7 @@ impl Pool {
         self.large.push_back((epochs.retire(), large));
     }
 
-    /// Frees what no turn can read any more. The long values among it are for the caller to drop,
+    /// Frees what nobody can read any more. The long values among it are for the caller to drop,
     /// which may take long.
     pub(super) fn collect(&mut self, epochs: &Epochs) -> Vec<Arc<Large>> {
         if self.retired.is_empty() && self.large.is_empty() {
@@ -160,12 +160,12 @@ impl Pool {
         dropped
     }
 
-    /// Does something wait for turns to end?
+    /// Does something wait for guards to be dropped?
     pub(super) fn is_waiting(&self) -> bool {
         !(self.retired.is_empty() && self.large.is_empty())
     }
 
-    /// Bytes that wait for turns to end, with segments of so many.
+    /// Bytes that wait for guards to be dropped, with segments of so many.
     pub(super) fn waiting(&self, segment: usize) -> usize {
         self.retired.len() * segment + self.large_bytes
     }
