@@ -2,11 +2,16 @@
 //!
 //! ```text
 //!   received, datagrams --> parts: whose bytes, and where they lie
-//!   run                     1. all parts parsed                      commands
+//!   run                     1. parts parsed, a batch of them         commands
 //!                           2. keys hashed, buckets prefetched       \
 //!                           3. items prefetched                       > some commands ahead
 //!                           4. executed, in order                    /
+//!                           5. the next batch
 //! ```
+//!
+//! Memory is bounded in bytes and in commands, since a byte of input may be a command, which takes
+//! a hundred. So parts are added up to so many bytes, and parsed up to so many commands at a time;
+//! all have their turn before one has another.
 //!
 //! The steps of a key's way are done for many keys before the next, so that their cache misses
 //! overlap. What is done ahead has no effect that can be seen: commands are executed one after the
@@ -18,6 +23,7 @@
 //! is no more input.
 
 use crate::execute::{Parsed, Turn};
+use crate::input::Input;
 use crate::store::{Hash, Store};
 use crate::wire::{self, Commands, Rules, Stream};
 use rhythm_net::{ConnectionId, DatagramId};
@@ -28,8 +34,11 @@ use std::ops::Range;
 const FULL_BYTES: usize = 256 * 1024;
 /// Parts from which on it is.
 const FULL_PARTS: usize = 1024;
-/// Commands that one part has at most; what is behind them waits for the next cohort.
-const PART_COMMANDS: usize = 8192;
+/// Commands from which on a batch is executed.
+const BATCH_COMMANDS: usize = 4096;
+/// Commands of a connection's part; what is behind them waits for the next cohort. (A datagram's
+/// cannot wait, and are bounded by its length.)
+const PART_COMMANDS: usize = 4096;
 /// How many commands are hashed, and their buckets prefetched, before one is executed.
 const HASHED_AHEAD: usize = 32;
 /// And how many items are.
@@ -59,7 +68,7 @@ enum Bytes {
     /// Among those of the turn.
     Turn(Range<usize>),
     /// By themselves: they came over several turns.
-    Own(Vec<u8>),
+    Own(Input),
 }
 
 /// What one connection or datagram brought.
@@ -82,7 +91,12 @@ pub struct Part {
 #[derive(Debug, Default)]
 pub struct Cohort {
     bytes: Vec<u8>,
+    /// How many bytes there are, with those that lie by themselves.
+    length: usize,
     parts: Vec<Part>,
+    /// The first part that is not parsed.
+    unparsed: usize,
+    /// The commands of the batch, and the hashes of their keys.
     commands: Commands,
     hashes: Vec<Hash>,
     /// Commands whose buckets, and whose items, are prefetched.
@@ -100,19 +114,21 @@ impl Cohort {
 
     /// Whether it is to be run before more is added.
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= FULL_BYTES || self.parts.len() >= FULL_PARTS
+        self.length >= FULL_BYTES || self.parts.len() >= FULL_PARTS
     }
 
     /// Adds bytes, which are copied.
     pub fn add(&mut self, source: Source, stream: Stream, bytes: &[u8]) {
         let start = self.bytes.len();
+        self.length += bytes.len();
         self.bytes.extend_from_slice(bytes);
         let range = start..self.bytes.len();
         self.push(source, stream, Bytes::Turn(range));
     }
 
     /// Adds bytes that lie by themselves.
-    pub(crate) fn add_own(&mut self, source: Source, stream: Stream, bytes: Vec<u8>) {
+    pub(crate) fn add_own(&mut self, source: Source, stream: Stream, bytes: Input) {
+        self.length += bytes.len();
         self.push(source, stream, Bytes::Own(bytes));
     }
 
@@ -127,11 +143,6 @@ impl Cohort {
         });
     }
 
-    /// How many parts there are.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
     /// A part.
     pub fn part(&self, index: usize) -> &Part {
         &self.parts[index]
@@ -141,7 +152,24 @@ impl Cohort {
     pub fn bytes_of<'a>(&'a self, part: &'a Part) -> &'a [u8] {
         match &part.bytes {
             Bytes::Turn(range) => &self.bytes[range.clone()],
-            Bytes::Own(bytes) => bytes,
+            Bytes::Own(bytes) => bytes.rest(),
+        }
+    }
+
+    /// Takes what of a part's bytes is behind so many, so that nothing of the part is left. `None`
+    /// where there is no memory for it.
+    pub(crate) fn leave(&mut self, index: usize, done: usize) -> Option<Input> {
+        match &mut self.parts[index].bytes {
+            Bytes::Turn(range) => {
+                let mut rest = Input::default();
+                let is_there = rest.append(&self.bytes[range.clone()][done..], 0);
+                is_there.then_some(rest)
+            }
+            Bytes::Own(bytes) => {
+                let mut rest = std::mem::take(bytes);
+                rest.take(done);
+                Some(rest)
+            }
         }
     }
 
@@ -150,23 +178,35 @@ impl Cohort {
         PART_COMMANDS
     }
 
-    /// The commands of all parts.
+    /// The commands of the batch.
     pub fn commands(&self) -> &Commands {
         &self.commands
     }
 
-    /// Parses all parts.
-    pub fn parse(&mut self, rules: &Rules) {
-        for part in &mut self.parts {
+    /// Forgets the commands of the batch that was executed, and parses the parts of the next one:
+    /// these. There are none when all had their turn.
+    pub fn parse(&mut self, rules: &Rules) -> Range<usize> {
+        self.commands.clear();
+        self.hashes.clear();
+        (self.hashed, self.fetched, self.hashed_part) = (0, 0, self.unparsed);
+        for part in &mut self.parts[self.unparsed..] {
+            if self.commands.list.len() >= BATCH_COMMANDS {
+                break;
+            }
             let bytes = match &part.bytes {
                 Bytes::Turn(range) => &self.bytes[range.clone()],
-                Bytes::Own(bytes) => bytes,
+                Bytes::Own(bytes) => bytes.rest(),
             };
             let first = self.commands.list.len();
-            let most = first + PART_COMMANDS;
+            let most = match part.source {
+                Source::Connection(_) => first + PART_COMMANDS,
+                Source::Datagram { .. } => usize::MAX,
+            };
             part.parsed = wire::parse(&mut part.stream, rules, bytes, most, &mut self.commands);
             part.commands = first..self.commands.list.len();
+            self.unparsed += 1;
         }
+        self.hashed_part..self.unparsed
     }
 
     /// Takes the steps that come before the execution of a command, for it and those that follow.
@@ -229,9 +269,12 @@ impl Cohort {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(2 * FULL_BYTES);
+        self.length = 0;
         self.parts.clear();
+        self.unparsed = 0;
         self.commands.clear();
+        self.commands.shrink_to(BATCH_COMMANDS);
         self.hashes.clear();
-        (self.hashed, self.fetched, self.hashed_part) = (0, 0, 0);
+        self.hashes.shrink_to(BATCH_COMMANDS);
     }
 }

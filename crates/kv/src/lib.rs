@@ -14,6 +14,7 @@
 
 pub mod cohort;
 pub mod execute;
+mod input;
 pub mod server;
 pub mod shared;
 pub mod store;

@@ -1,6 +1,8 @@
 //! One connection: what it sent that is no whole command yet, and what it has not taken.
 
+use crate::input::Input;
 use crate::wire::Stream;
+use memchr::memchr;
 use rhythm_net::{Outgoing, Time};
 
 /// A client's connection. An idle one holds no buffer.
@@ -9,14 +11,18 @@ pub(super) struct Client {
     /// What it is in the middle of.
     pub(super) stream: Stream,
     /// Bytes that are no whole command yet, or that wait for room.
-    pub(super) input: Vec<u8>,
+    pub(super) input: Input,
     /// So many bytes of input make it worth looking at it again.
     pub(super) needed: usize,
+    /// Or a line's end, which is not in what there is.
+    pub(super) or_line: bool,
     pub(super) out: Outgoing,
     /// It has a part in the cohort.
     pub(super) in_cohort: bool,
     /// Its input waits until its answers are taken, and no more is read.
     pub(super) is_stalled: bool,
+    /// It is among those whose input goes on.
+    pub(super) is_resumed: bool,
     /// It is closed when its answers are taken.
     pub(super) is_closing: bool,
     /// It will send nothing more.
@@ -31,11 +37,13 @@ impl Client {
     pub(super) fn new(stream: Stream, now: Time) -> Client {
         Client {
             stream,
-            input: Vec::new(),
+            input: Input::default(),
             needed: 0,
+            or_line: false,
             out: Outgoing::new(),
             in_cohort: false,
             is_stalled: false,
+            is_resumed: false,
             is_closing: false,
             has_finished: false,
             moved: now,
@@ -45,19 +53,17 @@ impl Client {
 
     /// Bytes it holds.
     pub(super) fn holds(&self) -> usize {
-        self.input.len() + self.out.unsent()
+        self.input.capacity() + self.out.unsent()
+    }
+
+    /// Whether with these bytes behind it the input is worth looking at again.
+    pub(super) fn is_enough(&self, bytes: &[u8]) -> bool {
+        self.input.len() + bytes.len() >= self.needed
+            || self.or_line && memchr(b'\n', bytes).is_some()
     }
 
     /// Adds to the input, where there is memory for it.
     pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
-        let more = self
-            .needed
-            .saturating_sub(self.input.len())
-            .max(bytes.len());
-        if self.input.try_reserve(more).is_err() {
-            return false;
-        }
-        self.input.extend_from_slice(bytes);
-        true
+        self.input.append(bytes, self.needed)
     }
 }

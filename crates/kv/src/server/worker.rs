@@ -24,6 +24,7 @@ use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,8 +62,8 @@ pub(super) struct Worker {
     /// Answers of the part that is executed.
     out: Vec<u8>,
     datagrams: Datagrams,
-    /// Connections whose input goes on.
-    resumed: Vec<ConnectionId>,
+    /// Connections whose input goes on, each once.
+    resumed: VecDeque<ConnectionId>,
     /// What all connections hold, and how much that may be.
     held: usize,
     held_max: usize,
@@ -91,7 +92,7 @@ impl Worker {
             cohort: Cohort::default(),
             out: Vec::new(),
             datagrams: Datagrams::default(),
-            resumed: Vec::new(),
+            resumed: VecDeque::new(),
             held: 0,
             held_max,
             sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
@@ -113,28 +114,41 @@ impl Worker {
         }
     }
 
+    fn run_if_full(&mut self, port: &mut dyn Port, now: Time) {
+        if self.cohort.is_full() {
+            self.run(port, now);
+        }
+    }
+
     /// Executes what has come.
     fn run(&mut self, port: &mut dyn Port, now: Time) {
         if self.cohort.is_empty() {
             return;
         }
-        self.cohort.parse(&self.rules);
         let counters = self.shared.counters(self.index);
         counters.add(Counter::Cohorts, 1);
-        counters.add(Counter::Commands, self.cohort.commands().list.len() as u64);
         let store = Arc::clone(&self.shared.store);
         let clock = self.shared.clock(now);
         let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
-        let limit = match self.held > self.held_max / 2 {
-            true => 0,
-            false => UNSENT_MAX,
-        };
-        for index in 0..self.cohort.len() {
+        let mut batch = 0..0;
+        loop {
+            let Some(index) = batch.next() else {
+                batch = self.cohort.parse(&self.rules);
+                if batch.is_empty() {
+                    break;
+                }
+                counters.add(Counter::Commands, self.cohort.commands().list.len() as u64);
+                continue;
+            };
             let source = self.cohort.part(index).source;
             match source {
                 Source::Connection(id) => {
                     let Some(client) = self.clients.get_mut(id) else {
                         continue;
+                    };
+                    let limit = match self.held > self.held_max / 2 {
+                        true => 0,
+                        false => UNSENT_MAX,
                     };
                     let mut lane = Lane {
                         port,
@@ -148,7 +162,7 @@ impl Worker {
                     counters.add(Counter::BytesWritten, lane.written);
                     client.moved = now;
                     if client.is_stalled && client.out.is_empty() {
-                        self.resumed.push(id);
+                        resume(&mut self.resumed, id, client);
                     }
                     let holds = client.holds();
                     self.held = self.held - client.held + holds;
@@ -268,6 +282,14 @@ fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
     }
 }
 
+/// Has a connection's input go on when it is its turn.
+fn resume(resumed: &mut VecDeque<ConnectionId>, id: ConnectionId, client: &mut Client) {
+    if !client.is_resumed {
+        client.is_resumed = true;
+        resumed.push_back(id);
+    }
+}
+
 /// A connection whose commands are executed.
 struct Lane<'a> {
     port: &'a mut dyn Port,
@@ -317,15 +339,19 @@ impl Lane<'_> {
             return false;
         }
         let part = cohort.part(index);
-        let bytes = cohort.bytes_of(part);
+        let (before, parsed) = (part.before, part.parsed);
         let client = &mut *self.client;
         client.stream = part.stream;
         if closes {
             client.is_closing = true;
         } else if let Some(at) = cut {
-            let command = &cohort.commands().list[at];
-            client.input = bytes[command.start as usize..].to_vec();
-            client.needed = 0;
+            let command = cohort.commands().list[at];
+            let Some(rest) = cohort.leave(index, command.start as usize) else {
+                self.port.abort(self.id);
+                return false;
+            };
+            client.input = rest;
+            (client.needed, client.or_line) = (0, false);
             client.is_stalled = true;
             client.stream.state = match command.kind {
                 Kind::Get {
@@ -341,17 +367,16 @@ impl Lane<'_> {
             let has_entered = done
                 .iter()
                 .any(|done| done.kind == Kind::Auth { accepted: true });
-            client.stream.is_stranger = part.before.is_stranger && !has_entered;
+            client.stream.is_stranger = before.is_stranger && !has_entered;
         } else {
-            let rest = &bytes[part.parsed.consumed..];
-            client.needed = part.parsed.needed;
-            client.input = Vec::new();
-            if !rest.is_empty() && !client.append(rest) {
+            let Some(rest) = cohort.leave(index, parsed.consumed) else {
                 self.port.abort(self.id);
                 return false;
-            }
+            };
+            (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
             // The bound on commands ended it, and not the want of bytes.
             client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
+            client.input = rest;
         }
         if client.is_closing || client.has_finished && !client.is_stalled {
             client.is_closing = true;
@@ -418,10 +443,14 @@ impl Handler for Worker {
             client.in_cohort = true;
             self.cohort
                 .add(Source::Connection(id), client.stream, bytes);
-        } else if !client.append(bytes) {
+            return self.run_if_full(port, now);
+        }
+        let is_enough = client.is_enough(bytes);
+        if !client.append(bytes) {
             port.abort(id);
             return self.forget(id);
-        } else if client.input.len() >= client.needed && !client.is_stalled {
+        }
+        if is_enough && !client.is_stalled {
             client.in_cohort = true;
             let input = std::mem::take(&mut client.input);
             self.cohort
@@ -432,9 +461,7 @@ impl Handler for Worker {
                 self.relieve(port);
             }
         }
-        if self.cohort.is_full() {
-            self.run(port, now);
-        }
+        self.run_if_full(port, now);
     }
 
     fn datagrams(
@@ -453,9 +480,7 @@ impl Handler for Worker {
             let source = Source::Datagram { socket, peer, id };
             self.cohort.add(source, Stream::default(), commands);
         }
-        if self.cohort.is_full() {
-            self.run(port, now);
-        }
+        self.run_if_full(port, now);
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
@@ -473,7 +498,7 @@ impl Handler for Worker {
             Flushed::All | Flushed::Some => {}
         }
         if client.is_stalled && client.out.unsent() < UNSENT_MAX / 2 {
-            self.resumed.push(id);
+            resume(&mut self.resumed, id, client);
         }
         self.recount(id);
     }
@@ -513,11 +538,14 @@ impl Handler for Worker {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        for id in std::mem::take(&mut self.resumed) {
-            if let Some(client) = self.clients.get_mut(id)
-                && client.is_stalled
-                && !client.in_cohort
-            {
+        while !self.cohort.is_full()
+            && let Some(id) = self.resumed.pop_front()
+        {
+            let Some(client) = self.clients.get_mut(id) else {
+                continue;
+            };
+            client.is_resumed = false;
+            if client.is_stalled && !client.in_cohort {
                 client.in_cohort = true;
                 let input = std::mem::take(&mut client.input);
                 self.cohort

@@ -27,21 +27,28 @@ pub(super) fn parse(
     rules: &Rules,
     bytes: &[u8],
     at: usize,
+    commands_max: usize,
     out: &mut Commands,
 ) -> Step {
     let Some(line) = Line::find(bytes, at) else {
         return unfinished(stream, bytes, at, out);
     };
-    let done = Step::Done(line.next - at);
+    let keys = |stream, line, out| Keys {
+        stream,
+        bytes,
+        at,
+        line,
+        commands_max,
+        out,
+    };
     if let State::Keys(get) = stream.state {
         stream.state = State::Between;
-        keys(get, false, bytes, at, at, line.end, out);
-        return done;
+        return keys(stream, line, out).take(get, false, at);
     }
     let mut first = at;
     let Some(word) = next_word(bytes, &mut first, line.end).filter(|word| word.len > 1) else {
         out.say(at, ERROR);
-        return done;
+        return Step::Done(line.next - at);
     };
     let get = |with_cas| Get {
         with_cas,
@@ -49,8 +56,8 @@ pub(super) fn parse(
     };
     // Of what most clients send most of the time, the words are not put into a list.
     match word.of(bytes) {
-        b"get" => keys(get(false), true, bytes, at, first, line.end, out),
-        b"gets" => keys(get(true), true, bytes, at, first, line.end, out),
+        b"get" => keys(stream, line, out).take(get(false), true, first),
+        b"gets" => keys(stream, line, out).take(get(true), true, first),
         _ => {
             let words = Words::new(bytes, at, line.end);
             let mut parser = Parser {
@@ -60,67 +67,82 @@ pub(super) fn parse(
                 at,
                 line,
                 words,
+                commands_max,
                 out,
             };
-            return parser.command();
+            parser.command()
         }
     }
-    done
 }
 
 /// A line that has not ended.
 fn unfinished(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
     let rest = &bytes[at..];
     if rest.len() <= LINE_MAX {
-        return Step::Need(0);
+        return Step::NeedLine(LINE_MAX + 1);
     }
     let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
     let word = &rest[blanks..];
     let may_be_long = matches!(stream.state, State::Keys(_))
         || blanks <= 100 && (word.starts_with(b"get ") || word.starts_with(b"gets "));
     if may_be_long && rest.len() <= KEYS_LINE_MAX {
-        return Step::Need(0);
+        return Step::NeedLine(KEYS_LINE_MAX + 1);
     }
     close(stream, bytes, at, out)
 }
 
-/// The keys of a `get` from `first` on; the command is taken to begin at `start`.
-fn keys(
-    get: Get,
-    mut is_first: bool,
-    bytes: &[u8],
-    mut start: usize,
-    first: usize,
-    end: usize,
-    out: &mut Commands,
-) {
-    let Get { with_cas, touch } = get;
-    let before = out.list.len();
-    let mut at = first;
-    while let Some(word) = next_word(bytes, &mut at, end) {
-        if word.len as usize > KEY_MAX {
-            out.list.truncate(before);
-            return out.say(start, BAD_FORMAT);
-        }
-        let kind = Kind::Get {
-            with_cas,
-            touch,
-            is_first,
-            is_last: false,
-        };
-        out.push(start, Key::new(word), kind);
-        start = at;
-        is_first = false;
-    }
-    match out.list[before..].last_mut() {
-        Some(last) => {
-            if let Kind::Get { is_last, .. } = &mut last.kind {
-                *is_last = true;
+/// A line of keys.
+struct Keys<'a> {
+    stream: &'a mut Stream,
+    bytes: &'a [u8],
+    /// The command is taken to begin there.
+    at: usize,
+    line: Line,
+    /// So many commands are enough for now.
+    commands_max: usize,
+    out: &'a mut Commands,
+}
+
+impl Keys<'_> {
+    /// Takes the keys from `first` on. Where there are more than are enough, the others are left,
+    /// to be gone on with.
+    fn take(self, get: Get, mut is_first: bool, first: usize) -> Step {
+        let Get { with_cas, touch } = get;
+        let out = self.out;
+        let done = Step::Done(self.line.next - self.at);
+        let before = out.list.len();
+        let (mut start, mut at) = (self.at, first);
+        while let Some(word) = next_word(self.bytes, &mut at, self.line.end) {
+            if out.list.len() >= self.commands_max {
+                self.stream.state = State::Keys(get);
+                return Step::Done(start - self.at);
             }
+            if word.len as usize > KEY_MAX {
+                out.list.truncate(before);
+                out.say(start, BAD_FORMAT);
+                return done;
+            }
+            let kind = Kind::Get {
+                with_cas,
+                touch,
+                is_first,
+                is_last: false,
+            };
+            out.push(start, Key::new(word), kind);
+            start = at;
+            is_first = false;
         }
-        // Only `gat` gets here without a key.
-        None if touch.is_some() => out.say(start, "END\r\n"),
-        None => out.say(start, ERROR),
+        match out.list[before..].last_mut() {
+            Some(last) => {
+                if let Kind::Get { is_last, .. } = &mut last.kind {
+                    *is_last = true;
+                }
+            }
+            // Only `gat` gets here without a key.
+            None if touch.is_some() => out.say(start, "END\r\n"),
+            None => out.say(start, ERROR),
+        }
+        done
     }
 }
 
@@ -134,7 +156,7 @@ pub(super) fn greet(
 ) -> Step {
     let Some(length) = memchr(b'\n', &bytes[at..]) else {
         return match bytes.len() - at {
-            0..=LINE_MAX => Step::Need(0),
+            0..=LINE_MAX => Step::NeedLine(LINE_MAX + 1),
             _ => close(stream, bytes, at, out),
         };
     };
@@ -241,16 +263,15 @@ impl Parser<'_> {
 
     fn keys(&mut self, get: Get, before: usize) -> Step {
         let first = self.words.spans[before - 1].end();
-        keys(
-            get,
-            true,
-            self.bytes,
-            self.at,
-            first,
-            self.line.end,
-            self.out,
-        );
-        self.done()
+        let keys = Keys {
+            stream: self.stream,
+            bytes: self.bytes,
+            at: self.at,
+            line: self.line,
+            commands_max: self.commands_max,
+            out: self.out,
+        };
+        keys.take(get, true, first)
     }
 
     fn touching_get(&mut self, with_cas: bool) -> Step {

@@ -228,6 +228,14 @@ impl Commands {
         self.decoded.clear();
     }
 
+    /// Gives back what is more than so many commands usually take.
+    pub(crate) fn shrink_to(&mut self, commands: usize) {
+        self.list.shrink_to(commands);
+        self.meta.shrink_to(commands / 4);
+        self.binary.shrink_to(commands / 4);
+        self.decoded.shrink_to(8 * commands);
+    }
+
     pub(super) fn push(&mut self, start: usize, key: Key, kind: Kind) {
         let start = start as u32;
         self.list.push(Command { start, key, kind });

@@ -65,6 +65,7 @@ pub(super) fn next_word(bytes: &[u8], at: &mut usize, end: usize) -> Option<Span
 }
 
 /// The line that begins at a place: where it ends, and where the next one begins.
+#[derive(Clone, Copy)]
 pub(super) struct Line {
     pub(super) end: usize,
     pub(super) next: usize,
@@ -93,6 +94,8 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     pub(super) line: Line,
     pub(super) words: Words,
+    /// So many commands are enough for now.
+    pub(super) commands_max: usize,
     pub(super) out: &'a mut Commands,
 }
 

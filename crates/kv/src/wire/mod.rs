@@ -38,7 +38,7 @@ pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 
 use stream::Step;
 
-/// Appends the commands in `bytes`, up to about `commands_max` of them.
+/// Appends the commands in `bytes`, until there are `commands_max` of them or one more.
 ///
 /// What is left begins with a command that is not whole, or is beyond the bound.
 pub fn parse(
@@ -49,7 +49,7 @@ pub fn parse(
     commands: &mut Commands,
 ) -> Parsed {
     let mut at = 0;
-    let mut needed = 0;
+    let (mut needed, mut or_line) = (0, false);
     while at < bytes.len() && commands.list.len() < commands_max {
         if stream.protocol == Protocol::Negotiating {
             stream.protocol = match bytes[at] {
@@ -69,12 +69,16 @@ pub fn parse(
             }
             (_, Protocol::Binary) => binary::parse(stream, rules, bytes, at, commands),
             _ if stream.is_stranger => ascii::greet(stream, rules, bytes, at, commands),
-            _ => ascii::parse(stream, rules, bytes, at, commands),
+            _ => ascii::parse(stream, rules, bytes, at, commands_max, commands),
         };
         match step {
             Step::Done(taken) => at += taken,
-            Step::Need(more) => {
-                needed = more;
+            Step::Need(bytes) => {
+                needed = bytes;
+                break;
+            }
+            Step::NeedLine(bytes) => {
+                (needed, or_line) = (bytes, true);
                 break;
             }
         }
@@ -82,6 +86,7 @@ pub fn parse(
     Parsed {
         consumed: at,
         needed,
+        or_line,
     }
 }
 

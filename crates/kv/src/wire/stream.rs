@@ -104,8 +104,10 @@ impl Rules {
 pub struct Parsed {
     /// Bytes that belong to the commands that were appended, or to none.
     pub consumed: usize,
-    /// From there on, so many bytes are needed at least to get further; 0 if that is unknown.
+    /// From there on, so many bytes are needed at least to get further.
     pub needed: usize,
+    /// Or a line's end, before that.
+    pub or_line: bool,
 }
 
 /// What a parser made of the bytes from one place on.
@@ -113,6 +115,8 @@ pub struct Parsed {
 pub(super) enum Step {
     /// So many bytes are dealt with.
     Done(usize),
-    /// The command is not whole; so many bytes from its beginning on are needed, 0 for unknown.
+    /// The command is not whole; so many bytes from its beginning on are needed.
     Need(usize),
+    /// Its line is not whole: its end is needed, or so many bytes.
+    NeedLine(usize),
 }

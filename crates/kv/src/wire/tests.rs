@@ -66,10 +66,10 @@ fn parsed<'a>(
 ) -> Vec<Seen> {
     let mut all = Vec::new();
     let mut input: Vec<u8> = Vec::new();
-    let mut needed = 0;
+    let (mut needed, mut or_line) = (0, false);
     for piece in pieces {
         input.extend_from_slice(piece);
-        if input.len() < needed {
+        if input.len() < needed && !(or_line && piece.contains(&b'\n')) {
             continue;
         }
         let mut commands = Commands::default();
@@ -77,7 +77,7 @@ fn parsed<'a>(
         assert!(result.consumed <= input.len());
         all.extend(seen(&input, &commands));
         input.drain(..result.consumed);
-        needed = result.needed;
+        (needed, or_line) = (result.needed, result.or_line);
         assert!(
             needed == 0 || needed > input.len(),
             "more is asked for than there is"
@@ -181,6 +181,40 @@ fn long_lines_end_the_connection_unless_they_are_keys() {
     }
     assert_eq!(kinds(&b"x".repeat(2048)), [""; 0]);
     assert_eq!(kinds(b"GET / HTTP/1.1\r\nHost: x\r\n"), ["Close"]);
+}
+
+#[test]
+fn lines_are_looked_at_again_when_they_end_or_are_too_long() {
+    let rules = Rules::default();
+    let waits = |bytes: &[u8]| {
+        let mut commands = Commands::default();
+        let parsed = parse(&mut Stream::default(), &rules, bytes, 9, &mut commands);
+        assert_eq!((parsed.consumed, commands.list.len()), (0, 0));
+        (parsed.needed, parsed.or_line)
+    };
+    assert_eq!(waits(b"get a"), (2049, true));
+    let keys = [b"get ", &b"abc ".repeat(1000)[..]].concat();
+    assert_eq!(waits(&keys), ((4 << 20) + 1, true));
+    assert_eq!(waits(b"set a 0 0 5\r\n"), (20, false));
+}
+
+#[test]
+fn a_line_of_keys_ends_where_commands_are_enough_and_goes_on() {
+    let bytes = b"gat 0 a b c d e\r\ngets f g\r\nmn\r\nget h i j\r\n";
+    for most in 1..12 {
+        let mut stream = Stream::default();
+        let mut all = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let mut commands = Commands::default();
+            let rest = &bytes[at..];
+            let parsed = parse(&mut stream, &Rules::default(), rest, most, &mut commands);
+            assert!((1..=most).contains(&commands.list.len()), "{most}");
+            all.extend(seen(rest, &commands));
+            at += parsed.consumed;
+        }
+        assert_eq!(all, whole(bytes), "{most}");
+    }
 }
 
 #[test]
