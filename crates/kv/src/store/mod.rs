@@ -302,7 +302,7 @@ impl Worker {
         Pinned {
             store: &self.store,
             guard: self.store.items.pin(&mut self.seat),
-            yields: reclaim::YIELDS,
+            yields: 0,
         }
     }
 }
@@ -317,7 +317,7 @@ impl Drop for Worker {
 pub struct Pinned<'w> {
     store: &'w Store,
     guard: Guard<'w>,
-    /// How often it may still let other threads go on, in all that is written in it.
+    /// How often it let other threads go on for want of memory.
     yields: u32,
 }
 

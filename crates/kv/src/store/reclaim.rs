@@ -13,8 +13,8 @@
 //! half of its memory. The rest is evicted.
 //!
 //! Writers do this themselves as soon as few segments are left: for each byte written, some bytes
-//! of a victim, so that no write waits for a whole segment. Only where that came too late, one
-//! does.
+//! of a victim, so that no write waits for a whole segment. Where that came too late, one takes
+//! back what it lacks, and is refused where other workers may still read it; none sleeps.
 
 use super::counters::Counter;
 use super::items::{Guard, Reclaim, Remains, Victim};
@@ -32,7 +32,7 @@ const SWEEPS: u32 = 8;
 /// guards, before they are refused: some tenths of a millisecond in all where no other thread wants
 /// the processor. They do not sleep, and many such writes wait no longer than one: a guard is held
 /// for a turn of an event loop, and all of the loop's connections wait meanwhile.
-pub(super) const YIELDS: u32 = 1000;
+const YIELDS: u32 = 1000;
 
 /// What a piece of work came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,10 +74,10 @@ impl Pinned<'_> {
                 },
             };
             if progress == Progress::Nothing {
-                if !waits || self.yields == 0 {
+                if !waits || self.yields == YIELDS {
                     return false;
                 }
-                self.yields -= 1;
+                self.yields += 1;
                 std::thread::yield_now();
             }
         }
