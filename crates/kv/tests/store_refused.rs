@@ -54,7 +54,7 @@ fn what_the_system_has_no_memory_for_is_refused() {
         current: Some(addresses() + (LONG / 2) as u64),
         ..before
     };
-    setrlimit(Resource::As, limit.clone()).expect("it may be lowered");
+    setrlimit(Resource::As, limit).expect("it may be lowered");
     let refused = set(&mut worker, b"long", &value);
     let others = set(&mut worker, b"other", b"value");
     setrlimit(Resource::As, before).expect("it may be raised to what it was");

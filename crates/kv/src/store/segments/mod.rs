@@ -18,7 +18,7 @@ mod segment;
 pub use item::Item;
 pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
-pub(super) use pool::{Fate, May};
+pub(super) use pool::{Fate, Lack, May};
 
 use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
@@ -205,7 +205,7 @@ impl Segments {
         let large = Large::new(length, &self.large);
         for &cold in pool.chill(self.allowed()) {
             let start = cold as usize * self.segment_bytes();
-            // SAFETY: the segment is free: nothing in it can be found, no turn that goes on could
+            // SAFETY: the segment is free: nothing in it can be found, no guard that there is could
             // ever find it, and who opens it has to take the pool's lock first.
             unsafe { self.heap.release(start..start + self.segment_bytes()) };
         }
@@ -237,7 +237,7 @@ impl Segments {
         let elsewhere = body.elsewhere();
         let at = self.at(room.location);
         // SAFETY: the room was taken for an item of these bytes, by this thread alone, and units
-        // are aligned to 4. Whatever lay there before was retired, and no turn reads it.
+        // are aligned to 4. Whatever lay there before was retired, and nobody reads it.
         unsafe { item::write(at, key, words, body) };
         self.segment(room.location)
             .written(last_second(words.expires), elsewhere);
@@ -257,12 +257,12 @@ impl Segments {
     /// The item at a location.
     ///
     /// # Safety
-    /// The location was found in the table, by a thread whose turn goes on for `'p`, or whose locks
+    /// The location was found in the table, by a thread that has a guard for `'p`, or whose locks
     /// keep it there for `'p`; or it lies in a segment that this thread is taking back.
     #[inline]
     pub(super) unsafe fn item<'p>(&self, location: u32) -> Item<'p> {
         // SAFETY: what is in the table is the location of an item whose writing came before; and
-        // the memory of items is used again only after they left the table and all turns that
+        // the memory of items is used again only after they left the table and all guards that
         // might have found them ended.
         unsafe { Item::at(self.at(location)) }
     }
@@ -287,11 +287,11 @@ impl Segments {
     /// # Safety
     /// It had been there, and this is called once.
     pub(super) unsafe fn died(&self, location: u32, epochs: &Epochs) {
-        // SAFETY: it was in the table until now, and this thread's turn goes on.
+        // SAFETY: it was in the table until now, and this thread has a guard.
         let item: Item<'_> = unsafe { self.item(location) };
         self.left(location, item);
         // SAFETY: it left the table, where it or its copies were once, and the value is kept until
-        // all turns that might have found it are over.
+        // all guards that might have found it are dropped.
         if let Some(large) = unsafe { item.take_large() } {
             let mut pool = self.pool();
             pool.retire_large(large, epochs);
@@ -350,7 +350,7 @@ impl Segments {
         self.pool().sealed(segment);
     }
 
-    /// A segment whose items have all left the table may be used again once all turns are over
+    /// A segment whose items have all left the table may be used again once all guards are dropped
     /// that may have found them.
     pub(super) fn retire(&self, segment: u32, epochs: &Epochs) {
         let mut pool = self.pool();
@@ -361,7 +361,7 @@ impl Segments {
         drop(dropped);
     }
 
-    /// Frees what no turn reads any more. True: something still waits for turns to end.
+    /// Frees what nobody reads any more. True: something still waits for guards to be dropped.
     pub(super) fn collect(&self, epochs: &Epochs) -> bool {
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
@@ -371,14 +371,22 @@ impl Segments {
         waits
     }
 
-    /// Is what is wanted there?
-    pub(super) fn has(&self, wanted: Wants) -> bool {
+    /// What is wanted is there, or what it lacks.
+    pub(super) fn lack(&self, wanted: Wants) -> Lack {
         let pool = self.pool();
+        let segment = self.segment_bytes();
         match wanted {
-            Wants::Segment => pool.available(self.allowed()) > FOR_MOVES,
+            Wants::Segment if pool.available(self.allowed()) > FOR_MOVES => Lack::Nothing,
+            Wants::Segment if pool.soon_available(self.allowed()) > FOR_MOVES => Lack::Readers,
+            Wants::Segment => Lack::Units(self.capacity),
             Wants::Large(length) => {
-                let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
-                self.large.load(Ordering::Relaxed) + length + kept <= self.memory
+                let kept = (pool.used() + FOR_MOVES + 1) as usize * segment;
+                let all = self.large.load(Ordering::Relaxed) + length + kept;
+                match all.saturating_sub(self.memory) {
+                    0 => Lack::Nothing,
+                    excess if excess <= pool.waiting(segment) => Lack::Readers,
+                    excess => Lack::Units(self.units(excess.min(segment))),
+                }
             }
         }
     }
