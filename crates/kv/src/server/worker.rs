@@ -110,7 +110,6 @@ impl Worker {
     fn forget(&mut self, id: ConnectionId) {
         if let Some(client) = self.clients.remove(id) {
             self.held -= client.held;
-            self.count(Counter::Closed, 1);
         }
     }
 
@@ -170,7 +169,6 @@ impl Worker {
                     if !is_there {
                         self.held -= holds;
                         self.clients.remove(id);
-                        counters.add(Counter::Closed, 1);
                     }
                 }
                 Source::Datagram { socket, peer, id } => {
@@ -407,10 +405,9 @@ impl Handler for Worker {
         let id = accepted.connection;
         self.count(Counter::Opened, 1);
         let settings = &self.shared.settings;
-        let open = self.shared.total(Counter::Opened) - self.shared.total(Counter::Closed);
-        if settings.turn_away && open > settings.connections_max.into() {
+        let (place, connected) = self.shared.connected.enter();
+        if settings.turn_away && connected > settings.connections_max as usize {
             self.count(Counter::Rejected, 1);
-            self.count(Counter::Closed, 1);
             // Who does not take it at once learns of it by the close.
             let _ = port.send(id, TOO_MANY);
             return port.close(id);
@@ -424,7 +421,7 @@ impl Handler for Worker {
             state: State::Between,
             is_stranger: has_users,
         };
-        self.clients.insert(id, Client::new(stream, now));
+        self.clients.insert(id, Client::new(place, stream, now));
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
