@@ -185,6 +185,22 @@ fn silent_connections_are_closed_if_asked() {
 }
 
 #[test]
+fn many_silent_connections_are_closed_over_some_turns() {
+    let running = start(Settings {
+        idle_timeout: Some(Duration::from_secs(1)),
+        ..here()
+    });
+    let mut silent: Vec<_> = (0..100).map(|_| running.connect()).collect();
+    silent.iter_mut().for_each(expect_end);
+    let mut stream = running.connect();
+    stream.write_all(b"stats\r\nquit\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("text");
+    assert!(text.contains("STAT idle_kicks 100\r\n"), "{text}");
+    assert!(text.contains("STAT curr_connections 1\r\n"), "{text}");
+}
+
+#[test]
 fn users_enter_and_others_do_not() {
     let users = vec![(b"user".to_vec(), b"secret".to_vec())];
     let running = start(Settings {
