@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{Command, Worker};
 
-/// Places for clients that are turned away, beside those of the clients that are let in.
+/// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
 /// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
 /// into different sets of the caches, which a power of two would not.

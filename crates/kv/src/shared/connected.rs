@@ -17,10 +17,14 @@ impl Connected {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A place for one more client, and how many there are with it.
-    pub fn enter(&self) -> (Place, usize) {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        (Place(Arc::clone(&self.0)), before + 1)
+    /// A place for one more client, if there are fewer than `most`.
+    pub fn enter(&self, most: usize) -> Option<Place> {
+        let more = |count| (count < most).then_some(count + 1);
+        (self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more))
+        .ok()?;
+        Some(Place(Arc::clone(&self.0)))
     }
 }
 
@@ -37,11 +41,12 @@ mod tests {
     #[test]
     fn places_are_given_back_whatever_happens_to_a_thread() {
         let connected = Connected::default();
-        let (first, _) = connected.enter();
+        let first = connected.enter(2);
+        assert!(first.is_some());
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let (_place, count) = connected.enter();
-                assert_eq!(count, 2);
+                let _place = connected.enter(2).expect("there is another");
+                assert!(connected.enter(2).is_none());
                 std::panic::resume_unwind(Box::new("it cannot go on"));
             });
             assert!(thread.join().is_err());

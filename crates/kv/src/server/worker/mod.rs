@@ -20,7 +20,7 @@ use super::client::Client;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
-use crate::shared::{Counter, Shared};
+use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
@@ -36,6 +36,8 @@ use std::time::Duration;
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
 const TEND_AGAIN: Duration = Duration::from_millis(1);
+/// How often it is seen whether another thread's client has left its place to one who waits.
+const PLACES_EVERY: Duration = Duration::from_millis(20);
 /// How long a server that ends gracefully waits for its clients to take their answers.
 const GRACE: Duration = Duration::from_secs(5);
 /// What is said to a client for whom there is no place.
@@ -63,6 +65,9 @@ pub(super) struct Worker {
     datagrams: Datagrams,
     /// Connections whose input goes on, each once.
     resumed: VecDeque<ConnectionId>,
+    /// Connections for which there is no place yet; nothing is read from them.
+    waiting: VecDeque<ConnectionId>,
+    look_for_places_at: Option<Time>,
     /// What all connections hold, and how much that may be.
     held: usize,
     held_max: usize,
@@ -94,6 +99,8 @@ impl Worker {
             out: Vec::new(),
             datagrams: Datagrams::default(),
             resumed: VecDeque::new(),
+            waiting: VecDeque::new(),
+            look_for_places_at: None,
             held: 0,
             held_max,
             dropped: relief::Dropped::default(),
@@ -106,6 +113,38 @@ impl Worker {
 
     fn count(&self, counter: Counter, more: u64) {
         self.shared.counters(self.index).add(counter, more);
+    }
+
+    /// A place for a client, if there is one.
+    fn place(&self) -> Option<Place> {
+        let most = self.shared.settings.connections_max as usize;
+        self.shared.connected.enter(most)
+    }
+
+    fn let_in(&mut self, id: ConnectionId, place: Place, now: Time) {
+        let has_users = !self.rules.users.is_empty();
+        let stream = Stream {
+            protocol: match has_users {
+                true => Protocol::Ascii,
+                false => self.shared.settings.protocol,
+            },
+            state: State::Between,
+            is_stranger: has_users,
+        };
+        self.clients.insert(id, Client::new(place, stream, now));
+    }
+
+    /// Lets clients in who wait, as long as there are places.
+    fn let_waiting_in(&mut self, port: &mut dyn Port, now: Time) {
+        while !self.waiting.is_empty()
+            && let Some(place) = self.place()
+            && let Some(id) = self.waiting.pop_front()
+        {
+            self.let_in(id, place, now);
+            port.resume(id);
+        }
+        let waits = !self.waiting.is_empty();
+        self.look_for_places_at = waits.then_some(now + PLACES_EVERY);
     }
 
     /// Forgets a connection that is gone, or lets it go.
@@ -241,24 +280,20 @@ impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         let id = accepted.connection;
         self.count(Counter::Opened, 1);
-        let settings = &self.shared.settings;
-        let (place, connected) = self.shared.connected.enter();
-        if settings.turn_away && connected > settings.connections_max as usize {
+        if self.waiting.is_empty()
+            && let Some(place) = self.place()
+        {
+            self.let_in(id, place, now);
+        } else if self.shared.settings.turn_away {
             self.count(Counter::Rejected, 1);
             // Who does not take it at once learns of it by the close.
             let _ = port.send(id, TOO_MANY);
-            return port.close(id);
+            port.close(id);
+        } else {
+            port.pause(id);
+            self.waiting.push_back(id);
+            self.look_for_places_at = Some(now + PLACES_EVERY);
         }
-        let has_users = !self.rules.users.is_empty();
-        let stream = Stream {
-            protocol: match has_users {
-                true => Protocol::Ascii,
-                false => settings.protocol,
-            },
-            state: State::Between,
-            is_stranger: has_users,
-        };
-        self.clients.insert(id, Client::new(place, stream, now));
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
@@ -340,7 +375,8 @@ impl Handler for Worker {
             self.run(port, now);
         }
         let Some(client) = self.clients.get_mut(id) else {
-            return;
+            // It gave up, if it waited.
+            return self.waiting.retain(|waiting| *waiting != id);
         };
         if matches!(how, Ended::Failed(_)) {
             return self.forget(id);
@@ -361,6 +397,9 @@ impl Handler for Worker {
             && at <= now
         {
             self.sweep_at = Some(self.sweep(port, timeout, now));
+        }
+        if self.look_for_places_at.is_some_and(|at| at <= now) {
+            self.let_waiting_in(port, now);
         }
         if self.tend_at <= now {
             let has_more = self.store.pin().tend(self.shared.clock(now).now);
@@ -391,7 +430,13 @@ impl Handler for Worker {
 
     fn wake_at(&self) -> Option<Time> {
         let now = (!self.resumed.is_empty()).then_some(Time::ZERO);
-        let times = [now, self.sweep_at, Some(self.tend_at), self.ends_at];
+        let times = [
+            now,
+            self.sweep_at,
+            self.look_for_places_at,
+            Some(self.tend_at),
+            self.ends_at,
+        ];
         times.into_iter().flatten().min()
     }
 
