@@ -142,6 +142,42 @@ fn clients_beyond_the_limit_are_told_so() {
 }
 
 #[test]
+fn clients_beyond_the_limit_wait_if_asked() {
+    let running = start(Settings {
+        connections_max: 2,
+        turn_away: false,
+        threads: 2,
+        ..here()
+    });
+    let mut let_in: Vec<_> = (0..2).map(|_| running.connect()).collect();
+    for client in &mut let_in {
+        expect(client, "mn\r\n", "MN\r\n");
+    }
+    let mut waiting: Vec<_> = (0..4).map(|_| running.connect()).collect();
+    for client in &mut waiting {
+        client.write_all(b"mn\r\n").expect("there is room for it");
+        let wait = Some(Duration::from_millis(50));
+        client.set_read_timeout(wait).expect("a time");
+        let heard = client.read(&mut [0]);
+        assert_eq!(heard.expect_err("no answer").kind(), ErrorKind::WouldBlock);
+        client.set_read_timeout(Some(NEVER)).expect("a time");
+    }
+    // One who gives up is nobody's loss.
+    drop(waiting.remove(0));
+    drop(let_in);
+    // Places come to both threads' clients, as those who have them leave; in which order is open.
+    let mut readers = Vec::new();
+    for mut client in waiting {
+        readers.push(std::thread::spawn(move || {
+            expect(&mut client, "", "MN\r\n");
+        }));
+    }
+    for reader in readers {
+        reader.join().expect("each is let in");
+    }
+}
+
+#[test]
 fn meta_flags_that_came_later_are_known() {
     let running = start(here());
     let mut stream = running.connect();
@@ -182,6 +218,22 @@ fn silent_connections_are_closed_if_asked() {
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
     assert!(text.contains("STAT idle_kicks 1\r\n"), "{text}");
+}
+
+#[test]
+fn many_silent_connections_are_closed_over_some_turns() {
+    let running = start(Settings {
+        idle_timeout: Some(Duration::from_secs(1)),
+        ..here()
+    });
+    let mut silent: Vec<_> = (0..100).map(|_| running.connect()).collect();
+    silent.iter_mut().for_each(expect_end);
+    let mut stream = running.connect();
+    stream.write_all(b"stats\r\nquit\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("text");
+    assert!(text.contains("STAT idle_kicks 100\r\n"), "{text}");
+    assert!(text.contains("STAT curr_connections 1\r\n"), "{text}");
 }
 
 #[test]

@@ -144,7 +144,6 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
     let store = shared.store.stats();
     let count = |counter| shared.count(counter);
     let opened = shared.total(Counter::Opened);
-    let open = opened.saturating_sub(shared.total(Counter::Closed));
     let (user, system) = crate::shared::usage::cpu_time();
     sink.put("pid", std::process::id());
     sink.put("uptime", clock.uptime());
@@ -154,12 +153,12 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
     sink.put("rusage_user", format_args!("{:.6}", user.as_secs_f64()));
     sink.put("rusage_system", format_args!("{:.6}", system.as_secs_f64()));
     sink.put("max_connections", settings.connections_max);
-    sink.put("curr_connections", open);
+    sink.put("curr_connections", shared.connected.count());
     sink.put("total_connections", opened);
     if settings.turn_away {
         sink.put("rejected_connections", count(Counter::Rejected));
     }
-    sink.put("connection_structures", open);
+    sink.put("connection_structures", shared.connected.count());
     for (name, counter) in [
         ("cmd_get", Counter::CmdGet),
         ("cmd_set", Counter::CmdSet),

@@ -1,6 +1,7 @@
 //! One connection: what it sent that is no whole command yet, and what it has not taken.
 
 use crate::input::Input;
+use crate::shared::Place;
 use crate::wire::Stream;
 use memchr::memchr;
 use rhythm_net::{Outgoing, Time};
@@ -8,6 +9,8 @@ use rhythm_net::{Outgoing, Time};
 /// A client's connection. An idle one holds no buffer.
 #[derive(Debug)]
 pub(super) struct Client {
+    /// It counts as connected as long as it is there.
+    _place: Place,
     /// What it is in the middle of.
     pub(super) stream: Stream,
     /// Bytes that are no whole command yet, or that wait for room.
@@ -34,8 +37,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(stream: Stream, now: Time) -> Client {
+    pub(super) fn new(place: Place, stream: Stream, now: Time) -> Client {
         Client {
+            _place: place,
             stream,
             input: Input::default(),
             needed: 0,

@@ -8,6 +8,7 @@
 
 mod client;
 mod listen;
+mod prepare;
 mod udp;
 mod worker;
 
@@ -16,6 +17,7 @@ pub use listen::{Address, BindError};
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
+use prepare::Preparer;
 use rhythm_net::workers::{self, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, Inbox, StartError, clock};
 use std::io;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{Command, Worker};
 
-/// Places for clients that are turned away, beside those of the clients that are let in.
+/// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
 /// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
 /// into different sets of the caches, which a power of two would not.
@@ -50,6 +52,7 @@ pub enum ServerError {
 pub struct Server {
     addresses: Vec<Address>,
     workers: Workers<Command>,
+    _preparer: Preparer,
 }
 
 /// Acts on a server from another thread.
@@ -99,6 +102,7 @@ impl Server {
             workers: threads,
             ..StoreOptions::default()
         })?);
+        let preparer = Preparer::start(&store)?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
@@ -124,7 +128,11 @@ impl Server {
             Ok(Worker::new(shared, thread.index, store, held_max, now))
         };
         let workers = workers::start(&worker_options, entrances, make)?;
-        Ok(Server { addresses, workers })
+        Ok(Server {
+            addresses,
+            workers,
+            _preparer: preparer,
+        })
     }
 
     /// Where it listens.

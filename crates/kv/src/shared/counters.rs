@@ -70,8 +70,6 @@ counters! {
     BytesWritten,
     /// Connections that were opened.
     Opened,
-    /// Connections that are closed again.
-    Closed,
     /// Connections turned away since there were too many.
     Rejected,
     /// Connections closed since nothing came from them.

@@ -2,12 +2,14 @@
 //! the counters, the time.
 
 mod clock;
+mod connected;
 mod counters;
 mod prefixes;
 mod settings;
 pub(crate) mod usage;
 
 pub use clock::Clock;
+pub use connected::{Connected, Place};
 pub use counters::{Counter, Counters};
 pub use prefixes::Prefixes;
 pub use settings::{Listen, Settings};
@@ -37,6 +39,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Counts by the prefixes of keys (`stats detail`).
     pub prefixes: Prefixes,
+    /// The clients of all threads.
+    pub connected: Connected,
     /// Each thread's.
     counters: Vec<Counters>,
     /// What they were at the last `stats reset`.
@@ -62,6 +66,7 @@ impl Shared {
             store,
             rules: settings.rules(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
+            connected: Connected::default(),
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             baseline: Mutex::new([0; Counter::COUNT]),
             verbosity: AtomicU32::new(settings.verbosity),

@@ -3,6 +3,9 @@
 use super::values;
 use std::path::PathBuf;
 
+const LISTEN_HELP: &str = "Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with \
+                           commas [default: all]";
+
 /// Serve a cache: a memcached that executes the commands of many connections together.
 ///
 /// It takes memcached's flags, long and short, speaks its protocols over TCP, UDP and Unix sockets,
@@ -34,9 +37,8 @@ pub(crate) struct Args {
     #[arg(short = 'A', long)]
     pub(super) enable_shutdown: bool,
 
-    /// Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with commas
-    /// [default: all]
-    #[arg(short, long, value_name = "ADDR")]
+    // What is in brackets would be a link in a docstring.
+    #[arg(short, long, value_name = "ADDR", help = LISTEN_HELP)]
     pub(super) listen: Vec<String>,
 
     /// Run in the background
@@ -104,10 +106,11 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
 
-    /// Requests of one connection in one go: told by `stats`, a turn takes what was read
-    #[arg(short = 'R', long, value_name = "NUM", default_value_t = 20)]
+    /// Requests of one connection in one go: only told by `stats settings`
+    /// [default: 20]
+    #[arg(short = 'R', long, value_name = "NUM")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) max_reqs_per_event: u32,
+    pub(super) max_reqs_per_event: Option<u32>,
 
     /// Items without CAS ids
     #[arg(short = 'C', long)]

@@ -32,6 +32,7 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         (args.napi_ids.is_some(), "-N"),
         (args.disable_dumping, "-X"),
         (args.disable_watch, "-W"),
+        (args.max_reqs_per_event.is_some(), "-R"),
     ] {
         if is_given {
             remarks.push(format!("{flag} is accepted and means nothing here"));
@@ -63,7 +64,6 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         evict: !args.disable_evictions,
         connections_max: args.conn_limit,
         threads: args.threads.into(),
-        requests_per_event: args.max_reqs_per_event,
         cas: !args.disable_cas,
         backlog: args.listen_backlog,
         protocol: args.protocol.unwrap_or_default(),
@@ -76,6 +76,9 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         chunk_size: args.slab_min_size,
         ..Settings::default()
     };
+    if let Some(requests) = args.max_reqs_per_event {
+        settings.requests_per_event = requests;
+    }
     if let Some(delimiter) = args.delimiter {
         settings.prefix_delimiter = delimiter;
     }
@@ -189,7 +192,7 @@ mod tests {
         assert!(!settings.evict && !settings.cas && !settings.flush && settings.shutdown);
         assert_eq!(settings.unix_mask, 0o666);
         assert_eq!((settings.prefix_delimiter, settings.detail), (b'/', true));
-        assert_eq!(remarks.len(), 4, "{remarks:?}");
+        assert_eq!(remarks.len(), 5, "{remarks:?}");
         let (settings, _) = typed("-p -1 -U -1").unwrap();
         assert_eq!((settings.port, settings.udp_port), (Some(0), Some(0)));
         let (settings, _) = typed("-U 7").unwrap();

@@ -8,18 +8,23 @@
 //! ```
 //!
 //! Memory is bounded. A connection's commands are executed as long as its answers are taken: from
-//! [`UNSENT_MAX`] on the rest of its commands waits, and no more is read from it. What all
+//! `UNSENT_MAX` on the rest of its commands waits, and no more is read from it. What all
 //! connections of a thread hold (values that are not whole, answers not taken) is bounded by
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
 //! beyond it those that have not moved for longest are dropped.
 
+mod lane;
+mod relief;
+
 use super::client::Client;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
-use crate::execute::{Then, Turn};
-use crate::shared::{Counter, Shared};
+use crate::execute::Turn;
+use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Get, Kind, Protocol, Rules, State, Stream, Users, udp};
+use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
+use lane::{Lane, SEND_BYTES, UNSENT_MAX};
+use relief::SWEEP_EVERY;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -28,15 +33,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Answers that a connection may leave untaken before its commands wait, in bytes.
-const UNSENT_MAX: usize = 1 << 20;
-/// Answers are sent when so many bytes of one connection's are together.
-const SEND_BYTES: usize = 256 * 1024;
-/// How often silent connections are looked for, if they are.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
 const TEND_AGAIN: Duration = Duration::from_millis(1);
+/// How often it is seen whether another thread's client has left its place to one who waits.
+const PLACES_EVERY: Duration = Duration::from_millis(20);
 /// How long a server that ends gracefully waits for its clients to take their answers.
 const GRACE: Duration = Duration::from_secs(5);
 /// What is said to a client for whom there is no place.
@@ -64,9 +65,14 @@ pub(super) struct Worker {
     datagrams: Datagrams,
     /// Connections whose input goes on, each once.
     resumed: VecDeque<ConnectionId>,
+    /// Connections for which there is no place yet; nothing is read from them.
+    waiting: VecDeque<ConnectionId>,
+    look_for_places_at: Option<Time>,
     /// What all connections hold, and how much that may be.
     held: usize,
     held_max: usize,
+    /// What is told of connections that were dropped.
+    dropped: relief::Dropped,
     /// When silent connections are looked for.
     sweep_at: Option<Time>,
     /// When the store is tended.
@@ -93,8 +99,11 @@ impl Worker {
             out: Vec::new(),
             datagrams: Datagrams::default(),
             resumed: VecDeque::new(),
+            waiting: VecDeque::new(),
+            look_for_places_at: None,
             held: 0,
             held_max,
+            dropped: relief::Dropped::default(),
             sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
             tend_at: now + TEND_EVERY,
             ends_at: None,
@@ -106,11 +115,42 @@ impl Worker {
         self.shared.counters(self.index).add(counter, more);
     }
 
+    /// A place for a client, if there is one.
+    fn place(&self) -> Option<Place> {
+        let most = self.shared.settings.connections_max as usize;
+        self.shared.connected.enter(most)
+    }
+
+    fn let_in(&mut self, id: ConnectionId, place: Place, now: Time) {
+        let has_users = !self.rules.users.is_empty();
+        let stream = Stream {
+            protocol: match has_users {
+                true => Protocol::Ascii,
+                false => self.shared.settings.protocol,
+            },
+            state: State::Between,
+            is_stranger: has_users,
+        };
+        self.clients.insert(id, Client::new(place, stream, now));
+    }
+
+    /// Lets clients in who wait, as long as there are places.
+    fn let_waiting_in(&mut self, port: &mut dyn Port, now: Time) {
+        while !self.waiting.is_empty()
+            && let Some(place) = self.place()
+            && let Some(id) = self.waiting.pop_front()
+        {
+            self.let_in(id, place, now);
+            port.resume(id);
+        }
+        let waits = !self.waiting.is_empty();
+        self.look_for_places_at = waits.then_some(now + PLACES_EVERY);
+    }
+
     /// Forgets a connection that is gone, or lets it go.
     fn forget(&mut self, id: ConnectionId) {
         if let Some(client) = self.clients.remove(id) {
             self.held -= client.held;
-            self.count(Counter::Closed, 1);
         }
     }
 
@@ -164,13 +204,10 @@ impl Worker {
                     if client.is_stalled && client.out.is_empty() {
                         resume(&mut self.resumed, id, client);
                     }
-                    let holds = client.holds();
-                    self.held = self.held - client.held + holds;
-                    client.held = holds;
+                    recount(&mut self.held, client);
                     if !is_there {
-                        self.held -= holds;
+                        self.held -= client.held;
                         self.clients.remove(id);
-                        counters.add(Counter::Closed, 1);
                     }
                 }
                 Source::Datagram { socket, peer, id } => {
@@ -197,65 +234,7 @@ impl Worker {
         self.cohort.clear();
         self.out.clear();
         self.out.shrink_to(2 * SEND_BYTES);
-        if self.held > self.held_max {
-            self.relieve(port);
-        }
-    }
-
-    /// Drops those that have not moved for longest, until what all hold is somewhat less.
-    #[cold]
-    fn relieve(&mut self, port: &mut dyn Port) {
-        let holding = self.clients.iter().filter(|(_, client)| client.held > 0);
-        let mut holding: Vec<_> = holding.map(|(id, client)| (client.moved, id)).collect();
-        holding.sort_by_key(|(moved, _)| *moved);
-        let enough = self.held_max - self.held_max / 8;
-        for (_, id) in holding {
-            if self.held <= enough {
-                break;
-            }
-            port.abort(id);
-            self.forget(id);
-        }
-        tracing::warn!(
-            held = self.held,
-            "slow connections were dropped: they held too much"
-        );
-    }
-
-    /// Counts what a connection holds by now.
-    fn recount(&mut self, id: ConnectionId) {
-        if let Some(client) = self.clients.get_mut(id) {
-            let holds = client.holds();
-            self.held = self.held - client.held + holds;
-            client.held = holds;
-        }
-    }
-
-    /// Closes the connections that were silent for too long.
-    fn sweep(&mut self, port: &mut dyn Port, timeout: Duration, now: Time) {
-        let silent = self
-            .clients
-            .iter()
-            .filter(|(_, client)| now.since(client.moved) >= timeout);
-        let silent: Vec<_> = silent.map(|(id, _)| id).collect();
-        for id in silent {
-            port.close(id);
-            self.forget(id);
-            self.count(Counter::IdleKicks, 1);
-        }
-    }
-
-    /// Closes the connections that owe nothing.
-    fn close_idle(&mut self, port: &mut dyn Port) {
-        let idle = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.out.is_empty());
-        let idle: Vec<_> = idle.map(|(id, _)| id).collect();
-        for id in idle {
-            port.close(id);
-            self.forget(id);
-        }
+        self.relieve_if_needed(port, now);
     }
 }
 
@@ -282,6 +261,13 @@ fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
     }
 }
 
+/// Has a thread's sum have what a connection holds by now.
+fn recount(held: &mut usize, client: &mut Client) {
+    let holds = client.holds();
+    *held = *held - client.held + holds;
+    client.held = holds;
+}
+
 /// Has a connection's input go on when it is its turn.
 fn resume(resumed: &mut VecDeque<ConnectionId>, id: ConnectionId, client: &mut Client) {
     if !client.is_resumed {
@@ -290,141 +276,24 @@ fn resume(resumed: &mut VecDeque<ConnectionId>, id: ConnectionId, client: &mut C
     }
 }
 
-/// A connection whose commands are executed.
-struct Lane<'a> {
-    port: &'a mut dyn Port,
-    id: ConnectionId,
-    client: &'a mut Client,
-    out: &'a mut Vec<u8>,
-    written: u64,
-    /// Answers that may stay untaken.
-    limit: usize,
-}
-
-impl Lane<'_> {
-    /// Executes a connection's part of the cohort, and sends the answers. Whether the connection
-    /// is still there.
-    fn run(
-        &mut self,
-        cohort: &mut Cohort,
-        index: usize,
-        store: &crate::store::Store,
-        turn: &mut Turn<'_>,
-    ) -> bool {
-        self.client.in_cohort = false;
-        self.client.is_stalled = false;
-        self.out.clear();
-        let commands = cohort.part(index).commands.clone();
-        let mut closes = false;
-        let mut cut = None;
-        for at in commands.clone() {
-            let waits = self.client.out.unsent() > 0;
-            if waits && self.client.out.unsent() + self.out.len() > self.limit {
-                cut = Some(at);
-                break;
-            }
-            cohort.prepare(at, store, turn);
-            let part = cohort.part(index);
-            let command = &cohort.commands().list[at];
-            let hash = cohort.hash_of(at);
-            if turn.execute(cohort.parsed(part), command, hash, self.out) == Then::Close {
-                closes = true;
-                break;
-            }
-            if self.out.len() >= SEND_BYTES && !self.send() {
-                return false;
-            }
-        }
-        if !self.out.is_empty() && !self.send() {
-            return false;
-        }
-        let part = cohort.part(index);
-        let (before, parsed) = (part.before, part.parsed);
-        let client = &mut *self.client;
-        client.stream = part.stream;
-        if closes {
-            client.is_closing = true;
-        } else if let Some(at) = cut {
-            let command = cohort.commands().list[at];
-            let Some(rest) = cohort.leave(index, command.start as usize) else {
-                self.port.abort(self.id);
-                return false;
-            };
-            client.input = rest;
-            (client.needed, client.or_line) = (0, false);
-            client.is_stalled = true;
-            client.stream.state = match command.kind {
-                Kind::Get {
-                    with_cas,
-                    touch,
-                    is_first: false,
-                    ..
-                } => State::Keys(Get { with_cas, touch }),
-                _ => State::Between,
-            };
-            // Who it is was said before what was cut, or is still to be said.
-            let done = &cohort.commands().list[commands.start..at];
-            let has_entered = done
-                .iter()
-                .any(|done| done.kind == Kind::Auth { accepted: true });
-            client.stream.is_stranger = before.is_stranger && !has_entered;
-        } else {
-            let Some(rest) = cohort.leave(index, parsed.consumed) else {
-                self.port.abort(self.id);
-                return false;
-            };
-            (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
-            // The bound on commands ended it, and not the want of bytes.
-            client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
-            client.input = rest;
-        }
-        if client.is_closing || client.has_finished && !client.is_stalled {
-            client.is_closing = true;
-            self.port.pause(self.id);
-            if client.out.is_empty() {
-                self.port.close(self.id);
-                return false;
-            }
-        } else if client.is_stalled {
-            self.port.pause(self.id);
-        } else {
-            self.port.resume(self.id);
-        }
-        true
-    }
-
-    /// Sends the answers that are together. Whether the connection is still there.
-    fn send(&mut self) -> bool {
-        self.written += self.out.len() as u64;
-        let sent = self.client.out.send(self.port, self.id, self.out);
-        self.out.clear();
-        sent != Flushed::Gone
-    }
-}
-
 impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         let id = accepted.connection;
         self.count(Counter::Opened, 1);
-        let settings = &self.shared.settings;
-        let open = self.shared.total(Counter::Opened) - self.shared.total(Counter::Closed);
-        if settings.turn_away && open > settings.connections_max.into() {
+        if self.waiting.is_empty()
+            && let Some(place) = self.place()
+        {
+            self.let_in(id, place, now);
+        } else if self.shared.settings.turn_away {
             self.count(Counter::Rejected, 1);
-            self.count(Counter::Closed, 1);
             // Who does not take it at once learns of it by the close.
             let _ = port.send(id, TOO_MANY);
-            return port.close(id);
+            port.close(id);
+        } else {
+            port.pause(id);
+            self.waiting.push_back(id);
+            self.look_for_places_at = Some(now + PLACES_EVERY);
         }
-        let has_users = !self.rules.users.is_empty();
-        let stream = Stream {
-            protocol: match has_users {
-                true => Protocol::Ascii,
-                false => settings.protocol,
-            },
-            state: State::Between,
-            is_stranger: has_users,
-        };
-        self.clients.insert(id, Client::new(stream, now));
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
@@ -456,10 +325,8 @@ impl Handler for Worker {
             self.cohort
                 .add_own(Source::Connection(id), client.stream, input);
         } else {
-            self.recount(id);
-            if self.held > self.held_max {
-                self.relieve(port);
-            }
+            recount(&mut self.held, client);
+            self.relieve_if_needed(port, now);
         }
         self.run_if_full(port, now);
     }
@@ -500,7 +367,7 @@ impl Handler for Worker {
         if client.is_stalled && client.out.unsent() < UNSENT_MAX / 2 {
             resume(&mut self.resumed, id, client);
         }
-        self.recount(id);
+        recount(&mut self.held, client);
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
@@ -508,7 +375,8 @@ impl Handler for Worker {
             self.run(port, now);
         }
         let Some(client) = self.clients.get_mut(id) else {
-            return;
+            // It gave up, if it waited.
+            return self.waiting.retain(|waiting| *waiting != id);
         };
         if matches!(how, Ended::Failed(_)) {
             return self.forget(id);
@@ -528,8 +396,10 @@ impl Handler for Worker {
         if let (Some(at), Some(timeout)) = (self.sweep_at, timeout)
             && at <= now
         {
-            self.sweep(port, timeout, now);
-            self.sweep_at = Some(now + SWEEP_EVERY);
+            self.sweep_at = Some(self.sweep(port, timeout, now));
+        }
+        if self.look_for_places_at.is_some_and(|at| at <= now) {
+            self.let_waiting_in(port, now);
         }
         if self.tend_at <= now {
             let has_more = self.store.pin().tend(self.shared.clock(now).now);
@@ -560,7 +430,13 @@ impl Handler for Worker {
 
     fn wake_at(&self) -> Option<Time> {
         let now = (!self.resumed.is_empty()).then_some(Time::ZERO);
-        let times = [now, self.sweep_at, Some(self.tend_at), self.ends_at];
+        let times = [
+            now,
+            self.sweep_at,
+            self.look_for_places_at,
+            Some(self.tend_at),
+            self.ends_at,
+        ];
         times.into_iter().flatten().min()
     }
 

@@ -1,0 +1,125 @@
+//! A connection's commands are executed and answered, as long as the answers are taken.
+
+use super::super::client::Client;
+use crate::cohort::Cohort;
+use crate::execute::{Then, Turn};
+use crate::store::Store;
+use crate::wire::{Get, Kind, State};
+use rhythm_net::{ConnectionId, Flushed, Port};
+
+/// Answers that a connection may leave untaken before its commands wait, in bytes.
+pub(super) const UNSENT_MAX: usize = 1 << 20;
+/// Answers are sent when so many bytes of one connection's are together.
+pub(super) const SEND_BYTES: usize = 256 * 1024;
+
+/// A connection whose commands are executed.
+pub(super) struct Lane<'a> {
+    pub(super) port: &'a mut dyn Port,
+    pub(super) id: ConnectionId,
+    pub(super) client: &'a mut Client,
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) written: u64,
+    /// Answers that may stay untaken.
+    pub(super) limit: usize,
+}
+
+impl Lane<'_> {
+    /// Executes a connection's part of the cohort, and sends the answers. Whether the connection
+    /// is still there.
+    pub(super) fn run(
+        &mut self,
+        cohort: &mut Cohort,
+        index: usize,
+        store: &Store,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        self.client.in_cohort = false;
+        self.client.is_stalled = false;
+        self.out.clear();
+        let commands = cohort.part(index).commands.clone();
+        let mut closes = false;
+        let mut cut = None;
+        for at in commands.clone() {
+            let waits = self.client.out.unsent() > 0;
+            if waits && self.client.out.unsent() + self.out.len() > self.limit {
+                cut = Some(at);
+                break;
+            }
+            cohort.prepare(at, store, turn);
+            let part = cohort.part(index);
+            let command = &cohort.commands().list[at];
+            let hash = cohort.hash_of(at);
+            if turn.execute(cohort.parsed(part), command, hash, self.out) == Then::Close {
+                closes = true;
+                break;
+            }
+            if self.out.len() >= SEND_BYTES && !self.send() {
+                return false;
+            }
+        }
+        if !self.out.is_empty() && !self.send() {
+            return false;
+        }
+        let part = cohort.part(index);
+        let (before, parsed) = (part.before, part.parsed);
+        let client = &mut *self.client;
+        client.stream = part.stream;
+        if closes {
+            client.is_closing = true;
+        } else if let Some(at) = cut {
+            let command = cohort.commands().list[at];
+            let Some(rest) = cohort.leave(index, command.start as usize) else {
+                self.port.abort(self.id);
+                return false;
+            };
+            client.input = rest;
+            (client.needed, client.or_line) = (0, false);
+            client.is_stalled = true;
+            client.stream.state = match command.kind {
+                Kind::Get {
+                    with_cas,
+                    touch,
+                    is_first: false,
+                    ..
+                } => State::Keys(Get { with_cas, touch }),
+                _ => State::Between,
+            };
+            // Who it is was said before what was cut, or is still to be said.
+            let done = &cohort.commands().list[commands.start..at];
+            let has_entered = done
+                .iter()
+                .any(|done| done.kind == Kind::Auth { accepted: true });
+            client.stream.is_stranger = before.is_stranger && !has_entered;
+        } else {
+            let Some(rest) = cohort.leave(index, parsed.consumed) else {
+                self.port.abort(self.id);
+                return false;
+            };
+            (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
+            // The bound on commands ended it, and not the want of bytes.
+            client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
+            client.input = rest;
+        }
+        if client.is_closing || client.has_finished && !client.is_stalled {
+            client.is_closing = true;
+            self.port.pause(self.id);
+            if client.out.is_empty() {
+                self.port.close(self.id);
+                return false;
+            }
+        } else if client.is_stalled {
+            self.port.pause(self.id);
+        } else {
+            self.port.resume(self.id);
+        }
+        true
+    }
+
+    /// Sends the answers that are together. Whether the connection is still there.
+    fn send(&mut self) -> bool {
+        self.written += self.out.len() as u64;
+        let sent = self.client.out.send(self.port, self.id, self.out);
+        self.out.clear();
+        sent != Flushed::Gone
+    }
+}
