@@ -6,24 +6,7 @@
 
 use super::Cohort;
 use super::error::{LaneError, LaneState};
-
-/// How a stage that was run goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Go {
-    /// All lanes have run it.
-    Over,
-    /// It is to be run again, for those that were left out.
-    Again,
-    /// The same, and there is no use in it before there is more memory: nobody has found any.
-    Short,
-}
-
-/// The goes of a stage so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Goes {
-    /// How many lanes the last of them left out; `None`: there was none.
-    left_out: Option<usize>,
-}
+use super::go::Go;
 
 impl Cohort {
     /// To be asked after each run of a stage, when the lanes that it has finished are answered.

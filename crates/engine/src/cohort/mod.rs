@@ -12,6 +12,7 @@ mod column;
 mod error;
 mod exchange;
 mod form;
+mod go;
 mod goes;
 mod kept;
 mod output;
@@ -24,7 +25,7 @@ pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
-pub use goes::Go;
+pub use go::Go;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use queries::{Argument, Queries};
 pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
@@ -54,7 +55,7 @@ pub struct Cohort {
     /// What it has its memory of; `None`: there is always enough.
     share: Option<Arc<Share>>,
     /// The stage's goes so far.
-    goes: goes::Goes,
+    goes: go::Goes,
     /// It is empty, and has given back what was not needed of late.
     rests: bool,
 }
@@ -91,7 +92,7 @@ impl Cohort {
     pub fn rest(&mut self) {
         self.stage = 0;
         self.lanes.clear();
-        self.goes = goes::Goes::default();
+        self.goes = go::Goes::default();
         self.queries.clear();
         self.answers.clear();
         self.queries.kept.shrink(&mut self.answers);

@@ -26,8 +26,8 @@ const LONG_BYTES: usize = 64 * 1024;
 /// wait for may never take it.
 const NO_ROOM_MAX: Duration = Duration::from_millis(50);
 
-/// Of what is made for those, so many bytes in that time, where others are stuck: they do not keep a
-/// thread busy.
+/// Of what is made for those, so many bytes in that time, where others are stuck: they do not keep
+/// a thread busy.
 const STUCK_BYTES: f64 = (16 << 20) as f64;
 
 /// [`Clients::may_take`].
@@ -136,8 +136,8 @@ impl Clients {
         self.upkeep.unstalled.pop_front()
     }
 
-    /// When the next goes on without room after this one: soon, where who gives way for it is stuck,
-    /// since others may be as well.
+    /// When the next goes on without room after this one: soon, where who gives way for it is
+    /// stuck, since others may be as well.
     fn until_next(&mut self, id: ConnectionId, now: Time) -> Duration {
         let Some(expected) = self
             .connections

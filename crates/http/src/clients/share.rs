@@ -1,9 +1,9 @@
 //! The share of a turn of the loop: what of it is for requests that may as well wait.
 //!
 //! It is counted in bytes of answers, since these can be told before they are made. How many it has
-//! follows from how long turns take: what a byte costs is not the same from one machine to the next,
-//! nor from one moment to the next (one that the system has to find new memory for costs it 20 times
-//! as much as one that it has memory for at hand).
+//! follows from how long turns take: what a byte costs is not the same from one machine to the
+//! next, nor from one moment to the next (one that the system has to find new memory for costs it
+//! 20 times as much as one that it has memory for at hand).
 
 use crate::clients::input::Reading;
 use crate::clients::upkeep::Upkeep;

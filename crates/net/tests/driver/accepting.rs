@@ -107,7 +107,8 @@ fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
     let server = serve(DriverOptions::default());
     let (release, until) = channel();
     server.command(Command::Hold(until), "hold");
-    // As many as are let in before those behind them are a crowd, who has left, and who waits behind.
+    // As many as are let in before those behind them are a crowd, who has left, and who waits
+    // behind.
     let mut clients: Vec<TcpStream> = (0..48).map(|_| server.client()).collect();
     for _ in 0..64 {
         let mut client = server.client();

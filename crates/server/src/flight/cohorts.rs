@@ -4,9 +4,10 @@
 //! Formation fills contexts, devices and backends work on them, responses empty them; what they
 //! have in common is kept here. What memory they take is in memory.rs.
 
+mod bytes;
 mod memory;
 
-pub use memory::CohortBytes;
+pub use bytes::CohortBytes;
 pub(crate) use memory::NextGo;
 
 use crate::flight::lane_requests::LaneRequests;

@@ -13,9 +13,11 @@
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
 //! beyond it those that have not moved for longest are dropped.
 
+mod dropped;
 mod lane;
 mod relief;
 
+use self::dropped::Dropped;
 use super::client::Client;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
@@ -24,7 +26,6 @@ use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
-use relief::SWEEP_EVERY;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -32,6 +33,9 @@ use rhythm_net::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often silent connections are looked for, if they are.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
@@ -72,7 +76,7 @@ pub(super) struct Worker {
     held: usize,
     held_max: usize,
     /// What is told of connections that were dropped.
-    dropped: relief::Dropped,
+    dropped: Dropped,
     /// When silent connections are looked for.
     sweep_at: Option<Time>,
     /// When the store is tended.
@@ -103,7 +107,7 @@ impl Worker {
             look_for_places_at: None,
             held: 0,
             held_max,
-            dropped: relief::Dropped::default(),
+            dropped: Dropped::default(),
             sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
             tend_at: now + TEND_EVERY,
             ends_at: None,

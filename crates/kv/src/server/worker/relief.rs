@@ -1,36 +1,13 @@
 //! Connections that are closed by the server: for what they hold, for their silence, at its end.
 
+use super::SWEEP_EVERY;
 use super::Worker;
 use crate::shared::Counter;
 use rhythm_net::{Port, Time};
 use std::time::Duration;
 
-/// How often silent connections are looked for, if they are.
-pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Silent connections that are closed in one turn.
 const SWEPT_MAX: usize = 32;
-/// How often it is told at most that connections were dropped.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
-
-/// Connections that were dropped, and when that was told.
-#[derive(Debug, Default)]
-pub(super) struct Dropped {
-    untold: u64,
-    told: Option<Time>,
-}
-
-impl Dropped {
-    /// So many more were: how many to tell of, if it is to be told.
-    fn tell(&mut self, more: u64, now: Time) -> Option<u64> {
-        self.untold += more;
-        if self.told.is_some_and(|told| now.since(told) < TOLD_EVERY) {
-            return None;
-        }
-        self.told = Some(now);
-        Some(std::mem::take(&mut self.untold))
-    }
-}
-
 impl Worker {
     /// Where all connections hold too much, drops those that have not moved for longest, until it
     /// is somewhat less.

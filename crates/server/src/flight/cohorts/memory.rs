@@ -7,41 +7,15 @@
 //!   the lanes that were left out. It needs that memory no longer than the stage runs, and once no
 //!   other does it may take whatever its answers need.
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
-//!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there is.
-//!   An answer for which there is none fails its lane (`MemoryShort`, 503).
+//!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
+//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503).
 
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Go;
-use rhythm_engine::device::LaneLimits;
 use rhythm_net::Time;
 use std::time::Duration;
-
-/// What a pipeline's cohorts may take, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CohortBytes {
-    /// Most of a cohort's texts; likewise of its queries', of its answers but for one alone, and of
-    /// what is kept of its requests.
-    pub arena_max: usize,
-    /// Of all these, what is always there for each context.
-    pub first_part: usize,
-    /// What all contexts may take beyond that together, but for the answers of one at a time.
-    pub common_max: usize,
-}
-
-impl CohortBytes {
-    /// The most of so many contexts, whose lanes have these limits.
-    pub(crate) fn most(&self, contexts: usize, limits: LaneLimits) -> usize {
-        // Beside runs lie segments: of short ones a quarter, of long ones a sixteenth.
-        let (arena, body) = (self.arena_max, limits.body_bytes_max);
-        let of_first = [arena, arena / 4, body, body / 16];
-        of_first
-            .into_iter()
-            .chain([self.common_max, contexts.saturating_mul(self.first_part)])
-            .fold(0, usize::saturating_add)
-    }
-}
 
 /// A free context keeps this much for as long as there is no need elsewhere.
 const KEPT_BYTES: usize = 256 << 10;
@@ -73,8 +47,8 @@ impl Flight {
 }
 
 impl Cohorts {
-    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their requests:
-    /// as much at most for the log and for conditions, both.
+    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their
+    /// requests: as much at most for the log and for conditions, both.
     #[inline]
     pub(super) fn has_room(&self, id: ContextId, texts: usize, kept: usize) -> bool {
         self.pool.cohort(id).arena.has_room(texts)
