@@ -7,8 +7,8 @@
 //!   the lanes that were left out. It needs that memory no longer than the stage runs, and once no
 //!   other does it may take whatever its answers need.
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
-//!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there is.
-//!   An answer for which there is none fails its lane (`MemoryShort`, 503).
+//!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
+//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503).
 
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
