@@ -3,9 +3,9 @@
 //! A cohort's first part is always there for it. What it needs beyond is lent to it of what all
 //! have in common, and comes back when it ends. Where nothing is left to lend, a cohort is *short*.
 //! What it keeps for as long as a backend takes, its texts, is then not to be had. Its pages'
-//! answers need memory only while a stage runs, and so they wait: one cohort at a time is *first*, may take
-//! whatever its answers need, and gives that back before it does anything else (the banker's rule;
-//! Dijkstra, EWD 623). So nobody waits for memory of one who waits for a backend.
+//! answers need memory only while a stage runs, and so they wait: one cohort at a time is *first*,
+//! may take whatever its answers need, and gives that back before it does anything else (the
+//! banker's rule; Dijkstra, EWD 623). So nobody waits for memory of one who waits for a backend.
 //!
 //! ```text
 //!    first part | first part | ... | what all have in common | one cohort's answers
