@@ -75,10 +75,10 @@ const PLENTY: usize = 1 << 30;
 
 /// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
 /// but not for its page: so much for each, and once what the largest takes more.
-const ASKED_BYTES: [usize; 2] = [3_000, 12_000];
+const ASKED_BYTES: [usize; 2] = [2_000, 6_500];
 
 /// Where it is scarcer, likewise for its request.
-const REQUEST_BYTES: [usize; 2] = [300, 8_000];
+const REQUEST_BYTES: [usize; 2] = [200, 6_500];
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -302,7 +302,7 @@ impl Config {
                     false => PLENTY,
                 },
                 common_max: match scarce {
-                    true => *dice.pick(&[0, 10_000, 200_000]),
+                    true => *dice.pick(&[0, 0, 0, 10_000]),
                     false => PLENTY,
                 },
             },
