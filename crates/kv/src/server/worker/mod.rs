@@ -13,6 +13,7 @@
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
 //! beyond it those that have not moved for longest are dropped.
 
+mod dropped;
 mod lane;
 mod relief;
 
@@ -23,8 +24,8 @@ use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
+use dropped::Dropped;
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
-use relief::SWEEP_EVERY;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -72,7 +73,7 @@ pub(super) struct Worker {
     held: usize,
     held_max: usize,
     /// What is told of connections that were dropped.
-    dropped: relief::Dropped,
+    dropped: Dropped,
     /// When silent connections are looked for.
     sweep_at: Option<Time>,
     /// When the store is tended.
@@ -103,8 +104,8 @@ impl Worker {
             look_for_places_at: None,
             held: 0,
             held_max,
-            dropped: relief::Dropped::default(),
-            sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
+            dropped: Dropped::default(),
+            sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
             ends_at: None,
             shared,
