@@ -50,6 +50,7 @@ enum LaneError : u8 {
     ERROR_BACKEND_TIMEOUT,
     ERROR_SESSIONS_FULL,
     ERROR_DEVICE_FAILED,
+    ERROR_MEMORY_SHORT,
 };
 
 // What a lane's stage came to.

@@ -12,6 +12,7 @@ mod admission;
 pub(crate) mod connection;
 pub(crate) mod held;
 pub(crate) mod input;
+mod no_room;
 pub(crate) mod outbox;
 mod reader;
 mod relief;

@@ -29,18 +29,8 @@ pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: 
     let (asked, reserve) = (options.connections_max, reserve(options, site));
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
     let used = fitting(asked, reserve, open_files);
-    if used < asked {
-        let needed = asked.saturating_add(reserve);
-        let lacking = match used.saturating_add(reserve) > open_files {
-            true => ", and backends may find no file left",
-            false => "",
-        };
-        tracing::warn!(
-            "limits.connections_max = {asked} needs {needed} open files: one a connection, and \
-            {reserve} for backends, the admin listener and static files. This process may open \
-            {open_files}, so it lets in {used} connections at most{lacking}. Let it open {needed} \
-            (`ulimit -n`, LimitNOFILE=), or set limits.connections_max = {used}"
-        );
+    if let Some(lack) = lack(asked, reserve, open_files) {
+        tracing::warn!("{lack}");
     }
     used
 }
@@ -50,8 +40,8 @@ pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: 
 pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
     let (connections, reserve) = (options.connections_max, reserve(options, site));
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
-    if fitting(connections, reserve, open_files) < connections {
-        let needed = connections.saturating_add(reserve);
+    let needed = connections.saturating_add(reserve);
+    if needed > open_files {
         tracing::warn!(
             "as it is now, this service needs {needed} open files: {connections} for connections, \
             and {reserve} for backends, the admin listener and static files. This process may open \
@@ -68,6 +58,30 @@ fn fitting(asked: usize, reserve: usize, open_files: usize) -> usize {
     asked.min(left).max(1)
 }
 
+/// What to tell whoever asked for more connections than fit beside the reserve.
+fn lack(asked: usize, reserve: usize, open_files: usize) -> Option<String> {
+    let needed = asked.saturating_add(reserve);
+    if needed <= open_files {
+        return None;
+    }
+    let used = fitting(asked, reserve, open_files);
+    let lacking = match used.saturating_add(reserve) > open_files {
+        true => ", and with so many backends may find no file left",
+        false => "",
+    };
+    // What is advised fits.
+    let fewer = match open_files.saturating_sub(reserve) {
+        0 => String::new(),
+        fit => format!(", or set limits.connections_max = {fit}"),
+    };
+    Some(format!(
+        "limits.connections_max = {asked} needs {needed} open files: one a connection, and \
+         {reserve} for backends, the admin listener and static files. This process may open \
+         {open_files}, and lets in {used} connections at most{lacking}. Let it open {needed} \
+         (`ulimit -n`, LimitNOFILE=){fewer}"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +94,30 @@ mod tests {
         assert_eq!(fitting(20_000, 300, 256), 128);
         assert_eq!(fitting(20_000, 300, 0), 1);
         assert_eq!(fitting(100, 300, 1024), 100);
+    }
+    #[test]
+    fn what_does_not_fit_is_told_and_what_is_advised_fits() {
+        let advised = |lack: String| {
+            let (_, number) = lack.split_once("or set limits.connections_max = ")?;
+            number.parse::<usize>().ok()
+        };
+        for (asked, reserve, open_files, fewer) in [
+            (20_000, 208, 300, Some(92)),
+            (150, 208, 300, Some(92)),
+            (4, 208, 120, None),
+            (1, 300, 300, None),
+        ] {
+            let told = lack(asked, reserve, open_files).expect("it does not fit");
+            assert!(
+                told.contains(&format!("needs {} ", asked + reserve)),
+                "{told}"
+            );
+            assert!(told.contains("no file left") || fewer.is_none(), "{told}");
+            assert_eq!(advised(told), fewer);
+        }
+        assert_eq!(lack(92, 208, 300), None);
+        let told = lack(20_000, 300, 1024).unwrap();
+        assert!(!told.contains("no file left"), "{told}");
+        assert_eq!(advised(told), Some(724));
     }
 }

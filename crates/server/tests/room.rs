@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use rhythm_cohort::Policy;
+use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_protocol::scan::Level;
@@ -164,9 +165,10 @@ fn of_answers_without_a_body_cohorts_take_as_many_as_they_may() {
     stop(server);
 }
 
-/// A server that runs pages on the host executor, in cohorts of four, which take so many bytes.
-fn of_four(bytes: CohortBytes) -> Handle {
-    let service = service_of(PAGES, SERVICE);
+/// A server with these settings that runs pages on the host executor, in cohorts of four, which
+/// take so many bytes.
+fn of_four(bytes: CohortBytes, settings: &str) -> Handle {
+    let service = service_of(PAGES, settings);
     let mut options = options_of(&service);
     options.pipeline.cohort_bytes = bytes;
     options.pipeline.formation.policy = Policy::Fixed;
@@ -181,11 +183,12 @@ fn of_four(bytes: CohortBytes) -> Handle {
 #[test]
 fn pages_that_find_no_room_beside_others_are_rendered_after_them() {
     // One page alone is more than answers may take beside others.
-    let server = of_four(CohortBytes {
+    let bytes = CohortBytes {
         arena_max: 40_000,
         first_part: 1 << 30,
         common_max: 0,
-    });
+    };
+    let server = of_four(bytes, SERVICE);
     let large = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
     for response in answers(each_asks(&server, 4, large), 4) {
         assert_eq!(response.status, 200);
@@ -195,16 +198,15 @@ fn pages_that_find_no_room_beside_others_are_rendered_after_them() {
 }
 
 #[test]
-fn cohorts_that_find_no_memory_wait_for_each_other() {
+fn pages_do_not_wait_for_memory_of_a_cohort_whose_backend_hangs() {
     let bytes = CohortBytes {
         arena_max: 1 << 30,
         first_part: 2_000,
         common_max: 0,
     };
-    let server = of_four(bytes);
+    let server = of_four(bytes, &SERVICE.replace("300ms", "5s"));
     let metrics = server.metrics().worker(0);
-    // The one that asks is first; the pages of the other find no memory until it is answered.
-    let ask = "GET /ask?q=late HTTP/1.1\r\nHost: h\r\n\r\n";
+    let ask = "GET /ask?q=never HTTP/1.1\r\nHost: h\r\n\r\n";
     let asking = each_asks(&server, 4, ask);
     while metrics
         .page("ask")
@@ -217,9 +219,39 @@ fn cohorts_that_find_no_memory_wait_for_each_other() {
     let large = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
     let rendered = answers(each_asks(&server, 4, large), 4);
     assert!(rendered.iter().all(|response| response.status == 200));
+    let failed = |error: LaneError| metrics.page("ask").lane_errors[error.index()].get();
+    assert_eq!(failed(LaneError::BackendTimeout), 0, "they still wait");
     for response in answers(asking, 4) {
-        assert_eq!(response.text(), "[late]");
+        assert_eq!(response.status, 504);
     }
-    assert!(metrics.memory_waits.get() >= 2, "both waited");
+    assert!(metrics.memory_waits.get() > 0, "there was not enough");
+    stop(server);
+}
+
+#[test]
+fn an_answer_for_which_others_have_the_memory_is_to_be_asked_for_again() {
+    // The parameters of four lanes and what they ask leave memory for one answer or two.
+    let bytes = CohortBytes {
+        arena_max: 1 << 30,
+        first_part: 3_700,
+        common_max: 0,
+    };
+    let server = of_four(bytes, SERVICE);
+    let long = "x".repeat(250);
+    let ask = format!("GET /ask?q={long} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut answers = answers(each_asks(&server, 4, &ask), 4);
+    answers.sort_by_key(|answer| answer.status);
+    assert_eq!(answers[0].text(), format!("[{long}]"));
+    assert_eq!(answers[3].status, 503);
+    let refused = answers.iter().filter(|answer| answer.status == 503);
+    let again = refused
+        .clone()
+        .filter_map(|answer| answer.header("Retry-After"));
+    assert_eq!(refused.count(), again.count());
+    assert!(
+        answers
+            .iter()
+            .all(|answer| [200, 503].contains(&answer.status))
+    );
     stop(server);
 }

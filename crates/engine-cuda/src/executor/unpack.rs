@@ -56,13 +56,13 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                     .take(cohort, lane, delivered, form, &mut job.queries)
                     .is_none()
                 {
-                    cohort.fail(lane as usize, LaneError::TooLarge);
+                    cohort.fail_without_room(lane as usize);
                 }
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form, &mut job.queries) {
-                    None => cohort.fail(lane as usize, LaneError::TooLarge),
+                    None => cohort.fail_without_room(lane as usize),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
                         let answer =
@@ -278,7 +278,7 @@ fn run_on_host(
     for &lane in lanes {
         // The others have gone through several stages: it cannot be run again by itself.
         if work.cohort.lanes[lane as usize] == LaneState::Later {
-            work.cohort.fail(lane as usize, LaneError::TooLarge);
+            work.cohort.fail(lane as usize, LaneError::MemoryShort);
         }
         states[lane as usize] = work.cohort.lanes[lane as usize];
     }

@@ -1,6 +1,7 @@
 //! The arena that a cohort's texts live in, and views into it.
 
 use super::budget::{Lease, Share};
+use super::error::LaneError;
 use super::kept::Kept;
 use std::sync::Arc;
 
@@ -97,13 +98,32 @@ impl Arena {
     /// Whether `more` bytes can be appended or charged. Where that is so, they are its own.
     #[inline]
     pub fn has_room(&self, more: usize) -> bool {
-        self.could_hold(more) && self.lease.covers(self.bytes.len() + self.elsewhere + more)
+        self.could_hold(more) && self.lease.covers(self.used() + more)
     }
 
     /// Whether `more` bytes could be appended if its cohort were alone.
     #[inline]
     pub fn could_hold(&self, more: usize) -> bool {
-        more <= (self.bytes_max).saturating_sub(self.bytes.len() + self.elsewhere)
+        more <= (self.bytes_max).saturating_sub(self.used())
+    }
+
+    /// Why a lane fails for which there is no room for so many bytes.
+    pub(super) fn refusal(&self, more: usize) -> LaneError {
+        match self.could_hold(more) {
+            true => LaneError::MemoryShort,
+            false => LaneError::TooLarge,
+        }
+    }
+
+    /// Bytes that are in use.
+    pub fn used(&self) -> usize {
+        self.bytes.len() + self.elsewhere
+    }
+
+    /// Whether there is memory for so many bytes in all, as far as it can hold them. It stays there
+    /// for it.
+    pub fn expects(&self, bytes: usize) -> bool {
+        self.lease.covers(bytes.min(self.bytes_max))
     }
 
     /// Whether it had no room, but that a cohort that is alone has, since this was last asked.

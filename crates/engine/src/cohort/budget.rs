@@ -1,13 +1,14 @@
 //! What the cohorts of a worker take together: one budget, and each cohort's share of it.
 //!
 //! A cohort's first part is always there for it. What it needs beyond is lent to it of what all
-//! have in common, and comes back when it ends. Where nothing is left to lend, a cohort is *short*:
-//! its lanes wait until others give back. So that they do not wait for each other for ever, one of
-//! them at a time is *first*: it may take whatever a cohort may take at most, and so it ends, and
-//! gives all of it back (the banker's rule; Dijkstra, EWD 623).
+//! have in common, and comes back when it ends. Where nothing is left to lend, a cohort is *short*.
+//! What it keeps for as long as a backend takes, its texts, is then not to be had. Its pages' answers
+//! need memory only while a stage runs, and so they wait: one cohort at a time is *first*, may take
+//! whatever its answers need, and gives that back before it does anything else (the banker's rule;
+//! Dijkstra, EWD 623). So nobody waits for memory of one who waits for a backend.
 //!
 //! ```text
-//!    first part | first part | ... | what all have in common | one cohort's most
+//!    first part | first part | ... | what all have in common | one cohort's answers
 //!    always there, one a context   | lent                    | for the one that is first
 //! ```
 //!
@@ -78,7 +79,7 @@ struct Taken {
     bytes: usize,
     /// Those beyond the first part that are lent.
     lent: usize,
-    /// Those beyond that it has because it is first, or was.
+    /// Those beyond that it has because it is first; all of them for answers.
     own: usize,
     is_first: bool,
 }
@@ -102,8 +103,16 @@ impl Share {
         self.taken().bytes
     }
 
-    /// Takes so many bytes more if they are there.
-    fn take(&self, more: usize) -> bool {
+    /// Whether half is left when so many bytes more are taken: of the first part, or of what can be
+    /// lent.
+    fn has_plenty(&self, more: usize) -> bool {
+        let bytes = self.bytes().saturating_add(more);
+        bytes <= self.budget.first_part / 2
+            || self.budget.lent().saturating_add(more) <= self.budget.common / 2
+    }
+
+    /// Takes so many bytes more if they are there, for answers or for texts.
+    fn take(&self, more: usize, for_answers: bool) -> bool {
         let taken = &mut *self.taken();
         let bytes = taken.bytes.saturating_add(more);
         let beyond = bytes.saturating_sub(self.budget.first_part);
@@ -111,7 +120,7 @@ impl Share {
         if missing > 0 {
             if self.budget.lend(missing) {
                 taken.lent += missing;
-            } else if taken.is_first {
+            } else if taken.is_first && for_answers {
                 taken.own += missing;
             } else {
                 return false;
@@ -128,10 +137,11 @@ impl Share {
         taken.bytes -= bytes;
         let beyond = taken.bytes.saturating_sub(self.budget.first_part);
         let surplus = (taken.lent + taken.own).saturating_sub(beyond);
-        // Others have use for what is lent.
-        let lent = surplus.min(taken.lent);
+        // So that none of it is left when the answers have given back theirs.
+        let own = surplus.min(taken.own);
+        let lent = surplus - own;
+        taken.own -= own;
         taken.lent -= lent;
-        taken.own -= surplus - lent;
         self.budget.lent.fetch_sub(lent, Ordering::Relaxed);
     }
 
@@ -147,30 +157,20 @@ impl Share {
         self.taken().is_first
     }
 
-    /// The cohort has ended, and its buffers have given back what they do not keep: another may be
-    /// first.
-    ///
-    /// # Errors
-    /// It keeps more than is lent to it: its buffers have to give back more before.
-    pub fn end(&self) -> Result<(), KeepsTooMuch> {
+    /// Another may be first: what the cohort had for its answers is given back.
+    pub fn end_first(&self) {
         let taken = &mut *self.taken();
-        if taken.own > 0 {
-            let lends = self.budget.lend(taken.own);
-            if !lends {
-                return Err(KeepsTooMuch);
-            }
-            taken.lent += std::mem::take(&mut taken.own);
-        }
+        debug_assert_eq!(taken.own, 0, "its answers have given back before");
         if std::mem::take(&mut taken.is_first) {
             self.budget.has_first.store(false, Ordering::Relaxed);
         }
-        Ok(())
+    }
+
+    /// Bytes that are lent to it.
+    pub fn lent(&self) -> usize {
+        self.taken().lent
     }
 }
-
-/// A cohort that has ended keeps more than is lent to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeepsTooMuch;
 
 /// The least that a buffer asks for at once, where it is there.
 const STEP_BYTES: usize = 4096;
@@ -183,6 +183,8 @@ pub(super) struct Lease {
     bytes: Cell<usize>,
     /// It asks for no more at once than this, but where it needs more.
     at_once_max: usize,
+    /// It is for answers: whose cohort is first has all there is.
+    for_answers: bool,
     /// It has asked for more than was there.
     is_short: Cell<bool>,
 }
@@ -194,6 +196,7 @@ impl Default for Lease {
             share: None,
             bytes: Cell::new(usize::MAX),
             at_once_max: usize::MAX,
+            for_answers: false,
             is_short: Cell::new(false),
         }
     }
@@ -206,7 +209,16 @@ impl Lease {
             share: Some(share.clone()),
             bytes: Cell::new(0),
             at_once_max: usual_max,
+            for_answers: false,
             is_short: Cell::new(false),
+        }
+    }
+
+    /// The same, for a buffer of answers.
+    pub(super) fn for_answers(share: &Arc<Share>, usual_max: usize) -> Lease {
+        Lease {
+            for_answers: true,
+            ..Lease::new(share, usual_max)
         }
     }
 
@@ -220,10 +232,15 @@ impl Lease {
     fn grow(&self, bytes: usize) -> bool {
         let had = self.bytes.get();
         let share = self.share.as_ref().expect("it has not all there is");
-        // Twice what it had, as its buffer grows, so that it rarely asks; else what it needs.
-        let at_once = had.saturating_mul(2).max(STEP_BYTES).min(self.at_once_max);
-        let wanted = [bytes.max(at_once), bytes];
-        let got = wanted.into_iter().find(|to| share.take(to - had));
+        // Twice what it had, as its buffer grows, so that it rarely asks; else what it needs, so
+        // that no buffer has what another lacks.
+        let at_once = had.saturating_mul(2).max(STEP_BYTES);
+        let at_once = at_once.min(self.at_once_max).max(bytes);
+        let wanted = match share.has_plenty(at_once - had) {
+            true => at_once,
+            false => bytes,
+        };
+        let got = (share.take(wanted - had, self.for_answers)).then_some(wanted);
         match got {
             Some(bytes) => self.bytes.set(bytes),
             None => self.is_short.set(true),
@@ -255,7 +272,9 @@ mod tests {
     fn one_cohort_may_always_go_on() {
         let budget = Budget::new(10, 100);
         let shares: Vec<_> = (0..3).map(|_| Share::new(&budget)).collect();
-        let leases: Vec<_> = (shares.iter()).map(|share| Lease::new(share, 0)).collect();
+        let leases: Vec<_> = (shares.iter())
+            .map(|share| Lease::for_answers(share, 0))
+            .collect();
         assert!(leases[0].covers(10), "a first part is always there");
         assert_eq!(budget.lent(), 0);
         assert!(leases[0].covers(90) && leases[0].covers(20));
@@ -268,24 +287,31 @@ mod tests {
         assert!(shares[1].be_first() && shares[1].be_first());
         assert!(!shares[2].be_first(), "there is one");
         assert!(leases[1].covers(1_000_000), "it goes on");
+        assert!(
+            !Lease::new(&shares[1], 0).covers(1),
+            "texts have no part in it"
+        );
         assert!(!leases[2].covers(11) && !leases[0].covers(91));
         assert_eq!(budget.lent(), 100);
         leases[1].keep(10);
-        assert_eq!((shares[1].end(), budget.lent()), (Ok(()), 80));
+        shares[1].end_first();
+        assert_eq!((shares[1].is_first(), budget.lent()), (false, 80));
         assert!(leases[2].covers(11), "it gave back");
         assert!(shares[2].be_first());
     }
 
     #[test]
-    fn who_ends_keeps_no_more_than_is_lent() {
+    fn who_was_first_keeps_what_is_lent_for_texts() {
         let budget = Budget::new(0, 100);
         let [first, other] = [(); 2].map(|()| Share::new(&budget));
-        let [lease, others] = [&first, &other].map(|share| Lease::new(share, 0));
-        assert!(others.covers(60) && first.be_first() && lease.covers(50));
-        assert_eq!(first.end(), Err(KeepsTooMuch));
-        lease.keep(40);
-        assert_eq!((first.end(), budget.lent()), (Ok(()), 100));
-        assert!(!first.is_first() && !lease.covers(41));
+        let [texts, others] = [&first, &other].map(|share| Lease::new(share, 0));
+        let answers = Lease::for_answers(&first, 0);
+        assert!(others.covers(60) && first.be_first() && texts.covers(40));
+        assert!(answers.covers(50) && !texts.covers(41));
+        answers.keep(0);
+        first.end_first();
+        assert_eq!((first.lent(), budget.lent()), (40, 100));
+        assert!(!answers.covers(1));
     }
 
     proptest! {
@@ -297,7 +323,7 @@ mod tests {
             let budget = Budget::new(20, 150);
             let shares: Vec<_> = (0..3).map(|_| Share::new(&budget)).collect();
             let leases: Vec<Vec<_>> = (shares.iter())
-                .map(|share| (0..2).map(|most| Lease::new(share, 30 * most)).collect())
+                .map(|share| vec![Lease::new(share, 30), Lease::for_answers(share, 0)])
                 .collect();
             for (cohort, buffer, bytes, step) in steps {
                 let (share, lease) = (&shares[cohort], &leases[cohort][buffer]);
@@ -305,11 +331,15 @@ mod tests {
                     0 => {
                         let others = leases[cohort][1 - buffer].bytes.get();
                         let covers = lease.covers(bytes);
-                        prop_assert!(covers || !share.is_first() && bytes + others > 20);
+                        let has_all = share.is_first() && lease.for_answers;
+                        prop_assert!(covers || !has_all && bytes + others > 20);
                     }
                     1 => lease.keep(bytes),
                     2 => drop(share.be_first()),
-                    _ => drop(share.end()),
+                    _ => {
+                        leases[cohort][1].keep(0);
+                        share.end_first();
+                    }
                 }
                 let mut lent = 0;
                 for (share, leases) in shares.iter().zip(&leases) {

@@ -60,6 +60,8 @@ lane_errors! {
     SessionsFull = 11, 503, "sessions_full", "no session is free";
     /// The device failed.
     DeviceFailed = 12, 500, "device_failed", "the device failed";
+    /// Other cohorts have the memory that it needs.
+    MemoryShort = 13, 503, "memory_short", "others have the memory that its data needs";
 }
 
 const _: () = {

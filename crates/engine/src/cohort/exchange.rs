@@ -106,7 +106,7 @@ impl Cohort {
                     // Answers of one lane that came in another order than they were asked in.
                     let bytes = list.cell_bytes(rows.length as usize);
                     if !arena.has_room(bytes) {
-                        *state = LaneState::Failed(LaneError::TooLarge);
+                        *state = LaneState::Failed(arena.refusal(bytes));
                         continue;
                     }
                     arena.charge(bytes);
@@ -183,10 +183,11 @@ impl Cohort {
                     let list = usize::from(*list);
                     let to = into.fields[list].list_mut();
                     let from = self.fields[list].list();
-                    if !into.arena.has_room(from.charge(answer.rows)) {
+                    let charge = from.charge(answer.rows);
+                    if !into.arena.has_room(charge) {
                         let state = &mut into.lanes[first + moved];
                         if *state == LaneState::Active {
-                            *state = LaneState::Failed(LaneError::TooLarge);
+                            *state = LaneState::Failed(into.arena.refusal(charge));
                         }
                         return QueryAnswer {
                             rows: Span::default(),

@@ -5,7 +5,7 @@
 //! free, and the stage is run again for those that were left out, until all have run it.
 
 use super::Cohort;
-use super::error::LaneState;
+use super::error::{LaneError, LaneState};
 
 /// How a stage that was run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,17 @@ impl Cohort {
             Some(before) if before == later => Go::Short,
             _ => Go::Again,
         }
+    }
+
+    /// Fails the lanes that another go is for: there will be no memory for them. The stage is as if
+    /// it had been run.
+    pub fn give_up_go(&mut self) {
+        for state in &mut self.lanes {
+            if *state == LaneState::Active {
+                *state = LaneState::Failed(LaneError::MemoryShort);
+            }
+        }
+        self.stage += 1;
     }
 
     /// How many lanes the stage was run for last, those included that took no part.

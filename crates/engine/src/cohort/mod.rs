@@ -20,7 +20,7 @@ mod rows;
 mod text;
 
 pub use arena::{Arena, View};
-pub use budget::{Budget, KeepsTooMuch, Share};
+pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
@@ -113,6 +113,11 @@ impl Cohort {
         self.arena.forget();
     }
 
+    /// Gives the memory of its answers back: the finished lanes are answered.
+    pub fn give_output_back(&mut self) {
+        self.output.give_back();
+    }
+
     /// Bytes that it has of the system, but for what each lane has in any cohort.
     pub fn capacity(&self) -> usize {
         self.arena.capacity()
@@ -191,6 +196,15 @@ impl Cohort {
         }
     }
 
+    /// Fails a lane for whose texts there was no room: in no cohort, or beside the others.
+    pub fn fail_without_room(&mut self, lane: usize) {
+        let error = match self.take_short() {
+            true => LaneError::MemoryShort,
+            false => LaneError::TooLarge,
+        };
+        self.fail(lane, error);
+    }
+
     /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for
     /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
     /// same stage; in `self` they become [`LaneState::Moved`]. A lane whose texts find no room in
@@ -205,7 +219,7 @@ impl Cohort {
             self.lanes[lane] = LaneState::Moved;
             let charge = self.fields.iter().map(|field| field.charge(lane)).sum();
             if !into.arena.has_room(charge) {
-                into.fail(to, LaneError::TooLarge);
+                into.fail(to, into.arena.refusal(charge));
                 continue;
             }
             for (from, field) in self.fields.iter().zip(&mut into.fields) {

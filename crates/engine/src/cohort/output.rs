@@ -97,7 +97,7 @@ impl Output {
     /// An empty one of a cohort's share, usually of no more than so many bytes.
     pub(super) fn of_share(share: &Arc<Share>, usual_max: usize) -> Output {
         Output {
-            lease: Lease::new(share, usual_max),
+            lease: Lease::for_answers(share, usual_max),
             ..Output::default()
         }
     }
@@ -125,14 +125,19 @@ impl Output {
         self.lease.keep(self.region_capacity());
     }
 
+    /// Gives the memory of runs and segments back, which nobody needs any more.
+    pub(super) fn give_back(&mut self) {
+        self.begin_go();
+        (self.runs, self.segments) = (Vec::new(), Vec::new());
+        self.lease.keep(0);
+    }
+
     /// Gives all memory of an empty one back.
     pub(super) fn forget(&mut self) {
         debug_assert!(self.lanes.is_empty(), "what is in use is not forgotten");
         self.lanes = Vec::new();
-        self.runs = Vec::new();
-        self.segments = Vec::new();
         self.headers = Vec::new();
-        self.lease.keep(0);
+        self.give_back();
     }
 
     /// Bytes that it has of the system for runs and segments.

@@ -17,7 +17,8 @@
 //! | null | empty | 0 |
 //!
 //! Each cell of a list counts against the bound of the cohort's arena, and so do texts: an answer
-//! for which there is no room fails its lane with [`LaneError::TooLarge`].
+//! for which there is no room fails its lane with [`LaneError::TooLarge`], or with
+//! [`LaneError::MemoryShort`] where other cohorts have it.
 //!
 //! What does not fit, a row with more or fewer cells than the page expects, more than [`ROWS_MAX`]
 //! rows, and another number than one where it expects one row fail the lane with
@@ -279,7 +280,7 @@ impl AnswerWriter<'_> {
         if matches!(self.columns, Target::List(_)) {
             let bytes = self.width * CELL_BYTES;
             if !self.arena.has_room(bytes) {
-                return Err(LaneError::TooLarge);
+                return Err(self.arena.refusal(bytes));
             }
             self.arena.charge(bytes);
         }
@@ -348,7 +349,7 @@ fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
         Cell::Bool(value) => text::print_bool(value),
         Cell::Int(_) | Cell::Float(_) | Cell::Timestamp(_) => {
             if !arena.has_room(PRINTED_MAX) {
-                return Err(LaneError::TooLarge);
+                return Err(arena.refusal(PRINTED_MAX));
             }
             return Ok(arena.push_with(|out| match cell {
                 Cell::Int(value) => text::print_int(value, out),
@@ -362,7 +363,7 @@ fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
         return Err(LaneError::BadAnswer);
     }
     if !arena.has_room(text.len()) {
-        return Err(LaneError::TooLarge);
+        return Err(arena.refusal(text.len()));
     }
     Ok(arena.push(text))
 }

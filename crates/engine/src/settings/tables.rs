@@ -160,8 +160,8 @@ section! {
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
         arena_bytes_max: u32 = 64 << 20; bytes(16 << 20, 1 << 31).restart(),
         /// Bytes that the cohorts of a worker may take together, of texts, answers and what is kept
-        /// of their requests, beyond 4 MiB of each that are always there. Where none are left they
-        /// wait for each other; one at a time may always go on.
+        /// of their requests, beyond 4 MiB of each that are always there. Where none are left, pages
+        /// are run one after the other, and what a backend answers may get 503.
         common_bytes_max: u32 = 128 << 20; bytes(1 << 20, 1 << 31).restart(),
         /// Bytes of a cohort's answers, if each is as long as its page's were of late: more
         /// requests go with the next cohort. Whatever they are, `arena_bytes_max` bounds them, too:

@@ -26,6 +26,10 @@ const LONG_BYTES: usize = 64 * 1024;
 /// wait for may never take it.
 const NO_ROOM_MAX: Duration = Duration::from_millis(50);
 
+/// Of what is made for those, so many bytes in that time, where others are stuck: they do not keep a
+/// thread busy.
+const STUCK_BYTES: f64 = (16 << 20) as f64;
+
 /// [`Clients::may_take`].
 #[inline]
 fn may_take(
@@ -91,15 +95,24 @@ impl Clients {
         Ok(())
     }
 
-    /// Whether the connection that has waited longest for room goes on: there is some, it is gone,
-    /// or nobody has for a while.
-    pub(crate) fn room_opens(&self, now: Time) -> bool {
-        let first = self.upkeep.no_room.front();
-        first.is_some_and(|id| {
+    /// Which queue's first goes on of those who wait for room, if any: who has waited longest, when
+    /// it is time for that, else for the shortest answer, if there is room for it or nobody waits
+    /// for it any more.
+    fn goes_on(&self, now: Time) -> Option<usize> {
+        if now >= self.upkeep.room_at {
+            return self.upkeep.no_room.oldest();
+        }
+        let mut firsts = self.upkeep.no_room.firsts();
+        let goes = firsts.find(|(_, id)| {
             let connection = self.connections.get(*id);
-            now >= self.upkeep.room_at
-                || connection.is_none_or(|connection| self.held.has_room(connection.expected))
-        })
+            connection.is_none_or(|connection| self.held.has_room(connection.expected))
+        });
+        goes.map(|(queue, _)| queue)
+    }
+
+    /// Whether somebody who waits for room goes on.
+    pub(crate) fn room_opens(&self, now: Time) -> bool {
+        self.goes_on(now).is_some()
     }
 
     /// A connection whose stall is over, for [`Clients::proceed`], while this turn's share lasts.
@@ -107,13 +120,15 @@ impl Clients {
         if !self.share.is_left() {
             return None;
         }
-        while self.room_opens(now)
-            && let Some(id) = self.upkeep.no_room.pop_front()
+        while let Some(queue) = self.goes_on(now)
+            && let Some(id) = self.upkeep.no_room.take(queue)
         {
+            if now >= self.upkeep.room_at {
+                self.upkeep.room_at = now + self.until_next(id, now);
+            }
             if let Some(connection) = self.connections.get_mut(id)
                 && connection.stall == Some(Stall::Room)
             {
-                self.upkeep.room_at = now + NO_ROOM_MAX;
                 connection.may_go_on = true;
                 return Some(id);
             }
@@ -121,11 +136,30 @@ impl Clients {
         self.upkeep.unstalled.pop_front()
     }
 
+    /// When the next goes on without room after this one: soon, where who gives way for it is stuck,
+    /// since others may be as well.
+    fn until_next(&mut self, id: ConnectionId, now: Time) -> Duration {
+        let Some(expected) = self
+            .connections
+            .get(id)
+            .map(|connection| connection.expected)
+        else {
+            return Duration::ZERO;
+        };
+        let slowest = self.slowest_since(id);
+        match slowest.is_some_and(|since| since + NO_ROOM_MAX <= now) {
+            true => NO_ROOM_MAX.mul_f64((expected as f64 / STUCK_BYTES).min(1.0)),
+            false => NO_ROOM_MAX,
+        }
+    }
+
     /// A connection waits for room from now on.
     pub(crate) fn wait_for_room(&mut self, id: ConnectionId, now: Time) {
         if self.upkeep.no_room.is_empty() {
             self.upkeep.room_at = now + NO_ROOM_MAX;
         }
-        self.upkeep.no_room.push_back(id);
+        let connection = self.connections.get(id);
+        let expected = connection.map_or(0, |connection| connection.expected);
+        self.upkeep.no_room.push(id, expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clients::Clients;
 use crate::clients::held::Held;
-use rhythm_net::{ConnectionId, Port};
+use rhythm_net::{ConnectionId, Port, Time};
 
 /// So many are found at a time that are to give way, in one look at all connections. They are
 /// dropped one by one, as others need what they hold: each takes the system some time, in which
@@ -63,16 +63,36 @@ impl Clients {
                 }
                 continue;
             };
-            // It may have made progress since it was found.
-            let is_slow = (self.connections.get(id)).is_some_and(|connection| {
-                connection.held > 0 && Held::haste(connection) == haste && id != at_hand
-            });
-            if is_slow {
+            if self.is_slow(id, haste, at_hand) {
                 port.abort(id);
                 self.remove(id);
                 self.held.dropped += 1;
             }
         }
+    }
+
+    /// Since when the connection that would give way to this one has made no progress, if there is
+    /// one that would.
+    pub(crate) fn slowest_since(&mut self, at_hand: ConnectionId) -> Option<Time> {
+        let mut is_known = true;
+        loop {
+            match self.slowest.last().copied() {
+                Some((haste, id)) if self.is_slow(id, haste, at_hand) => return Some(haste.1),
+                Some(_) => drop(self.slowest.pop()),
+                None if is_known => {
+                    is_known = false;
+                    self.find_slowest(at_hand);
+                }
+                None => return None,
+            }
+        }
+    }
+
+    /// Whether a connection has made no progress since it was found to be slow.
+    fn is_slow(&self, id: ConnectionId, haste: (bool, Time), at_hand: ConnectionId) -> bool {
+        (self.connections.get(id)).is_some_and(|connection| {
+            connection.held > 0 && Held::haste(connection) == haste && id != at_hand
+        })
     }
 
     /// Finds those that are to give way next, the slowest last.

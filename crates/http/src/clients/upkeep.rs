@@ -7,6 +7,7 @@
 use crate::answer::{AnswerSlot, HostId, Owed};
 use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::clients::held::Held;
+use crate::clients::no_room::NoRoom;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;
@@ -23,8 +24,8 @@ pub(crate) struct Upkeep {
     pub(crate) timers: TimerWheel,
     /// Connections that may go on, longest first: their stall is over, or it is their turn next.
     pub(crate) unstalled: VecDeque<ConnectionId>,
-    /// Connections that wait for room, longest first, and when the first goes on without.
-    pub(crate) no_room: VecDeque<ConnectionId>,
+    /// Connections that wait for room, and when who has waited longest goes on without.
+    pub(crate) no_room: NoRoom,
     pub(crate) room_at: Time,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
@@ -39,7 +40,7 @@ impl Upkeep {
             limits,
             timers: TimerWheel::new(now),
             unstalled: VecDeque::new(),
-            no_room: VecDeque::new(),
+            no_room: NoRoom::new(),
             room_at: now,
             roomy: Vec::new(),
             drain: None,

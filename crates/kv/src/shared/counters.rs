@@ -82,8 +82,9 @@ counters! {
     Commands,
 }
 
-/// The counters of one thread.
+/// The counters of one thread, on cache lines of their own: no two threads write to the same.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Counters([AtomicU64; Counter::COUNT]);
 
 impl Default for Counters {

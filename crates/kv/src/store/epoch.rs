@@ -1,15 +1,16 @@
 //! When memory may be used again: epochs.
 //!
 //! Readers take no lock and leave no mark on what they read, so who takes something out of the
-//! table cannot know who still reads it. But a reader finds things only in a turn, and holds none
-//! beyond it. So each worker says in which epoch its turn began, and what is taken out is *retired*
-//! with the number of an epoch; it is *free* when every turn that goes on began in a later one.
+//! table cannot know who still reads it. But a reader finds things only while it is *pinned*, and
+//! holds none beyond that. So each worker says in which epoch it was pinned, and what is taken out
+//! is *retired* with the number of an epoch; it is *free* when every worker that is pinned became
+//! so in a later one.
 //!
 //! Why epochs and not versions: with versions a reader copies bytes that may change under it and
 //! looks afterwards whether they did, which has to be done word by word with atomics (anything else
 //! is a data race), and it can hand out copies only. With epochs items never change while they can
-//! be seen, so values are sent from where they lie, and all that a turn with hundreds of gets pays
-//! is one fence at its beginning. The price is that memory comes back a turn later.
+//! be seen, so values are sent from where they lie, and all that a worker pays for hundreds of gets
+//! is one fence when it is pinned. The price is that memory comes back somewhat later.
 //!
 //! Why it is right: a worker stores its epoch, then a fence, then reads the table; a collector
 //! takes out, then a fence, then loads the workers' epochs. Of two such fences one is first: either
@@ -18,15 +19,15 @@
 
 use super::atomic::{AtomicU64, Ordering, fence};
 
-/// The epochs of the turns that go on.
+/// The epochs in which workers were pinned.
 pub(super) struct Epochs {
     now: AtomicU64,
-    workers: Box<[Turn]>,
+    workers: Box<[Reader]>,
 }
 
-/// The epoch of one worker's turn, or [`NONE`], on a cache line of its own.
+/// The epoch in which one worker was pinned, or [`NONE`], on a cache line of its own.
 #[repr(align(128))]
-struct Turn(AtomicU64);
+struct Reader(AtomicU64);
 
 const NONE: u64 = 0;
 
@@ -38,11 +39,11 @@ impl Epochs {
     pub(super) fn new(workers: usize) -> Epochs {
         Epochs {
             now: AtomicU64::new(NONE + 1),
-            workers: (0..workers).map(|_| Turn(AtomicU64::new(NONE))).collect(),
+            workers: (0..workers).map(|_| Reader(AtomicU64::new(NONE))).collect(),
         }
     }
 
-    /// A turn of a worker begins, or, where one goes on, another in its place.
+    /// A worker is pinned; where it is already, anew.
     #[inline]
     pub(super) fn pin(&self, worker: usize) {
         let now = self.now.load(Ordering::Acquire);
@@ -50,7 +51,7 @@ impl Epochs {
         fence(Ordering::SeqCst);
     }
 
-    /// A turn ends.
+    /// A worker is no longer pinned.
     #[inline]
     pub(super) fn unpin(&self, worker: usize) {
         self.workers[worker].0.store(NONE, Ordering::Release);
@@ -61,14 +62,14 @@ impl Epochs {
         Stamp(self.now.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// All that was retired with this stamp or an earlier one is free; ask anew to learn of later
-    /// turns.
+    /// All that was retired with this stamp or an earlier one is free; ask anew to learn of what
+    /// changed since.
     pub(super) fn free(&self) -> Stamp {
-        // Before the turns: what is retired from here on, a turn that begins meanwhile may see.
+        // Before the readers: what is retired from here on, one that is pinned meanwhile may see.
         let now = self.now.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let turns = (self.workers.iter()).map(|turn| turn.0.load(Ordering::Acquire));
-        let oldest = turns.filter(|epoch| *epoch != NONE).min();
+        let pinned = (self.workers.iter()).map(|reader| reader.0.load(Ordering::Acquire));
+        let oldest = pinned.filter(|epoch| *epoch != NONE).min();
         Stamp(oldest.map_or(now, |oldest| oldest.min(now)) - 1)
     }
 }

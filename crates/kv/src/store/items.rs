@@ -1,5 +1,5 @@
 //! Table, segments and epochs joined: the one place where a location becomes an item. What it
-//! shows is safe: an item can be found in a [`Turn`] only, and cannot be held beyond it.
+//! shows is safe: an item can be found under a [`Guard`] only, and cannot be held beyond it.
 #![allow(unsafe_code)]
 
 use super::epoch::Epochs;
@@ -17,7 +17,7 @@ pub(super) struct Items {
     seats: Box<[AtomicBool]>,
 }
 
-/// A worker's right to turns: one at a time.
+/// A worker's right to guards: one at a time.
 pub(super) struct Seat {
     index: usize,
     of: usize,
@@ -51,12 +51,12 @@ impl Items {
         self.seats[seat.index].store(false, Ordering::Release);
     }
 
-    /// Begins a turn.
+    /// A guard: what is found from now on stays readable until it is dropped.
     #[inline]
-    pub(super) fn turn<'t>(&'t self, seat: &'t mut Seat) -> Turn<'t> {
+    pub(super) fn pin<'t>(&'t self, seat: &'t mut Seat) -> Guard<'t> {
         assert_eq!(seat.of, self.address(), "a seat of another store");
         self.epochs.pin(seat.index);
-        Turn { items: self, seat }
+        Guard { items: self, seat }
     }
 
     /// Which items these are. A store is behind a reference while there are seats, so they do not
@@ -66,7 +66,7 @@ impl Items {
     }
 
     /// Grows the table by a bucket or two if it is crowded.
-    pub(super) fn grow(&self, _turn: &Turn<'_>) {
+    pub(super) fn grow(&self, _guard: &Guard<'_>) {
         for _ in 0..2 {
             if !self.table.is_crowded() || !self.table.grow(self) {
                 return;
@@ -93,26 +93,26 @@ impl Drop for Items {
     fn drop(&mut self) {
         if self.segments.has_large() {
             for location in self.table.locations() {
-                // SAFETY: it is in the table and leaves it now; there are no turns any more.
+                // SAFETY: it is in the table and leaves it now; there are no guards any more.
                 unsafe { self.segments.died(location, &self.epochs) };
             }
         }
     }
 }
 
-/// A turn of a worker: the items that are found in it can be read until it ends.
-pub(super) struct Turn<'t> {
+/// A worker's guard: the items that are found under it can be read until it is dropped.
+pub(super) struct Guard<'t> {
     items: &'t Items,
     seat: &'t mut Seat,
 }
 
-impl Turn<'_> {
+impl Guard<'_> {
     /// The index of the worker.
     pub(super) fn worker(&self) -> usize {
         self.seat.index
     }
 
-    /// Another turn begins in the place of this one, of which nothing is borrowed any more.
+    /// Makes another guard of this one, from which nothing is borrowed any more.
     pub(super) fn renew(&mut self) {
         self.items.epochs.pin(self.seat.index);
     }
@@ -131,7 +131,7 @@ impl Turn<'_> {
     #[inline]
     pub(super) fn find(&self, hash: Hash, key: &[u8]) -> Option<Item<'_>> {
         self.items.table.find(hash, |location| {
-            // SAFETY: found in the table, in this turn, which outlasts the borrow.
+            // SAFETY: found in the table, under this guard, which outlasts the borrow.
             let item = unsafe { self.items.segments.item(location) };
             (item.key() == key).then_some(item)
         })
@@ -150,15 +150,15 @@ impl Turn<'_> {
         self.items.segments.room(group, units, &self.items.epochs)
     }
 
-    /// Frees what no turn reads any more. True: something still waits for turns to end.
+    /// Frees what nobody reads any more. True: something still waits for guards to be dropped.
     pub(super) fn collect(&self) -> bool {
         self.items.segments.collect(&self.items.epochs)
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Body<'a>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it.
+    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Option<Body<'a>>, Wants> {
         let large = self.items.segments.large(parts, &self.items.epochs)?;
-        Ok(Body::Large(large))
+        Ok(large.map(Body::Large))
     }
 
     /// The next victim.
@@ -175,7 +175,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
         self.items.epochs.unpin(self.seat.index);
     }
@@ -222,7 +222,7 @@ impl<'t> Held<'t> {
     }
 
     fn at(&self, location: u32) -> Item<'t> {
-        // SAFETY: what is in a locked bucket is in the table, and the turn during which the lock
+        // SAFETY: what is in a locked bucket is in the table, and the guard under which the lock
         // is held outlasts `'t`.
         unsafe { self.items.segments.item(location) }
     }
@@ -320,14 +320,15 @@ pub(super) struct Remains<'v> {
 
 impl Victim {
     /// What comes next; the victim goes on behind it.
-    pub(super) fn next<'v>(&mut self, turn: &'v Turn<'_>) -> Option<Remains<'v>> {
+    pub(super) fn next<'v>(&mut self, guard: &'v Guard<'_>) -> Option<Remains<'v>> {
         let location = (self.at < self.end).then_some(self.at)?;
-        let segments = &turn.items.segments;
+        let segments = &guard.items.segments;
         // SAFETY: the segment was chosen, so that this victim alone is taking it back; its items
-        // lie one behind the other, and it is not retired before this turn.
+        // lie one behind the other, and it is not retired before the borrow of the guard ends.
         let item = unsafe { segments.item(location) };
         let units = segments.units(item.length());
         self.at += units;
+        assert!(self.at <= self.end, "items fill a segment up to its end");
         let key = item.key();
         Some(Remains {
             location,
@@ -342,26 +343,34 @@ impl Victim {
     }
 
     /// The end: either nothing of it is in the table any more, or its items stay.
-    pub(super) fn end(self, turn: &Turn<'_>) {
-        let segments = &turn.items.segments;
+    pub(super) fn end(self, guard: &Guard<'_>) {
+        let segments = &guard.items.segments;
         if segments.is_dead(self.segment) {
-            segments.retire(self.segment, &turn.items.epochs);
+            segments.retire(self.segment, &guard.items.epochs);
         } else {
+            // Each of its items left the table before, or moved or was evicted, under the locks of
+            // its key; put back, such a segment would be chosen again and again.
+            assert_eq!(self.fate, Fate::Stay, "an item of a victim was passed over");
             segments.put_back(self.segment);
         }
     }
 
     /// Room to move something of it to.
-    pub(super) fn room(&self, turn: &Turn<'_>, to: &mut Destinations, units: u32) -> Option<Room> {
-        let segments = &turn.items.segments;
+    pub(super) fn room(
+        &self,
+        guard: &Guard<'_>,
+        to: &mut Destinations,
+        units: u32,
+    ) -> Option<Room> {
+        let segments = &guard.items.segments;
         segments.room_to_move(to, segments.group_of(self.segment), units)
     }
 }
 
 impl<'v> Remains<'v> {
     /// Takes the locks of its key, and finds it, if it is in the table still.
-    pub(super) fn lock(&self, turn: &'v Turn<'_>) -> (Held<'v>, Option<Found<'v>>) {
-        let held = turn.lock(turn.items.secret.hash(self.key));
+    pub(super) fn lock(&self, guard: &'v Guard<'_>) -> (Held<'v>, Option<Found<'v>>) {
+        let held = guard.lock(guard.items.secret.hash(self.key));
         // By its location: another item of the key may have taken its place.
         let slot = held.locked.find(|other| other == self.location);
         let found = slot.map(|slot| held.found(slot));

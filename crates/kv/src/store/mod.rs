@@ -1,8 +1,8 @@
 //! The items: what a key has, until it expires, is removed or has to make room.
 //!
 //! A store is shared by all workers. It does no I/O and reads no clock: the time is an argument, in
-//! seconds since some start, at least 1 (memcached's relative time). A worker goes through a store
-//! in turns:
+//! seconds since some start, at least 1 (memcached's relative time). A worker uses it under a guard
+//! ([`Pinned`]), one for each turn of its loop:
 //!
 //! ```text
 //!   let mut worker = Store::worker(&store)?      once a thread
@@ -10,22 +10,21 @@
 //!   let hash = store.hash(key);                  for each command of the turn, step by step:
 //!   pinned.prefetch(hash);                         the buckets where the key may be
 //!   pinned.prefetch_item(hash);                    the items there that look like it
-//!   pinned.get(hash, key, now)                     -> the item, borrowed from the turn
+//!   pinned.get(hash, key, now)                     -> the item, borrowed from the guard
 //!   pinned.update(hash, key, now, |item| ...)      every write: decide from what is there
 //!   drop(pinned)                                 before the loop waits
 //! ```
 //!
 //! Items never change but for a few words that are atomic (last access, marks, expiry): a write
 //! puts another item in its place. So an item that was found can be read, in place, for as long as
-//! its turn lasts.
-
+//! its guard lasts.
 //!
 //! What is where:
 //!
 //! ```text
 //!   Pinned::get, update (update.rs)      reclaim.rs: memory is taken back, items evicted
 //!        |                                    |
-//!        +------------> items.rs <------------+      locations become items, in turns only
+//!        +------------> items.rs <------------+      locations become items, under guards only
 //!                  /        |       \
 //!            table/     segments/    epoch.rs
 //!   hash -> location    location ->   when memory may be used again
@@ -58,7 +57,7 @@ pub use segments::{Item, Large};
 
 use counters::{Counter, Counters};
 use flush::Flushes;
-use items::{Items, Reclaim, Seat, Turn};
+use items::{Guard, Items, Reclaim, Seat};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -195,10 +194,17 @@ impl Store {
         }
     }
 
-    /// Makes some memory resident that is needed next, for a thread that may wait: the first touch
-    /// of a huge page can take milliseconds, which a worker would spend in the middle of a turn. To
-    /// be called once before the store is used, and a hundred times a second or so then; without,
-    /// all works as well, but for these pauses. False where the system cannot do it.
+    /// Makes memory resident that is needed next: some 32 MiB for items (an eighth of a small
+    /// store), and some for the table. The first touch of a huge page can take milliseconds, which
+    /// a worker would otherwise spend in the middle of a turn of its loop.
+    ///
+    /// To be called once before the store is used, and then every 5 to 10 ms for as long as it is,
+    /// by a thread that may wait and is no worker: it takes milliseconds where there is much to do,
+    /// and little where all is resident. It holds no lock meanwhile that a worker takes, and
+    /// changes nothing that is stored. Without it all works as well, but for the pauses.
+    ///
+    /// False: the system cannot do it (Linux can from 5.14 on) or has no memory left; then there is
+    /// no use in calling it again.
     pub fn prepare(&self) -> bool {
         let ahead = AHEAD.min(self.options.memory / 8);
         let heap = self.items.segments.populate(ahead);
@@ -271,8 +277,8 @@ impl Store {
         (expires == 0 || expires > now) && !self.flushes.took(item.last_access(), item.cas(), now)
     }
 
-    fn counters(&self, turn: &Turn<'_>) -> &Counters {
-        &self.counters[turn.worker()]
+    fn counters(&self, guard: &Guard<'_>) -> &Counters {
+        &self.counters[guard.worker()]
     }
 }
 
@@ -288,14 +294,15 @@ impl Worker {
         &self.store
     }
 
-    /// Begins a turn: what is found in it stays readable until its end. Turns are short, and none
-    /// goes on while the worker waits, for the memory of items that went in it is not used again
-    /// before.
+    /// A guard: what is found under it stays readable until it is dropped. It is held for a turn of
+    /// the worker's loop, and never while the worker waits, for the memory of items that went
+    /// meanwhile is not used again before.
     #[inline]
     pub fn pin(&mut self) -> Pinned<'_> {
         Pinned {
             store: &self.store,
-            turn: self.store.items.turn(&mut self.seat),
+            guard: self.store.items.pin(&mut self.seat),
+            yields: 0,
         }
     }
 }
@@ -306,10 +313,12 @@ impl Drop for Worker {
     }
 }
 
-/// A turn of a worker.
+/// A worker's guard, and what can be done under it.
 pub struct Pinned<'w> {
     store: &'w Store,
-    turn: Turn<'w>,
+    guard: Guard<'w>,
+    /// How often it let other threads go on for want of memory.
+    yields: u32,
 }
 
 impl Pinned<'_> {
@@ -323,7 +332,7 @@ impl Pinned<'_> {
     /// [`prefetch`](Self::prefetch), and some before [`get`](Self::get).
     #[inline]
     pub fn prefetch_item(&self, hash: Hash) {
-        self.turn.prefetch_items(hash);
+        self.guard.prefetch_items(hash);
     }
 
     /// The key's item, if it has one that is valid now. It changes nothing: that an item was
@@ -331,7 +340,7 @@ impl Pinned<'_> {
     #[inline]
     pub fn get(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
         debug_assert_eq!(hash, self.store.hash(key));
-        (self.turn.find(hash, key)).filter(|item| self.store.is_valid(item, now))
+        (self.guard.find(hash, key)).filter(|item| self.store.is_valid(item, now))
     }
 }
 

@@ -142,6 +142,72 @@ fn memory_made_ready_while_items_are_stored_leaves_them_alone() {
     }
 }
 
+/// Stores values of so many bytes under numbers, under one guard, and tells how many were refused.
+fn store_all(worker: &mut Worker, numbers: std::ops::Range<u32>, bytes: usize) -> usize {
+    let (store, value) = (Arc::clone(worker.store()), vec![1; bytes]);
+    let mut pinned = worker.pin();
+    let is_refused = |number: &u32| {
+        let key = number.to_le_bytes();
+        let change = Change::Store(new(&value));
+        let updated = pinned.update(store.hash(&key), &key, 1, |_| (change, ()));
+        updated
+            .inspect_err(|not| assert_eq!(*not, NotStored::OutOfMemory))
+            .is_err()
+    };
+    numbers.filter(is_refused).count()
+}
+
+#[test]
+fn a_write_that_another_guard_keeps_from_memory_is_refused_and_evicts_no_more() {
+    // Items in segments, and long values.
+    for (bytes, many, least) in [(100, 200_000, 80_000), (1_000_000, 100, 10)] {
+        let mut worker = worker(StoreOptions {
+            memory: 16 << 20,
+            ..StoreOptions::default()
+        });
+        let store = Arc::clone(worker.store());
+        let mut other = store.worker().expect("it is the second");
+        assert_eq!(store_all(&mut worker, 0..many, bytes), 0);
+        let guard = other.pin();
+        store_all(&mut worker, 200_000..200_000 + many / 10, bytes);
+        let evictions = store.stats().evictions;
+        // A thousand times under one guard: none sleeps, or takes back what gives no memory.
+        let refused = store_all(&mut worker, 300_000..301_000, bytes);
+        assert_eq!(refused, 1000, "the other guard may still read all memory");
+        let stats = store.stats();
+        assert_eq!(stats.evictions, evictions, "{stats:?}");
+        assert!(stats.items >= least, "nearly all stay: {stats:?}");
+        drop(guard);
+        assert_eq!(store_all(&mut worker, 301_000..302_000, bytes), 0);
+    }
+}
+
+#[test]
+fn a_long_value_takes_no_more_than_its_room() {
+    let memory = 32 << 20;
+    let mut worker = worker(StoreOptions {
+        memory,
+        item_max: memory,
+        ..StoreOptions::default()
+    });
+    let store = Arc::clone(worker.store());
+    assert_eq!(store_all(&mut worker, 0..100, 1_000_000), 0);
+    let before = store.stats();
+    // Of long ones as many as are as long.
+    assert_eq!(store_all(&mut worker, 100..101, 8_000_000), 0);
+    let evicted = store.stats().evictions - before.evictions;
+    assert!((6..=10).contains(&evicted), "{evicted}");
+    // Of short ones as many bytes as are missing, and up to a segment's more.
+    store.flush_all(1, 1);
+    assert_eq!(store_all(&mut worker, 1000..301_000, 50), 0);
+    let before = store.stats();
+    assert_eq!(store_all(&mut worker, 0..1, 8_000_000), 0);
+    let after = store.stats();
+    let evicted = before.items + 1 - after.items;
+    let size = before.bytes / before.items;
+    assert!(evicted * size < 9_000_000, "{evicted} of {size} bytes");
+}
+
 /// Items whose hash follows from their location.
 struct Formula(fn(u32) -> Hash);
 

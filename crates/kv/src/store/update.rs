@@ -48,17 +48,22 @@ impl Pinned<'_> {
             match self.attempt(hash, key, now, &mut decide) {
                 Ok((done, outcome)) => {
                     if done.grew {
-                        self.store.items.grow(&self.turn);
+                        self.store.items.grow(&self.guard);
                     }
                     if done.units > 0 {
-                        self.store.help(&self.turn, done.units, now);
+                        self.store.help(&self.guard, done.units, now);
                     }
                     let cas = done.cas;
                     return Ok(Updated { outcome, cas });
                 }
-                Err(Stop::Not(not)) => return Err(not),
+                Err(Stop::Not(not)) => {
+                    if not == NotStored::OutOfMemory {
+                        self.count(Counter::Refused, 1);
+                    }
+                    return Err(not);
+                }
                 Err(Stop::Wants(wanted)) => {
-                    if !self.store.make_room(&mut self.turn, wanted, now) {
+                    if !self.make_room(wanted, now) {
                         self.count(Counter::Refused, 1);
                         return Err(NotStored::OutOfMemory);
                     }
@@ -74,7 +79,7 @@ impl Pinned<'_> {
         now: u32,
         decide: &mut impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
     ) -> Result<(Done, T), Stop> {
-        let mut held = self.turn.lock(hash);
+        let mut held = self.guard.lock(hash);
         let found = held.find(key);
         let valid = found.filter(|found| self.store.is_valid(&found.item, now));
         let (change, outcome) = decide(valid.as_ref().map(|found| &found.item));
@@ -115,7 +120,7 @@ impl Pinned<'_> {
             (_, None) => {
                 // Whoever comes by takes away what is no longer valid.
                 if let Some(found) = found {
-                    self.store.count_removed(&self.turn, &found.item, false);
+                    self.store.count_removed(&self.guard, &found.item, false);
                     held.remove(found);
                 }
             }
@@ -156,12 +161,12 @@ impl Pinned<'_> {
         let size = bytes(key.len(), new.flags, &body);
         if length > VALUE_MAX || size > segments.item_max() {
             if !segments.is_possible(length) {
-                self.count(Counter::Refused, 1);
                 return Err(Stop::Not(NotStored::OutOfMemory));
             }
             let spaces = vec![b' '; blanks];
             let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
-            body = self.turn.large(parts).map_err(Stop::Wants)?;
+            let large = self.guard.large(parts).map_err(Stop::Wants)?;
+            body = large.ok_or(Stop::Not(NotStored::OutOfMemory))?;
         }
         let slot = match found {
             Some(_) => None,
@@ -176,7 +181,7 @@ impl Pinned<'_> {
         let units = segments.units(size);
         let group = Segments::group(new.expires, now);
         let elsewhere = body.elsewhere();
-        let room = self.turn.room(group, units).map_err(Stop::Wants)?;
+        let room = self.guard.room(group, units).map_err(Stop::Wants)?;
         let keeps = matches!(new.value, Value::Same | Value::Number { .. });
         let kept = current.as_ref().filter(|_| keeps);
         let words = Words {
@@ -192,7 +197,7 @@ impl Pinned<'_> {
         }
         if let Some(other) = &other {
             let valid = self.store.is_valid(&other.item, now);
-            self.store.count_removed(&self.turn, &other.item, valid);
+            self.store.count_removed(&self.guard, &other.item, valid);
         }
         match (slot, found.or(other)) {
             (Some(slot), _) => held.fill(slot, room, key, &words, body),
@@ -219,7 +224,7 @@ impl Pinned<'_> {
     }
 
     fn count(&self, counter: Counter, much: u64) {
-        self.store.counters(&self.turn).add(counter, much);
+        self.store.counters(&self.guard).add(counter, much);
     }
 }
 

@@ -185,7 +185,7 @@ impl LaneAnswers<'_> {
             cause = cause.map(tracing::field::display),
             status,
             left_out,
-            "a request failed: {error}"
+            "a request failed: {failure}"
         );
     }
 

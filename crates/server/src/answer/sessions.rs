@@ -163,7 +163,8 @@ impl Sessions {
                 address,
                 retry_after_s = seconds,
                 left_out,
-                "too many sign-ins: some answer 429"
+                "too many sign-ins: some answer 429 (session.sign_ins_per_user_max, \
+                 session.failed_sign_ins_per_address_max; set the latter to 0 behind a proxy)"
             );
         }
     }

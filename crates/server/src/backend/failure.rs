@@ -27,6 +27,23 @@ impl From<LaneError> for Failure {
     }
 }
 
+impl From<Cause> for Failure {
+    fn from(cause: Cause) -> Failure {
+        cause.at(None)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Some(Cause::Status(_) | Cause::Unwell | Cause::Refused) => {
+                f.write_str("the backend answered that it does not do what it was asked")
+            }
+            _ => self.error.fmt(f),
+        }
+    }
+}
+
 /// How a backend fails, or a request to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -40,6 +57,13 @@ pub enum Cause {
     Unsent,
     /// An answer broke the protocol or a limit.
     Unreadable,
+    /// An answer of the protocol is not what its call takes, in words.
+    Unfit(&'static str),
+    /// The cell of an answer's column, counted from 1, is no integer as its page has it.
+    NoInteger(usize),
+    /// It answered with this status of HTTP's: it is not in order, or does not do what it was
+    /// asked.
+    Status(u16),
     /// It answered that it is not in order.
     Unwell,
     /// It answered that it does not do what it was asked.
@@ -65,8 +89,16 @@ impl fmt::Display for Cause {
             Cause::Late => "it did not answer in time",
             Cause::Unsent => "no connection was free for it in time",
             Cause::Unreadable => "an answer could not be read",
+            Cause::Unfit(why) => return write!(f, "an answer could not be read: {why}"),
             Cause::Unwell => "it answered that it is not in order",
             Cause::Refused => "it answered that it refuses the request",
+            Cause::NoInteger(column) => {
+                return write!(
+                    f,
+                    "column {column} of a row is no integer, as the page has it"
+                );
+            }
+            Cause::Status(status) => return write!(f, "it answered with status {status}"),
             Cause::LeftAlone => "it failed of late, and is left alone for now",
             Cause::TooMany => "too many requests to it are under way",
             Cause::TooLong => "the request is too long",
@@ -80,9 +112,9 @@ impl Cause {
     pub(crate) fn at(self, address: Option<SocketAddr>) -> Failure {
         let error = match self {
             Cause::Unreachable(_) | Cause::Lost(_) => LaneError::BackendFailed,
-            Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
+            Cause::Status(_) | Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
-            Cause::Unreadable => LaneError::BadAnswer,
+            Cause::Unreadable | Cause::Unfit(_) | Cause::NoInteger(_) => LaneError::BadAnswer,
             Cause::LeftAlone | Cause::TooMany => LaneError::BackendRefused,
             Cause::TooLong => LaneError::TooLarge,
         };
@@ -102,7 +134,10 @@ impl Cause {
                 "see what slows it down, or raise its `timeout` in service.toml"
             }
             Cause::Unreadable => "see whether its address and `kind` in service.toml name the same",
-            Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
+            Cause::Unfit(_) | Cause::NoInteger(_) => {
+                "see whether the page's `rows` are what it answers"
+            }
+            Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
             Cause::LeftAlone => "see what the log says of it before",
             Cause::TooMany => "see what slows it down",
             Cause::TooLong => "bound the parameters that go into it by `max_length`",

@@ -79,7 +79,7 @@ pub struct BackendCounts {
     pub waiting: u64,
     /// Connections that stand now.
     pub connections: u64,
-    /// Is the circuit open: are requests refused without being sent?
+    /// Is the circuit open, with no trial gone well since?
     pub circuit_open: bool,
 }
 

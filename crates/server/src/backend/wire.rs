@@ -14,7 +14,8 @@
 
 use super::answers::QueryAnswers;
 use super::awaited::{Awaited, Which};
-use rhythm_engine::cohort::{Argument, LaneError};
+use super::failure::Cause;
+use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
 use std::fmt::Debug;
 
@@ -41,7 +42,7 @@ pub struct Verdict {
     /// Which request.
     pub request: Which,
     /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
-    pub outcome: Result<i64, LaneError>,
+    pub outcome: Result<i64, Cause>,
     /// The backend as a whole is in order: false counts against its circuit.
     pub is_healthy: bool,
     /// The connection goes on behind it. If not, what was sent behind this request is not carried

@@ -13,9 +13,9 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch, Cause};
+use crate::backend::{Backend, Batch, Cause, Told};
 use crate::flight::asker::asker;
-use crate::flight::cohorts::{Cohorts, Phase, Wait};
+use crate::flight::cohorts::{CohortKey, Cohorts, Phase, Wait};
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
@@ -23,8 +23,8 @@ use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::LaneError;
-use rhythm_engine::program::PageProgram;
+use rhythm_engine::cohort::{LaneError, LaneState};
+use rhythm_engine::program::{CallResult, FieldType, PageProgram, Type};
 use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -213,12 +213,20 @@ impl Backends {
                 };
                 let took = now.since(pending.asked).as_nanos() as u64;
                 metrics.latency.record(took, 1);
-                let page = cohorts.pool.key(pending.context).page;
+                let at = cohorts.pool.key(pending.context);
                 let (cohort, flight) = cohorts.pair_mut(pending.context);
                 let query = pending.query as usize;
-                let (_, mut rows) = cohort.exchange(flight.epoch().program(page));
+                let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
                 match answer {
-                    Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
+                    Ok(told) => {
+                        rows.answer(query, |answer| told.deliver(answer));
+                        let lane = cohort.queries.lanes()[query] as usize;
+                        if cohort.lanes[lane] == LaneState::Failed(LaneError::BadAnswer)
+                            && let Some(cause) = misfit(told, flight.epoch(), at)
+                        {
+                            flight.requests.keep_failure(lane, cause.into());
+                        }
+                    }
                     Err(failure) => {
                         metrics.failures.add(1);
                         rows.fail(query, failure.error);
@@ -353,6 +361,25 @@ impl Backends {
             }
         }
     }
+}
+
+/// Why a page cannot take an answer to the call that it is at, if a cell is the reason.
+#[cold]
+fn misfit(told: Told<'_>, epoch: &Epoch, at: CohortKey) -> Option<Cause> {
+    let program = epoch.program(at.page);
+    let result = &epoch.call_before(at.page, at.stage)?.result;
+    let kind = |field: u16| &program.fields[usize::from(field)].kind;
+    told.misfit(|column| match result {
+        CallResult::Rows(list) => match kind(*list) {
+            FieldType::List(columns) => {
+                (columns.get(column)).is_some_and(|(_, kind)| *kind == Type::Int)
+            }
+            FieldType::Scalar(_) => false,
+        },
+        CallResult::Row(fields) => {
+            (fields.get(column)).is_some_and(|it| *kind(*it) == FieldType::Scalar(Type::Int))
+        }
+    })
 }
 
 impl NamedBackend {

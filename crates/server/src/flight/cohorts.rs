@@ -7,6 +7,7 @@
 mod memory;
 
 pub use memory::CohortBytes;
+pub(crate) use memory::NextGo;
 
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
@@ -108,6 +109,8 @@ pub(crate) struct Flight {
     share: Arc<Share>,
     /// It was the next of those that wait for memory.
     was_next: bool,
+    /// Since when its cohort has waited for memory.
+    short_since: Option<Time>,
     /// Since when it is known to be free and to keep memory.
     keeps_since: Option<Time>,
 }
@@ -124,6 +127,7 @@ impl Flight {
             deserted: 0,
             share,
             was_next: false,
+            short_since: None,
             keeps_since: None,
         }
     }
@@ -176,7 +180,7 @@ pub(crate) struct Cohorts {
     short: VecDeque<ContextId>,
     /// A context was freed since this was last asked.
     freed: bool,
-    /// A cohort has ended since one found no memory.
+    /// A cohort has given memory back since one found none.
     gave_back: bool,
 }
 
@@ -235,7 +239,9 @@ impl Cohorts {
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
         let has_room = self.has_room(id, bytes, bytes)
-            && (cohort.is_empty() || cohort.len() < epoch.sizes(page).lanes_max());
+            && (cohort.is_empty()
+                || cohort.len() < epoch.sizes(page).lanes_max()
+                    && self.expects(id, epoch, page, cohort.len() + 1));
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
@@ -244,9 +250,9 @@ impl Cohorts {
                 return Err(NotOpen::TooLarge);
             }
             (true, false) => {
-                if !self.finds_memory(id, bytes) {
+                if let Err(why) = self.find_memory(id, bytes) {
                     self.close_again(id);
-                    return Err(NotOpen::NoContext);
+                    return Err(why);
                 }
                 self.flights[id as usize].begin(epoch, now);
             }
@@ -430,7 +436,14 @@ impl Cohorts {
         let flight = &mut self.flights[id as usize];
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
-        flight.epoch = None;
+        let cohort = self.pool.cohort(id);
+        if let Some(epoch) = flight.epoch.take()
+            && !cohort.is_empty()
+        {
+            let page = self.pool.key(id).page;
+            let own = cohort.arena.used() - epoch.program(page).texts.len();
+            epoch.sizes(page).took(own.div_ceil(cohort.len()) as u64);
+        }
         self.is_now(id, Phase::Forming);
         self.rest(id);
         self.pool.release(id);

@@ -138,7 +138,7 @@ pub struct BackendMetrics {
     pub waiting: Count,
     /// Connections that stand now.
     pub connections: Count,
-    /// 1 while the circuit is open.
+    /// 1 while the circuit is open, and no trial has gone well since.
     pub circuit_open: Count,
     /// From a batch's handing over to each answer.
     pub latency: TimeHistogram,

@@ -145,6 +145,7 @@ impl Handler for Pipeline {
             self.clients.wake_at(),
             forming,
             waiting,
+            self.cohorts.short_until(),
             self.backends.wake_at(),
             self.device.wake_at(),
             self.hosts.wake_at(),

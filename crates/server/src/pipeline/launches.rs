@@ -3,9 +3,10 @@
 
 use super::Pipeline;
 use crate::flight::backends::Asked;
+use crate::flight::cohorts::NextGo;
 use crate::flight::former::Outlook;
 use rhythm_cohort::{ContextId, LaunchReason};
-use rhythm_engine::cohort::{Go, LaneError};
+use rhythm_engine::cohort::LaneError;
 use rhythm_http::Hosts;
 use rhythm_net::{ConnectionId, Port, Time};
 
@@ -36,7 +37,7 @@ impl Pipeline {
                 self.proceed(port, id, false, now);
                 any = true;
             }
-            while let Some(id) = self.cohorts.next_with_memory() {
+            while let Some(id) = self.cohorts.next_with_memory(now) {
                 self.try_again(port, id, now);
                 any = true;
             }
@@ -146,20 +147,21 @@ impl Pipeline {
     /// A stage is done: answers the lanes that have their answer, and asks the backend for the
     /// others.
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        if !self.answer(port, id, now) {
-            return;
-        }
-        match self.cohorts.next_go(id) {
-            Go::Over => self.ask(port, id, now),
-            Go::Again => self.run_stage(port, id, now),
-            Go::Short => self.wait_for_memory(id),
+        while self.answer(port, id, now) {
+            match self.cohorts.next_go(id) {
+                NextGo::Over => return self.ask(port, id, now),
+                NextGo::Again => return self.run_stage(port, id, now),
+                NextGo::Wait => return self.wait_for_memory(id, now),
+                // They are answered.
+                NextGo::GivenUp => {}
+            }
         }
     }
 
     /// A cohort waits for memory that others have.
-    fn wait_for_memory(&mut self, id: ContextId) {
+    fn wait_for_memory(&mut self, id: ContextId, now: Time) {
         self.metrics.memory_waits.add(1);
-        self.cohorts.wait_for_memory(id);
+        self.cohorts.wait_for_memory(id, now);
     }
 
     /// A cohort that waited for memory goes on where it was.
@@ -172,9 +174,10 @@ impl Pipeline {
 
     /// Asks the backend for the lanes of a cohort that are left.
     fn ask(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        if self.cohorts.is_scarce_for(id) {
-            return self.wait_for_memory(id);
+        if !self.cohorts.may_ask(id, now) {
+            return self.wait_for_memory(id, now);
         }
+        self.cohorts.found_memory(id);
         match self.backends.ask(port, &mut self.cohorts, id, now) {
             Asked::Answered => self.run_stage(port, id, now),
             Asked::Waiting => {}

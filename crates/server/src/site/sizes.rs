@@ -19,7 +19,9 @@ pub(crate) struct Sizes {
     longest: Count,
     /// What a lane took of its cohort's memory for answers, on average.
     room: Count,
-    /// Most lanes of a cohort by that.
+    /// What a lane took of it for texts by its end, the answers of backends among them, on average.
+    texts: Count,
+    /// Most lanes of a cohort by its answers.
     lanes_max: Count,
     /// Bytes of a cohort's answers.
     cohort_max: u64,
@@ -40,6 +42,7 @@ impl Sizes {
         Sizes {
             longest: Count::default(),
             room: Count::default(),
+            texts: Count::default(),
             lanes_max,
             cohort_max,
         }
@@ -47,6 +50,7 @@ impl Sizes {
 
     /// With what is known of the same page by other sizes, if anything.
     pub(crate) fn known_as(self, other: &Sizes) -> Sizes {
+        self.texts.set(other.texts.get());
         if other.longest.get() > 0 {
             self.longest.set(other.longest.get());
             self.room.set(other.room.get());
@@ -73,12 +77,27 @@ impl Sizes {
     /// A cohort was answered, at most with so many bytes, and each lane took so many of its memory.
     pub(crate) fn answered(&self, longest: u64, room: u64) {
         for (of_late, now) in [(&self.longest, longest), (&self.room, room)] {
-            let before = of_late.get();
             // Not 0: it is known from now on.
-            of_late.set(now.max(before - before.div_ceil(FORGOTTEN)).max(1));
+            of_late.set(lately(of_late, now).max(1));
         }
         (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
     }
+
+    /// What a lane takes by its end for texts, as far as is known.
+    pub(crate) fn texts(&self) -> usize {
+        usize::try_from(self.texts.get()).unwrap_or(usize::MAX)
+    }
+
+    /// A cohort has ended, and each lane took so much for texts.
+    pub(crate) fn took(&self, texts: u64) {
+        self.texts.set(lately(&self.texts, texts));
+    }
+}
+
+/// What was needed of late, with this.
+fn lately(of_late: &Count, now: u64) -> u64 {
+    let before = of_late.get();
+    now.max(before - before.div_ceil(FORGOTTEN))
 }
 
 fn lanes(cohort_max: u64, lane: u64) -> u64 {

@@ -59,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) requests: usize,
     /// One user's calls hang, and nothing else fails.
     pub(crate) one_hangs: bool,
+    /// Lanes may find no memory for what backends answer.
+    pub(crate) scarcer: bool,
 }
 
 /// Others may have a silent connection's place after this.
@@ -72,8 +74,11 @@ pub(crate) const SOON: u64 = 10 * SECOND;
 const PLENTY: usize = 1 << 30;
 
 /// Where memory is scarce, a lane always has enough for what it asks and is answered by backends,
-/// but not for its page.
-const ASKED_BYTES: usize = 2_000;
+/// but not for its page: so much for each, and once what the largest takes more.
+const ASKED_BYTES: [usize; 2] = [3_000, 12_000];
+
+/// Where it is scarcer, likewise for its request.
+const REQUEST_BYTES: [usize; 2] = [300, 8_000];
 
 /// Longer than anything takes.
 const FOREVER: Duration = Duration::from_secs(100);
@@ -239,8 +244,12 @@ impl Config {
         let remote_device = dice.once_in(3).then_some((device_server, link));
         let requests = count * per_client;
         let cohort = *dice.pick(&[1, 2, 7, 64]);
-        // What a cohort that hangs has grown by, others wait for.
-        let scarce = !one_hangs && dice.once_in(3);
+        let scarce = dice.once_in(2);
+        let scarcer = scarce && dice.once_in(2);
+        let [for_each, for_largest] = match scarcer {
+            true => REQUEST_BYTES,
+            false => ASKED_BYTES,
+        };
         Config {
             net,
             cohort,
@@ -289,7 +298,7 @@ impl Config {
             cohort_bytes: CohortBytes {
                 arena_max: Arena::BYTES_MAX,
                 first_part: match scarce {
-                    true => cohort * ASKED_BYTES,
+                    true => cohort * for_each + for_largest,
                     false => PLENTY,
                 },
                 common_max: match scarce {
@@ -299,6 +308,7 @@ impl Config {
             },
             requests,
             one_hangs,
+            scarcer,
         }
     }
 
@@ -319,6 +329,7 @@ impl Config {
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             soon: self.one_hangs.then_some(SOON),
+            memory: self.scarcer,
             refused: match &self.remote {
                 None => self.backend.no != 0,
                 Some((server, _)) => server.no != 0,

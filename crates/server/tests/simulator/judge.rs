@@ -158,6 +158,7 @@ impl Client {
         let file = explains.disk && name == "check_detail_image";
         if status == 500 && explains.device
             || status == 503 && file
+            || status == 503 && explains.memory
             || status == 503 && name == "login" && explains.sessions_scarce
             || status == 429 && name == "login" && explains.sign_ins_limited
         {

@@ -66,6 +66,8 @@ pub(crate) struct Explains {
     pub(crate) fails_for: u64,
     /// Nobody but this user meets a fault: within so long all others are answered, nanoseconds.
     pub(crate) soon: Option<u64>,
+    /// 503 of pages: lanes have not enough memory for what backends answer.
+    pub(crate) memory: bool,
     /// 503 in place of files, and connections that end in the middle of one.
     pub(crate) disk: bool,
     /// Pages as if the backend had said no.

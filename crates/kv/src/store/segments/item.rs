@@ -145,11 +145,11 @@ pub(super) unsafe fn write(at: NonNull<u8>, key: &[u8], words: &Words, body: Bod
     }
 }
 
-/// An item that was found, readable until the end of its turn.
+/// An item that was found, readable as long as the guard it was found under.
 #[derive(Clone, Copy)]
 pub struct Item<'p> {
     at: NonNull<Header>,
-    turn: PhantomData<&'p Header>,
+    guard: PhantomData<&'p Header>,
 }
 
 impl<'p> Item<'p> {
@@ -162,7 +162,7 @@ impl<'p> Item<'p> {
     pub(super) unsafe fn at(at: NonNull<u8>) -> Item<'p> {
         Item {
             at: at.cast(),
-            turn: PhantomData,
+            guard: PhantomData,
         }
     }
 
@@ -201,16 +201,16 @@ impl<'p> Item<'p> {
     pub fn value(&self) -> &'p [u8] {
         let marks = self.marks();
         if marks & LARGE != 0 {
-            // SAFETY: the item has a count of it, which is given up a turn after nobody finds the
-            // item any more.
+            // SAFETY: the item has a count of it, which is given up when nobody finds the item any
+            // more and all guards are dropped that might have found it.
             return unsafe { &*self.large_address() };
         }
         let from = flags_length(marks) + key_length(marks);
         self.part(from, (marks & VALUE_MAX as u32) as usize)
     }
 
-    /// The value, if it is a long one: it can be kept beyond the turn, such as by a connection that
-    /// sends it slowly. Its memory counts until it is dropped.
+    /// The value, if it is a long one: it can be kept beyond the guard, such as by a connection
+    /// that sends it slowly. Its memory counts until it is dropped.
     pub fn large(&self) -> Option<Arc<Large>> {
         (self.marks() & LARGE != 0).then(|| {
             let address = self.large_address();

@@ -1,5 +1,5 @@
 //! Values too long for segments have memory of their own, which counts as the segments' does. It is
-//! shared: a connection that sends one slowly keeps it, and its count, beyond its turn.
+//! shared: a connection that sends one slowly keeps it, and its count, beyond its guard.
 
 use std::ops::Deref;
 use std::sync::Arc;

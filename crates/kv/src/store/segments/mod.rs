@@ -18,7 +18,7 @@ mod segment;
 pub use item::Item;
 pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
-pub(super) use pool::{Fate, May};
+pub(super) use pool::{Fate, Lack, May};
 
 use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
@@ -88,15 +88,18 @@ impl Segments {
     pub(super) fn new(memory: usize) -> Option<Segments> {
         let memory = memory.max(SEGMENTS_MIN * SIZES.0);
         let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
-        let total = memory / size;
         // As many bits as the locations lack.
         let unit = (usize::BITS - (memory - 1).leading_zeros())
             .saturating_sub(32)
             .max(2);
+        let capacity = (size >> unit) as u32;
+        // What is behind the last segment has a location as well: where the memory is all that
+        // locations of these units reach, that costs a segment.
+        let total = (memory / size).min((u32::MAX / capacity) as usize);
         Some(Segments {
             heap: Region::new(total * size)?,
             unit,
-            capacity: (size >> unit) as u32,
+            capacity,
             segments: (0..total).map(|_| Segment::new()).collect(),
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             pool: Mutex::new(Pool::new(total as u32)),
@@ -182,10 +185,14 @@ impl Segments {
         Some(self.room_at(new, at))
     }
 
-    /// Memory for a long value of these parts.
-    pub(super) fn large(&self, parts: [&[u8]; 2], epochs: &Epochs) -> Result<Arc<Large>, Wants> {
+    /// Memory for a long value of these parts; none where the system refuses it, which no room
+    /// that is made here would change.
+    pub(super) fn large(
+        &self,
+        parts: [&[u8]; 2],
+        epochs: &Epochs,
+    ) -> Result<Option<Arc<Large>>, Wants> {
         let length = parts[0].len() + parts[1].len();
-        let wants = Wants::Large(length);
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
         drop(pool);
@@ -193,21 +200,18 @@ impl Segments {
         pool = self.pool();
         let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
         if self.large.load(Ordering::Relaxed) + length + kept > self.memory {
-            return Err(wants);
+            return Err(Wants::Large(length));
         }
         let large = Large::new(length, &self.large);
         for &cold in pool.chill(self.allowed()) {
             let start = cold as usize * self.segment_bytes();
-            // SAFETY: the segment is free: nothing in it can be found, no turn that goes on could
+            // SAFETY: the segment is free: nothing in it can be found, no guard that there is could
             // ever find it, and who opens it has to take the pool's lock first.
             unsafe { self.heap.release(start..start + self.segment_bytes()) };
         }
         self.note_shortage(&pool);
         drop(pool);
-        large
-            .and_then(|large| large.fill(parts))
-            .map(Arc::new)
-            .ok_or(wants)
+        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
     }
 
     /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
@@ -233,7 +237,7 @@ impl Segments {
         let elsewhere = body.elsewhere();
         let at = self.at(room.location);
         // SAFETY: the room was taken for an item of these bytes, by this thread alone, and units
-        // are aligned to 4. Whatever lay there before was retired, and no turn reads it.
+        // are aligned to 4. Whatever lay there before was retired, and nobody reads it.
         unsafe { item::write(at, key, words, body) };
         self.segment(room.location)
             .written(last_second(words.expires), elsewhere);
@@ -253,12 +257,12 @@ impl Segments {
     /// The item at a location.
     ///
     /// # Safety
-    /// The location was found in the table, by a thread whose turn goes on for `'p`, or whose locks
+    /// The location was found in the table, by a thread that has a guard for `'p`, or whose locks
     /// keep it there for `'p`; or it lies in a segment that this thread is taking back.
     #[inline]
     pub(super) unsafe fn item<'p>(&self, location: u32) -> Item<'p> {
         // SAFETY: what is in the table is the location of an item whose writing came before; and
-        // the memory of items is used again only after they left the table and all turns that
+        // the memory of items is used again only after they left the table and all guards that
         // might have found them ended.
         unsafe { Item::at(self.at(location)) }
     }
@@ -283,11 +287,11 @@ impl Segments {
     /// # Safety
     /// It had been there, and this is called once.
     pub(super) unsafe fn died(&self, location: u32, epochs: &Epochs) {
-        // SAFETY: it was in the table until now, and this thread's turn goes on.
+        // SAFETY: it was in the table until now, and this thread has a guard.
         let item: Item<'_> = unsafe { self.item(location) };
         self.left(location, item);
         // SAFETY: it left the table, where it or its copies were once, and the value is kept until
-        // all turns that might have found it are over.
+        // all guards that might have found it are dropped.
         if let Some(large) = unsafe { item.take_large() } {
             let mut pool = self.pool();
             pool.retire_large(large, epochs);
@@ -346,7 +350,7 @@ impl Segments {
         self.pool().sealed(segment);
     }
 
-    /// A segment whose items have all left the table may be used again once all turns are over
+    /// A segment whose items have all left the table may be used again once all guards are dropped
     /// that may have found them.
     pub(super) fn retire(&self, segment: u32, epochs: &Epochs) {
         let mut pool = self.pool();
@@ -357,7 +361,7 @@ impl Segments {
         drop(dropped);
     }
 
-    /// Frees what no turn reads any more. True: something still waits for turns to end.
+    /// Frees what nobody reads any more. True: something still waits for guards to be dropped.
     pub(super) fn collect(&self, epochs: &Epochs) -> bool {
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
@@ -367,14 +371,22 @@ impl Segments {
         waits
     }
 
-    /// Is what is wanted there?
-    pub(super) fn has(&self, wanted: Wants) -> bool {
+    /// What is wanted is there, or what it lacks.
+    pub(super) fn lack(&self, wanted: Wants) -> Lack {
         let pool = self.pool();
+        let segment = self.segment_bytes();
         match wanted {
-            Wants::Segment => pool.available(self.allowed()) > FOR_MOVES,
+            Wants::Segment if pool.available(self.allowed()) > FOR_MOVES => Lack::Nothing,
+            Wants::Segment if pool.soon_available(self.allowed()) > FOR_MOVES => Lack::Readers,
+            Wants::Segment => Lack::Units(self.capacity),
             Wants::Large(length) => {
-                let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
-                self.large.load(Ordering::Relaxed) + length + kept <= self.memory
+                let kept = (pool.used() + FOR_MOVES + 1) as usize * segment;
+                let all = self.large.load(Ordering::Relaxed) + length + kept;
+                match all.saturating_sub(self.memory) {
+                    0 => Lack::Nothing,
+                    excess if excess <= pool.waiting(segment) => Lack::Readers,
+                    excess => Lack::Units(self.units(excess.min(segment))),
+                }
             }
         }
     }
@@ -472,3 +484,6 @@ fn last_second(expires: u32) -> u32 {
         _ => expires,
     }
 }
+
+#[cfg(test)]
+mod tests;

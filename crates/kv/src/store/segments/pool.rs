@@ -22,9 +22,11 @@ pub(super) struct Pool {
     /// Of the sealed ones so many at the front are looked through in any case: they have items that
     /// a flush took, or may have items that expired.
     sweep: usize,
-    /// Those that nobody can find, but some turn may still read.
+    /// Those that nobody can find, but someone may still read.
     retired: VecDeque<(Stamp, u32)>,
     large: VecDeque<(Stamp, Arc<Large>)>,
+    /// Bytes of these long values.
+    large_bytes: usize,
 }
 
 /// What becomes of the valid items of a segment that is taken back.
@@ -51,6 +53,17 @@ pub(crate) enum May {
     Evict,
 }
 
+/// What there is to be done for what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Nothing: it is there.
+    Nothing,
+    /// Enough was taken back; those who may still read it have to drop their guards.
+    Readers,
+    /// So many units are to be taken back next, a segment's at most.
+    Units(u32),
+}
+
 impl Pool {
     pub(super) fn new(total: u32) -> Pool {
         Pool {
@@ -62,10 +75,11 @@ impl Pool {
             sweep: 0,
             retired: VecDeque::new(),
             large: VecDeque::new(),
+            large_bytes: 0,
         }
     }
 
-    /// Segments with items, or with some that a turn may still read.
+    /// Segments with items, or with some that may still be read.
     pub(super) fn used(&self) -> u32 {
         self.fresh - (self.free.len() + self.cold.len()) as u32
     }
@@ -75,7 +89,7 @@ impl Pool {
         allowed.min(self.total).saturating_sub(self.used())
     }
 
-    /// The same, with those that wait for turns to end.
+    /// The same, with those that wait for guards to be dropped.
     pub(super) fn soon_available(&self, allowed: u32) -> u32 {
         self.available(allowed) + self.retired.len() as u32
     }
@@ -124,10 +138,11 @@ impl Pool {
 
     /// Nothing finds the item any more that had this value.
     pub(super) fn retire_large(&mut self, large: Arc<Large>, epochs: &Epochs) {
+        self.large_bytes += large.len();
         self.large.push_back((epochs.retire(), large));
     }
 
-    /// Frees what no turn can read any more. The long values among it are for the caller to drop,
+    /// Frees what nobody can read any more. The long values among it are for the caller to drop,
     /// which may take long.
     pub(super) fn collect(&mut self, epochs: &Epochs) -> Vec<Arc<Large>> {
         if self.retired.is_empty() && self.large.is_empty() {
@@ -138,12 +153,21 @@ impl Pool {
         self.free
             .extend(self.retired.drain(..segments).map(|(_, segment)| segment));
         let values = self.large.partition_point(|(stamp, _)| *stamp <= free);
-        self.large.drain(..values).map(|(_, large)| large).collect()
+        let dropped: Vec<_> = (self.large.drain(..values))
+            .map(|(_, large)| large)
+            .collect();
+        self.large_bytes -= dropped.iter().map(|large| large.len()).sum::<usize>();
+        dropped
     }
 
-    /// Does something wait for turns to end?
+    /// Does something wait for guards to be dropped?
     pub(super) fn is_waiting(&self) -> bool {
         !(self.retired.is_empty() && self.large.is_empty())
+    }
+
+    /// Bytes that wait for guards to be dropped, with segments of so many.
+    pub(super) fn waiting(&self, segment: usize) -> usize {
+        self.retired.len() * segment + self.large_bytes
     }
 
     /// Takes the segment out of the sealed ones that is taken back next, and what becomes of its

@@ -66,7 +66,13 @@ impl Driver {
                 if place.is_none() {
                     let (address, max) = (peer.ip(), addresses.max());
                     if self.may_warn() {
-                        tracing::warn!(%address, max, "an address has all the connections it may");
+                        tracing::warn!(
+                            %address,
+                            connections_per_address_max = max,
+                            "an address has all the connections that it may have, and \
+                             further ones are closed: raise connections_per_address_max if many \
+                             share the address, as behind a proxy"
+                        );
                     }
                     continue;
                 }
@@ -108,7 +114,8 @@ impl Driver {
                 let connections = self.connections_max;
                 tracing::warn!(
                     connections,
-                    "clients wait: all the connections allowed are in use"
+                    "clients wait: all the connections that this worker may have are in use: \
+                     raise connections_max, which the workers share"
                 );
             }
         }

@@ -1,7 +1,7 @@
 //! BeSim embedded and over its wire: the same cells.
 
 use super::*;
-use crate::backend::{Embedded, Failure};
+use crate::backend::{Cause, Embedded, Failure};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
@@ -249,6 +249,53 @@ fn a_cell_of_any_bytes_comes_over_the_wire() {
     });
     let expected = cells.map(|cell| format!("{:?}", rhythm_engine::cohort::Cell::Text(cell)));
     assert_eq!(got, expected);
+}
+
+#[test]
+fn why_an_answer_is_none_is_said() {
+    let said = |status: u16, body: &str| {
+        let url: BackendUrl = "http://sim/besim".parse().unwrap();
+        let mut wire = BesimWire::new(&url, ResponseLimits::default());
+        let length = body.len();
+        let response = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
+        let awaited = Awaited::one(&page(form(&[""], &[]), 2).calls[0]);
+        let (connection, answers) = (&mut Default::default(), &mut QueryAnswers::default());
+        let read = wire.decode(connection, response.as_bytes(), &awaited, answers);
+        let why = read.unwrap().1.unwrap().outcome.unwrap_err();
+        (why.to_string(), Failure::from(why).error.status())
+    };
+    let ok = "<pre>\n0\na&b\n</pre>\n";
+    for (status, body, why, shown) in [
+        (500, ok, "with status 500", 502),
+        (404, "", "with status 404", 502),
+        (200, "{}", "no line `<pre>`", 502),
+        (200, &*ok.replace('\n', "\r\n"), "ends in LF alone", 502),
+        (200, &ok.replace("a", "\t"), "control character", 502),
+        (200, &ok.replace("a&", ""), "more or fewer columns", 502),
+        (200, &ok.replace("0\n", "0%\n").replace("a", "%x"), "percent-encoded", 502),
+    ] {
+        let (said, shows) = said(status, body);
+        assert!(said.contains(why), "{said}: {why}");
+        assert_eq!(shows, shown, "{said}");
+    }
+}
+
+#[test]
+fn a_cell_that_is_no_integer_is_named() {
+    let mut answers = QueryAnswers::default();
+    for cells in [[&b"x"[..], b"-3"], [b"y", b"3 "]] {
+        for cell in cells {
+            answers.cell(rhythm_engine::cohort::Cell::Text(cell));
+        }
+        answers.end_row();
+    }
+    answers.push(0, Ok(0));
+    answers.tell(&mut |_, told| {
+        let told = told.unwrap();
+        assert_eq!(told.misfit(|_| false), None);
+        assert_eq!(told.misfit(|column| column == 1), Some(Cause::NoInteger(2)));
+        assert_eq!(told.misfit(|column| column == 0), Some(Cause::NoInteger(1)));
+    });
 }
 
 fn argument() -> impl Strategy<Value = (u8, String, i64)> {

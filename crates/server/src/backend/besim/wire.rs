@@ -3,11 +3,12 @@
 
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
+use crate::backend::failure::Cause;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::wire::{Unreadable, Verdict, Wire};
-use rhythm_engine::cohort::{Argument, Cell, LaneError, ROWS_MAX};
+use rhythm_engine::cohort::{Argument, Cell, ROWS_MAX};
 use rhythm_engine::program::Call;
-use rhythm_protocol::besim;
+use rhythm_protocol::besim::{self, BesimError};
 use rhythm_protocol::http::client::RequestWriter;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::uri;
@@ -92,7 +93,7 @@ impl BesimWire {
         let (cells, decoded) = (&mut self.cells, &mut self.decoded);
         let outcome = match response.status {
             200..=299 => deliver(response.body, columns, cells, decoded, answers),
-            _ => Err(LaneError::BackendFailed),
+            status => Err(Cause::Status(status)),
         };
         Verdict {
             request: Which::Oldest,
@@ -110,17 +111,18 @@ fn deliver(
     cells: &mut Vec<(usize, usize)>,
     decoded: &mut Vec<u8>,
     answers: &mut QueryAnswers,
-) -> Result<i64, LaneError> {
+) -> Result<i64, Cause> {
     cells.clear();
     let range = |start, length| (start, length);
     let answer = besim::decode(body, columns.into(), ROWS_MAX, cells, range)
-        .map_err(|_| LaneError::BadAnswer)?;
+        .map_err(|why| Cause::Unfit(in_words(why)))?;
     for row in cells.chunks(usize::from(columns).max(1)) {
         for &(start, length) in row {
             let cell = &body[start..start + length];
             if answer.is_encoded {
                 decoded.clear();
-                uri::decode_bytes(cell, decoded).map_err(|_| LaneError::BadAnswer)?;
+                uri::decode_bytes(cell, decoded)
+                    .map_err(|_| Cause::Unfit("a cell is not percent-encoded"))?;
                 answers.cell(Cell::Text(decoded));
             } else {
                 answers.cell(Cell::Text(cell));
@@ -129,4 +131,18 @@ fn deliver(
         answers.end_row();
     }
     Ok(i64::from(answer.status))
+}
+
+/// What is wrong with an answer, for who wrote the backend.
+fn in_words(why: BesimError) -> &'static str {
+    match why {
+        BesimError::NoPre => "it has no line `<pre>` that ends in LF alone",
+        BesimError::NotClosed => "it ends before a line `</pre>`",
+        BesimError::Status => "the line after `<pre>` is no status: a digit, or a digit and `%`",
+        BesimError::Columns => "a row has more or fewer columns than the page's `rows` name",
+        BesimError::TooManyRows => "it has too many rows",
+        BesimError::Control => "a row has a control character, such as CR or TAB",
+        BesimError::NotUtf8 => "a row is not UTF-8",
+        BesimError::Request => "it is none",
+    }
 }

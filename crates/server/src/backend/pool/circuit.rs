@@ -242,7 +242,18 @@ impl Circuit {
         matches!(self.state, State::Open { .. })
     }
 
+    /// Does the backend fail, by what is known: has no trial gone well since it was opened? Where
+    /// few ask, trials take a while to close it, and the backend is well long before.
+    pub(super) fn fails(&self) -> bool {
+        match self.state {
+            State::Closed => false,
+            State::Open { .. } => true,
+            State::HalfOpen { trials, well, .. } => trials == TRIALS_FIRST && well == 0,
+        }
+    }
+
     /// Is it anything but closed: are requests, all or all but trials, refused?
+    #[cfg(test)]
     pub(super) fn refuses(&self) -> bool {
         self.state != State::Closed
     }
@@ -310,7 +321,7 @@ mod tests {
 
         fn fail(&mut self, asker: u64, call: usize, ms: u64) {
             let request = self.request(asker, call);
-            self.circuit.failed(&request, Cause::Unwell, at(ms));
+            self.circuit.failed(&request, Cause::Status(500), at(ms));
         }
 
         fn broken() -> Bank {
@@ -446,10 +457,12 @@ mod tests {
     #[test]
     fn a_round_that_is_not_full_is_over_after_a_time() {
         let mut bank = Bank::broken();
+        assert!(bank.circuit.fails());
         for round in 1..=4 {
             assert!(bank.circuit.admit(7, at(100 * round)));
             bank.well(7, 0, 100 * round + 50);
             assert!(bank.circuit.refuses(), "{round}");
+            assert!(!bank.circuit.fails(), "{round}");
         }
         assert!(bank.circuit.admit(7, at(500)) && !bank.circuit.refuses());
         // Not where as many tell nothing, or failed.

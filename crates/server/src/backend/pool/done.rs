@@ -8,7 +8,6 @@ use super::super::wire::Verdict;
 use super::options::PoolOptions;
 use super::share::UnderWay;
 use super::spare::Spare;
-use rhythm_engine::cohort::LaneError;
 use std::net::SocketAddr;
 
 /// Where requests end up.
@@ -63,15 +62,7 @@ impl Done {
             self.answers.discard();
             self.spare.keep(sent.request.arguments);
         } else {
-            let failure = |error| {
-                let cause = match error {
-                    LaneError::BadAnswer => Cause::Unreadable,
-                    _ if verdict.is_healthy => Cause::Refused,
-                    _ => Cause::Unwell,
-                };
-                let at = cause.at(address);
-                Failure { error, ..at }
-            };
+            let failure = |cause: Cause| cause.at(address);
             self.tell(sent.request, verdict.outcome.map_err(failure));
         }
     }

@@ -124,7 +124,10 @@ impl Circuit {
         match verdict.is_healthy {
             _ if sent.is_given_up => {}
             true => self.succeeded(&sent.request, now),
-            false => self.failed(&sent.request, Cause::Unwell, now),
+            false => {
+                let cause = verdict.outcome.err().unwrap_or(Cause::Unwell);
+                self.failed(&sent.request, cause, now);
+            }
         }
     }
 }
@@ -468,7 +471,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             under_way: self.done.under_way as u64,
             waiting: self.waiting.counts().iter().sum::<usize>() as u64,
             connections: self.pipes.iter().filter(|pipe| pipe.is_open()).count() as u64,
-            circuit_open: self.circuit.refuses(),
+            circuit_open: self.circuit.fails(),
             ..self.done.counts
         }
     }

@@ -1,12 +1,17 @@
 //! The memory of cohorts: what they may take together, who waits for some, and what free contexts
 //! keep.
 //!
-//! A cohort that finds none waits in a queue, to run its stage again for the lanes that were left
-//! out, or to ask its backend. The one that has waited longest tries again when a cohort has ended,
-//! and may take whatever a cohort may once no other may. So a cohort that waits is behind one that
-//! does not wait for memory, and nobody waits for ever.
+//! Nobody waits for memory of one who waits for a backend, but for a moment:
+//!
+//! - A cohort that finds none for its pages' answers waits in a queue, to run its stage again for
+//!   the lanes that were left out. It needs that memory no longer than the stage runs, and once no
+//!   other does it may take whatever its answers need.
+//! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
+//!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there is.
+//!   An answer for which there is none fails its lane (`MemoryShort`, 503).
 
-use super::{Cohorts, Phase};
+use super::{Cohorts, Flight, NotOpen, Phase};
+use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Go;
 use rhythm_engine::device::LaneLimits;
@@ -21,7 +26,7 @@ pub struct CohortBytes {
     pub arena_max: usize,
     /// Of all these, what is always there for each context.
     pub first_part: usize,
-    /// What all contexts may take beyond that together, but for one at a time.
+    /// What all contexts may take beyond that together, but for the answers of one at a time.
     pub common_max: usize,
 }
 
@@ -30,7 +35,7 @@ impl CohortBytes {
     pub(crate) fn most(&self, contexts: usize, limits: LaneLimits) -> usize {
         // Beside runs lie segments: of short ones a quarter, of long ones a sixteenth.
         let (arena, body) = (self.arena_max, limits.body_bytes_max);
-        let of_first = [arena.saturating_mul(4), arena / 4, body, body / 16];
+        let of_first = [arena, arena / 4, body, body / 16];
         of_first
             .into_iter()
             .chain([self.common_max, contexts.saturating_mul(self.first_part)])
@@ -44,6 +49,29 @@ const KEPT_BYTES: usize = 256 << 10;
 /// And more for so long.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// Longest that a cohort waits for memory before it asks its backend.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a stage that a cohort has run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextGo {
+    /// All lanes have run it.
+    Over,
+    /// It is to be run again, for those that were left out.
+    Again,
+    /// The same, once there is memory.
+    Wait,
+    /// Those that were left out have failed.
+    GivenUp,
+}
+
+impl Flight {
+    /// Until when its cohort waits for memory before it asks its backend, if it waits.
+    fn short_until(&self) -> Option<Time> {
+        Some(self.short_since? + PATIENCE)
+    }
+}
+
 impl Cohorts {
     /// Whether a cohort has room for texts of so many bytes, and for what is kept of their requests:
     /// as much at most for the log and for conditions, both.
@@ -53,33 +81,76 @@ impl Cohorts {
             && self.flights[id as usize].requests.has_room(kept)
     }
 
+    /// Whether there is memory for all texts that so many lanes take by their end, if they are as
+    /// long as the page's were of late. It stays there for the cohort.
+    #[inline]
+    pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
+        let of_lanes = lanes.saturating_mul(epoch.sizes(page).texts());
+        let bytes = of_lanes.saturating_add(epoch.program(page).texts.len());
+        self.pool.cohort(id).arena.expects(bytes)
+    }
+
     /// Empties a cohort that has ended: what it does not keep is there for others.
     pub(super) fn rest(&mut self, id: ContextId) {
+        self.end_first(id);
         let (cohort, flight) = self.pair_mut(id);
         cohort.rest();
         flight.requests.rest();
-        if flight.share.end().is_err() {
-            cohort.forget();
-            flight.requests.forget();
-            let ended = flight.share.end();
-            debug_assert_eq!(ended, Ok(()), "it keeps nothing");
+        flight.short_since = None;
+    }
+
+    /// Another may be first, if this cohort is, whose finished lanes are answered. Whether it was.
+    fn end_first(&mut self, id: ContextId) -> bool {
+        let was_first = self.flights[id as usize].share.is_first();
+        if was_first {
+            self.give_output_back(id);
+            self.flights[id as usize].share.end_first();
+        }
+        was_first
+    }
+
+    /// Gives the memory of the answers of a cohort back, whose finished lanes are answered.
+    fn give_output_back(&mut self, id: ContextId) {
+        self.pool.cohort_mut(id).give_output_back();
+        self.gave_back = true;
+    }
+
+    /// How the stage goes on that a cohort has run last, whose finished lanes are answered. Where
+    /// it is short though it was first, it is texts that there is no memory for, and the lanes that
+    /// need them fail: they are to be answered, and this is to be asked again.
+    pub(crate) fn next_go(&mut self, id: ContextId) -> NextGo {
+        let go = self.pool.cohort_mut(id).next_go();
+        match go {
+            Go::Again => NextGo::Again,
+            Go::Over => {
+                self.end_first(id);
+                NextGo::Over
+            }
+            Go::Short if self.end_first(id) => {
+                self.pool.cohort_mut(id).give_up_go();
+                NextGo::GivenUp
+            }
+            Go::Short => NextGo::Wait,
         }
     }
 
-    /// How the stage goes on that a cohort has run last, whose finished lanes are answered.
-    pub(crate) fn next_go(&mut self, id: ContextId) -> Go {
-        self.pool.cohort_mut(id).next_go()
-    }
-
-    /// Whether a cohort is not to ask its backend now: what is left is for the answers that others
-    /// wait for.
-    pub(crate) fn is_scarce_for(&self, id: ContextId) -> bool {
-        self.is_scarce() && !self.flights[id as usize].share.is_first()
-    }
-
-    /// Bytes that are lent of what all have in common.
-    pub(crate) fn lent(&self) -> usize {
-        self.budget.lent()
+    /// Whether a cohort may ask its backend now: there is memory for the answers that are expected,
+    /// or no more to come from others, or it has waited for it long enough.
+    pub(crate) fn may_ask(&mut self, id: ContextId, now: Time) -> bool {
+        let page = self.pool.key(id).page;
+        let flight = &self.flights[id as usize];
+        let is_over = flight.short_until().is_some_and(|until| until <= now);
+        let (epoch, lanes) = (flight.epoch().clone(), self.pool.cohort(id).len());
+        if self.is_scarce() {
+            // Answers of backends, its own and others', need it more.
+            self.give_output_back(id);
+        }
+        if self.expects(id, &epoch, page, lanes) {
+            return true;
+        }
+        self.give_output_back(id);
+        self.forget_free();
+        self.expects(id, &epoch, page, lanes) || self.others_have_none(id) || is_over
     }
 
     /// Whether half of what all have in common is lent.
@@ -87,10 +158,22 @@ impl Cohorts {
         2 * self.budget.lent() >= self.budget.common()
     }
 
+    /// Whether nothing is lent to others.
+    fn others_have_none(&self, id: ContextId) -> bool {
+        self.budget.lent() == self.flights[id as usize].share.lent()
+    }
+
+    /// Bytes that are lent of what all have in common.
+    pub(crate) fn lent(&self) -> usize {
+        self.budget.lent()
+    }
+
     /// A cohort found no memory: it waits for others to give some back, or to be first.
-    pub(crate) fn wait_for_memory(&mut self, id: ContextId) {
+    pub(crate) fn wait_for_memory(&mut self, id: ContextId, now: Time) {
         self.is_now(id, Phase::Short);
+        self.give_output_back(id);
         let flight = &mut self.flights[id as usize];
+        flight.short_since.get_or_insert(now);
         match std::mem::take(&mut flight.was_next) {
             true => self.short.push_front(id),
             false => self.short.push_back(id),
@@ -98,30 +181,58 @@ impl Cohorts {
         self.gave_back = false;
     }
 
+    /// It waits for memory no more.
+    pub(crate) fn found_memory(&mut self, id: ContextId) {
+        self.flights[id as usize].short_since = None;
+    }
+
     /// A cohort that waited for memory and is to try again: the one that has waited longest, where
-    /// none is first or others have given back.
-    pub(crate) fn next_with_memory(&mut self) -> Option<ContextId> {
-        let &id = self.short.front()?;
-        let found = self.gave_back && !self.is_scarce()
-            || self.forget_free()
-            || self.flights[id as usize].share.be_first();
-        if !found {
+    /// others have given back; else one that can be first, or has waited long enough.
+    pub(crate) fn next_with_memory(&mut self, now: Time) -> Option<ContextId> {
+        if self.short.is_empty() {
             return None;
         }
-        self.short.pop_front();
-        self.flights[id as usize].was_next = true;
+        let gave_back = self.gave_back || self.forget_free();
+        let may_go_on = |&id: &ContextId| {
+            let flight = &self.flights[id as usize];
+            match self.pool.cohort(id).is_between_goes() {
+                true => flight.share.be_first(),
+                false => flight.short_until().is_some_and(|until| until <= now),
+            }
+        };
+        let at = match gave_back {
+            true => 0,
+            false => self.short.iter().position(may_go_on)?,
+        };
+        let id = self.short.remove(at)?;
+        self.flights[id as usize].was_next = at == 0;
         Some(id)
     }
 
-    /// Whether there is room after all in an empty cohort that found none: with what free contexts
-    /// keep, or as the first. Else others have it, which will end.
+    /// When the first of the cohorts that wait for memory asks its backend whatever there is.
+    pub(crate) fn short_until(&self) -> Option<Time> {
+        let asks = |id: &&ContextId| !self.pool.cohort(**id).is_between_goes();
+        let untils = self.short.iter().filter(asks);
+        untils
+            .filter_map(|id| self.flights[*id as usize].short_until())
+            .min()
+    }
+
+    /// Whether there is room after all in an empty cohort that found none.
+    ///
+    /// # Errors
+    /// Others have it, which will end; or nobody has, and it will never be there.
     #[cold]
-    pub(super) fn finds_memory(&mut self, id: ContextId, bytes: usize) -> bool {
+    pub(super) fn find_memory(&mut self, id: ContextId, bytes: usize) -> Result<(), NotOpen> {
+        self.give_output_back(id);
         self.forget_free();
-        self.has_room(id, bytes, bytes)
-            || self.short.is_empty()
-                && self.flights[id as usize].share.be_first()
-                && self.has_room(id, bytes, bytes)
+        if self.has_room(id, bytes, bytes) {
+            return Ok(());
+        }
+        match self.others_have_none(id) {
+            true => Err(NotOpen::TooLarge),
+            false => Err(NotOpen::NoContext),
+        }
     }
 
     /// Gives back what free contexts keep. Whether anything was lent of it.
@@ -179,8 +290,9 @@ impl Cohorts {
         if firsts > 1 {
             return Err(format!("{firsts} cohorts are first"));
         }
-        if firsts == 0 && !self.short.is_empty() && !self.freed {
-            return Err("cohorts wait for memory, and none is first".to_owned());
+        let runs = |&id: &ContextId| self.pool.cohort(id).is_between_goes();
+        if firsts == 0 && self.short.iter().any(runs) {
+            return Err("cohorts wait to run, and none is first".to_owned());
         }
         Ok(())
     }

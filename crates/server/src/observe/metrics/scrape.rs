@@ -328,7 +328,7 @@ impl Scrape {
             ),
             (
                 "backend_circuit_open",
-                "Workers that refuse requests to the backend",
+                "Workers that leave the backend alone, as it failed and no trial went well since",
                 |m| &m.circuit_open,
             ),
         ];

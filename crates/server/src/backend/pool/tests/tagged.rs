@@ -93,7 +93,7 @@ impl Wire for TaggedWire {
                 request: Which::Number(number),
                 outcome: match goes_on {
                     true => Ok(0),
-                    false => Err(LaneError::BackendFailed),
+                    false => Err(Cause::Refused),
                 },
                 is_healthy: true,
                 goes_on,

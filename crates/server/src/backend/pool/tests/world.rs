@@ -49,7 +49,7 @@ fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict
         request: Which::Oldest,
         outcome: match response.status {
             200..=299 => Ok(0),
-            _ => Err(LaneError::BackendFailed),
+            status => Err(Cause::Status(status)),
         },
         is_healthy: response.status < 500,
         goes_on: response.keep_alive,
