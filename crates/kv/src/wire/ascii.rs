@@ -4,7 +4,8 @@
 //! else, a line ends at its first zero byte, a storage command whose line is wrong does not take
 //! its value along (it is then read as a command), and one whose value is too large does.
 
-use super::command::{Commands, Get, KEY_MAX, Key, Kind, Mode, Span, Store, Verb};
+use super::command::{Commands, Get, Key, Kind, Mode, Span, Store, Verb};
+use super::keys::Keys;
 use super::line::{BAD_FORMAT, ERROR, Line, Parser, TOO_LARGE, Words, next_word, value_length};
 use super::stream::{Rules, State, Step, Stream};
 use super::{meta, number};
@@ -89,61 +90,6 @@ fn unfinished(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) 
         return Step::NeedLine(KEYS_LINE_MAX + 1);
     }
     close(stream, bytes, at, out)
-}
-
-/// A line of keys.
-struct Keys<'a> {
-    stream: &'a mut Stream,
-    bytes: &'a [u8],
-    /// The command is taken to begin there.
-    at: usize,
-    line: Line,
-    /// So many commands are enough for now.
-    commands_max: usize,
-    out: &'a mut Commands,
-}
-
-impl Keys<'_> {
-    /// Takes the keys from `first` on. Where there are more than are enough, the others are left,
-    /// to be gone on with.
-    fn take(self, get: Get, mut is_first: bool, first: usize) -> Step {
-        let Get { with_cas, touch } = get;
-        let out = self.out;
-        let done = Step::Done(self.line.next - self.at);
-        let before = out.list.len();
-        let (mut start, mut at) = (self.at, first);
-        while let Some(word) = next_word(self.bytes, &mut at, self.line.end) {
-            if out.list.len() >= self.commands_max {
-                self.stream.state = State::Keys(get);
-                return Step::Done(start - self.at);
-            }
-            if word.len as usize > KEY_MAX {
-                out.list.truncate(before);
-                out.say(start, BAD_FORMAT);
-                return done;
-            }
-            let kind = Kind::Get {
-                with_cas,
-                touch,
-                is_first,
-                is_last: false,
-            };
-            out.push(start, Key::new(word), kind);
-            start = at;
-            is_first = false;
-        }
-        match out.list[before..].last_mut() {
-            Some(last) => {
-                if let Kind::Get { is_last, .. } = &mut last.kind {
-                    *is_last = true;
-                }
-            }
-            // Only `gat` gets here without a key.
-            None if touch.is_some() => out.say(start, "END\r\n"),
-            None => out.say(start, ERROR),
-        }
-        done
-    }
 }
 
 /// A client must say who it is before all else: with a `set`, whose value is "user password".

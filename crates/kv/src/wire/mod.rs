@@ -23,6 +23,7 @@ mod ascii;
 pub(crate) mod base64;
 mod binary;
 mod command;
+mod keys;
 mod line;
 pub(crate) mod meta;
 pub(crate) mod number;

@@ -1,4 +1,4 @@
-//! Connections that were dropped, as the log is told of them: not of each.
+//! Connections that were dropped, told of now and then however many they are.
 
 use rhythm_net::Time;
 use std::time::Duration;
@@ -22,5 +22,20 @@ impl Dropped {
         }
         self.told = Some(now);
         Some(std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_often_is_told_now_and_then_and_in_full() {
+        let mut dropped = Dropped::default();
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        assert_eq!(dropped.tell(3, at(5)), Some(3));
+        assert_eq!(dropped.tell(2, at(6)), None);
+        assert_eq!(dropped.tell(4, at(14)), None);
+        assert_eq!(dropped.tell(1, at(15)), Some(7));
     }
 }

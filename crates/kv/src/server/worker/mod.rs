@@ -17,7 +17,6 @@ mod dropped;
 mod lane;
 mod relief;
 
-use self::dropped::Dropped;
 use super::client::Client;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
@@ -25,6 +24,7 @@ use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
+use dropped::Dropped;
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
@@ -33,9 +33,6 @@ use rhythm_net::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How often silent connections are looked for, if they are.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
@@ -108,7 +105,7 @@ impl Worker {
             held: 0,
             held_max,
             dropped: Dropped::default(),
-            sweep_at: idle_timeout.map(|_| now + SWEEP_EVERY),
+            sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
             ends_at: None,
             shared,

@@ -1,13 +1,15 @@
 //! Connections that are closed by the server: for what they hold, for their silence, at its end.
 
-use super::SWEEP_EVERY;
 use super::Worker;
 use crate::shared::Counter;
 use rhythm_net::{Port, Time};
 use std::time::Duration;
 
+/// How often silent connections are looked for, if they are.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Silent connections that are closed in one turn.
 const SWEPT_MAX: usize = 32;
+
 impl Worker {
     /// Where all connections hold too much, drops those that have not moved for longest, until it
     /// is somewhat less.
@@ -71,20 +73,5 @@ impl Worker {
             port.close(id);
             self.forget(id);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_happens_often_is_told_now_and_then_and_in_full() {
-        let mut dropped = Dropped::default();
-        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        assert_eq!(dropped.tell(3, at(5)), Some(3));
-        assert_eq!(dropped.tell(2, at(6)), None);
-        assert_eq!(dropped.tell(4, at(14)), None);
-        assert_eq!(dropped.tell(1, at(15)), Some(7));
     }
 }
