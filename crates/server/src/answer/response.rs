@@ -182,7 +182,7 @@ impl LaneAnswers<'_> {
             step,
             backend = backend.name,
             address = backend.place(failure.address),
-            cause = cause.map(tracing::field::display),
+            cause = cause.map(|cause| cause.to_string()),
             status,
             left_out,
             "a request failed: {failure}"

@@ -390,8 +390,8 @@ impl NamedBackend {
         if lanes > 0 && !is_said {
             self.rows_said = Some(now);
             tracing::warn!(
-                backend = %self.settings.name,
-                page = %program.name,
+                backend = self.settings.name,
+                page = program.name,
                 lanes,
                 "requests answered by no row, or by several, get 502, as the page has `row = ...`: \
                  let the backend answer one, or take them all by `rows = ...`"

@@ -162,7 +162,7 @@ impl Circuit {
         }
         self.state = State::Closed;
         self.outcomes = Outcomes::none(now + self.options.window);
-        tracing::info!(backend = %self.name, "the backend answers again");
+        tracing::info!(backend = &*self.name, "the backend answers again");
     }
 
     /// A connection was opened.
@@ -228,8 +228,8 @@ impl Circuit {
         };
         if is_news {
             tracing::warn!(
-                backend = %self.name,
-                %cause,
+                backend = &*self.name,
+                cause = cause.to_string(),
                 cure = cause.cure(),
                 "the backend fails: its requests are answered 503, but for some tries every {:?}",
                 self.options.cool_down,

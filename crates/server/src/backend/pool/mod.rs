@@ -176,7 +176,7 @@ impl<W: Wire> ConnectionPool<W> {
         if !is_said {
             self.too_large_said = Some(now);
             tracing::warn!(
-                backend = %self.name,
+                backend = &*self.name,
                 bytes,
                 most = self.options.request_max,
                 "a request to the backend is too long and gets 500: bound the parameters that go \
