@@ -192,6 +192,9 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
+            PeerAddress::Tcp(address) if *self.name == address.ip().to_string() => {
+                write!(f, "{address}")
+            }
             PeerAddress::Tcp(address) => write!(f, "{} ({address})", self.name),
             PeerAddress::Unix(path) => write!(f, "{}", path.display()),
         }
@@ -429,6 +432,14 @@ pub trait Handler {
 mod tests {
     use super::*;
     use crate::testing::TestPort;
+
+    #[test]
+    fn a_peer_that_is_named_by_its_address_is_shown_once() {
+        let shown = |name: &str, at: &str| Peer::tcp(name, at.parse().unwrap()).to_string();
+        assert_eq!(shown("bank", "10.0.0.1:81"), "bank (10.0.0.1:81)");
+        assert_eq!(shown("10.0.0.1", "10.0.0.1:81"), "10.0.0.1:81");
+        assert_eq!(shown("::1", "[::1]:81"), "[::1]:81");
+    }
 
     #[test]
     fn time_saturates_at_both_ends() {

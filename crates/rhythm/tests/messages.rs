@@ -236,7 +236,7 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             "a request failed",
             &[
                 "page=\"ask\" step=1 backend=\"bank\"",
-                &*format!("({gone})"),
+                &*format!("address=\"{gone}\""),
                 "no connection could be opened: connection refused",
             ][..],
         ),
