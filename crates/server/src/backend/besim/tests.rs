@@ -1,11 +1,11 @@
 //! BeSim embedded and over its wire: the same cells.
 
 use super::*;
-use crate::backend::{Cause, Embedded, Failure};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
+use crate::backend::{Cause, Embedded, Failure};
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
@@ -272,7 +272,12 @@ fn why_an_answer_is_none_is_said() {
         (200, &*ok.replace('\n', "\r\n"), "ends in LF alone", 502),
         (200, &ok.replace("a", "\t"), "control character", 502),
         (200, &ok.replace("a&", ""), "more or fewer columns", 502),
-        (200, &ok.replace("0\n", "0%\n").replace("a", "%x"), "percent-encoded", 502),
+        (
+            200,
+            &ok.replace("0\n", "0%\n").replace("a", "%x"),
+            "percent-encoded",
+            502,
+        ),
     ] {
         let (said, shows) = said(status, body);
         assert!(said.contains(why), "{said}: {why}");
