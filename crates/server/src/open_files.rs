@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(fitting(20_000, 300, 0), 1);
         assert_eq!(fitting(100, 300, 1024), 100);
     }
+
     #[test]
     fn what_does_not_fit_is_told_and_what_is_advised_fits() {
         let advised = |lack: String| {

@@ -238,7 +238,7 @@ fn clients_do_not_take_the_files_that_others_need() {
     let folder = service("files");
     let script = "ulimit -n 256; exec \"$0\" \"$@\"";
     let server = Server::start_by(script, Stdio::null(), &folder, &[]);
-    let warning = server.said("does not fit");
+    let warning = server.said("open files: one a connection");
     let warning = warning["fields"]["message"].as_str().expect("words");
     assert!(
         warning.contains("16384") && warning.contains("256"),
