@@ -4,8 +4,8 @@
 //!   first    of a connection that has nothing under way and did not wait: at once
 //!   later    what it has asked behind that, and what has a long answer: while this turn's share
 //!            lasts, then in the next turns, connection by connection
-//!   no room  of these, what does not fit what all may hold: when it does, in the order in which
-//!            they came; or when for a while nothing has, and others are to give way
+//!   no room  of these, what does not fit what all may hold: when it does, short answers first
+//!            (`no_room.rs`); or when one has waited longest for a while, and others give way
 //! ```
 //!
 //! So who asks for one thing waits for a turn, whatever others have sent, and a turn is short

@@ -9,7 +9,8 @@
 //!   a thread       held_max / 2   from a connection one request at a time, and none before the
 //!                                 answer to the one before is taken
 //!                  held_max       no request is taken whose answer is expected to be beyond it,
-//!                                 unless it is a connection's first and not long (`share.rs`)
+//!                                 unless it is a connection's first and not long
+//!                                 (`admission.rs`)
 //!                                 the slowest are dropped, until it is not more (`relief.rs`)
 //! ```
 //!

@@ -57,3 +57,26 @@ impl NoRoom {
         Some(id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_answers_pass_long_ones_and_who_has_waited_longest_is_known() {
+        let id = |slot| ConnectionId::new(slot, 0);
+        let mut waiting = NoRoom::new();
+        assert_eq!(waiting.oldest(), None);
+        for (slot, bytes) in [(0, 7_000_000), (1, 100_000), (2, 7_100_000), (3, 70_000)] {
+            waiting.push(id(slot), bytes);
+        }
+        let firsts: Vec<ConnectionId> = waiting.firsts().map(|(_, id)| id).collect();
+        assert_eq!(firsts, [id(1), id(0)]);
+        for slot in 0..4 {
+            let oldest = waiting.oldest().expect("one is left");
+            assert!(!waiting.is_empty());
+            assert_eq!(waiting.take(oldest), Some(id(slot)));
+        }
+        assert!(waiting.is_empty() && waiting.oldest().is_none());
+    }
+}
