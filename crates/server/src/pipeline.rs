@@ -46,13 +46,12 @@ pub use parts::PipelineParts;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::drain::Drain;
-use crate::flight::asker::ClientsBy;
 use crate::flight::backends::Backends;
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::Former;
 use crate::host::files::SharedFiles;
-use crate::intake::parser::Parser;
+use crate::intake::lanes::Intake;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
 use crate::site::Site;
@@ -69,9 +68,7 @@ pub struct Pipeline {
     /// Bytes in and out, in order, of all connections.
     clients: Clients,
     /// Requests into lanes.
-    parser: Parser,
-    /// What tells clients apart.
-    clients_by: ClientsBy,
+    intake: Intake,
     /// Lanes into cohorts.
     former: Former,
     /// The cohorts, wherever they are.
@@ -126,8 +123,7 @@ impl Pipeline {
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
-            parser: Parser::default(),
-            clients_by: options.clients_by,
+            intake: Intake::new(options.clients_by),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(contexts, options.formation.lanes_max, options.cohort_bytes),
             device: Device::new(device),

@@ -27,8 +27,7 @@ impl Handler for Pipeline {
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges.touch();
-        if let Some(reading) = self.clients.read(id, bytes) {
-            self.read(port, reading, now);
+        if self.read(port, now, |clients| clients.read(id, bytes)) {
             self.launch_full(port, now);
         } else if self.clients.has(id) {
             // It takes no more requests: what it sends is of no interest.
@@ -47,11 +46,8 @@ impl Handler for Pipeline {
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.begin(port, now);
         self.gauges.touch();
-        if self.clients.has(id) {
-            match how {
-                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
-                Ended::Failed(_) => self.clients.remove(id),
-            }
+        if self.clients.ended(port, id, how, now) {
+            // A client's.
         } else if let Some(owner) = self.owner(id) {
             owner.ended(port, id, how, now);
         } else if let Some(host) = self.hosts.owner(id) {
@@ -63,8 +59,8 @@ impl Handler for Pipeline {
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if self.clients.has(id) {
-            self.clients.writable(port, id, now);
+        if self.clients.writable(port, id, now) {
+            // A client's.
         } else if let Some(owner) = self.owner(id) {
             owner.writable(port, id, now);
         } else if let Some(host) = self.hosts.owner(id) {

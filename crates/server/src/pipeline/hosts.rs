@@ -4,8 +4,7 @@
 
 use super::Pipeline;
 use crate::host::files::STREAM_BYTES_EXPECTED;
-use crate::site::routes::{Found, Target};
-use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
+use rhythm_http::{Event, Hosts, Owed, Reading};
 use rhythm_net::{Port, Time};
 
 impl Pipeline {
@@ -25,12 +24,7 @@ impl Pipeline {
 
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
     pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
-        let Incoming { head, bytes, .. } = reading.request();
-        let found = self.parser.route(&self.epoch.site, head, bytes);
-        let Found::Target(Target::Host(route), _) = found else {
-            return;
-        };
-        if let Some(host) = self.epoch.hosts[route as usize] {
+        if let Some(host) = self.intake.host(&self.epoch, reading.request()) {
             self.responder.keep_line(reading.request());
             self.ask_host(port, now, |hosts, event| {
                 hosts.take_early(host, event, reading)

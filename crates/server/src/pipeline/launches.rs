@@ -70,9 +70,7 @@ impl Pipeline {
 
     /// A connection's stall is over: takes up its input again.
     fn proceed(&mut self, port: &mut dyn Port, id: ConnectionId, waited: bool, now: Time) {
-        if let Some(reading) = self.clients.proceed(id, waited) {
-            self.read(port, reading, now);
-        }
+        self.read(port, now, |clients| clients.proceed(id, waited));
     }
 
     /// Launches the cohorts that are full, however much more there is to read: nothing is gained by
