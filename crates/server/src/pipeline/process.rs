@@ -1,5 +1,14 @@
-//! Launches: from cohorts that form, through stages on the device and answers of backends, to
-//! answers.
+//! Process: from cohorts that are formed to their answers (paper, sections 3.2 and 4.1).
+//!
+//! A cohort that is launched goes through n + 1 process stages on the device
+//! (`flight/device.rs`) and the n backend stages between them (`flight/backends.rs`); whoever is
+//! finished is answered after each.
+//!
+//! ```text
+//!   launch --> run_stage --> stage_done --> answer --> ask --> go_on --> run_stage ...
+//!                  ^             |                      |
+//!                  +-- again, when there is memory <----+
+//! ```
 
 use super::Pipeline;
 use crate::flight::backends::Asked;
