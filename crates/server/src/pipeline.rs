@@ -117,7 +117,12 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             intake: Intake::new(options.clients_by),
             former: Former::new(options.formation),
-            cohorts: Cohorts::new(contexts, options.formation.lanes_max, options.cohort_bytes),
+            cohorts: Cohorts::new(
+                contexts,
+                options.waiting,
+                options.formation.lanes_max,
+                options.cohort_bytes,
+            ),
             device: Device::new(device),
             backends,
             host_path,
@@ -176,7 +181,7 @@ impl Pipeline {
         let [free, .., busy] = self.contexts();
         let used = self.cohorts.pool.len() - free;
         let requests = self.cohorts.requests();
-        if requests > used * self.cohorts.pool.lanes_max() {
+        if requests > used * self.cohorts.waiting_lanes_max() {
             return Err(format!("{requests} requests are more than the lanes"));
         }
         let (waiting, open) = (self.former.waiting(), self.clients.open());
