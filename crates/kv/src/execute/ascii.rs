@@ -1,6 +1,6 @@
 //! The classic commands of the ASCII protocol, answered.
 
-use super::operation::{Delta, Stored, Sum, Summed};
+use super::operation::{Delta, Stored, Storing, Sum, Summed};
 use super::{Place, Turn, number, stats};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{self, Kind};
@@ -58,7 +58,7 @@ impl Turn<'_> {
         out: &mut Vec<u8>,
     ) {
         self.shared.prefixes.stored(at.key);
-        let stored = self.store(at, store, store.value.of(bytes), false);
+        let stored = self.store(at, store, store.value.of(bytes), Storing::default());
         if !quiet {
             out.extend_from_slice(match stored {
                 Stored::Yes { .. } => b"STORED\r\n",

@@ -51,7 +51,7 @@ mod segments;
 mod table;
 mod update;
 
-pub use change::{Change, New, NotStored, Updated, Value};
+pub use change::{Change, Marks, New, NotStored, Updated, Value};
 pub use hash::Hash;
 pub use segments::{Item, Large};
 
@@ -184,12 +184,16 @@ impl Store {
         self.items.secret.hash(key)
     }
 
-    /// At `at` and not before, all items that were last accessed before that second are gone, and
-    /// if `at` is now or past, all that are there (memcached's flush_all).
+    /// All items that were last accessed before the second `at` are gone, and if `at` is now or
+    /// past, all that are there (memcached's flush_all). As in memcached it comes about a second
+    /// before `at`, and takes what is stored in the meantime; without CAS ids, which tell what of
+    /// this very second was there before, it comes at `at`, and takes what is stored in that second.
     pub fn flush_all(&self, at: u32, now: u32) {
-        let cas = if at <= now { self.next_cas() } else { 0 };
-        self.flushes.flush(at, now, cas);
-        if at <= now {
+        let until = at.saturating_sub(u32::from(self.options.cas));
+        let is_due = until <= now;
+        let cas = if is_due { self.next_cas() } else { 0 };
+        self.flushes.flush(until, now, cas);
+        if is_due {
             self.items.segments.sweep();
         }
     }
