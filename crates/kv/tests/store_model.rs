@@ -271,6 +271,10 @@ impl History {
     }
 
     fn flush(&mut self) {
+        if self.flushed == self.now || self.flush == Some(self.now) {
+            // What was stored in this second would come back.
+            self.now += 1;
+        }
         let now = self.now;
         if let Some(until) = self.flush.take_if(|until| *until <= now) {
             self.flushed = self.flushed.max(until);

@@ -20,12 +20,18 @@ impl Flushes {
     /// come.
     pub(super) fn flush(&self, until: u32, now: u32, cas: u64) {
         self.settle(now);
+        let last = now.saturating_sub(1);
         if until > now {
             self.next.store(until, Ordering::Release);
+            // As in memcached the last flush counts: what is stored in the rest of this second
+            // stays. (There, what an earlier flush took would come back as well.)
+            if self.cas.load(Ordering::Acquire) != 0 {
+                self.until.fetch_min(last, Ordering::AcqRel);
+            }
         } else {
             self.next.store(0, Ordering::Release);
             self.cas.fetch_max(cas, Ordering::AcqRel);
-            self.until.fetch_max(until, Ordering::AcqRel);
+            self.until.store(until.max(last), Ordering::Release);
         }
     }
 
