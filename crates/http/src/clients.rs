@@ -15,9 +15,9 @@ pub(crate) mod held;
 pub(crate) mod input;
 mod no_room;
 pub(crate) mod outbox;
+mod quantum;
 pub(crate) mod reader;
 mod relief;
-mod share;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use crate::clients::connection::{Connection, Stall, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::Outbox;
-use crate::clients::share::Share;
+use crate::clients::quantum::Quantum;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};
@@ -49,7 +49,7 @@ pub struct Clients {
     /// Those that give way next, the slowest last (`relief.rs`).
     slowest: Vec<((bool, Time), ConnectionId)>,
     deserted: u64,
-    share: Share,
+    quantum: Quantum,
     /// Answers that hosts owe to clients that are gone, and what of them was sent.
     pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
@@ -74,7 +74,7 @@ impl Clients {
             held: Held::new(limits.held_max),
             slowest: Vec::new(),
             deserted: 0,
-            share: Share::new(),
+            quantum: Quantum::new(),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -230,7 +230,7 @@ impl Clients {
 
     /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.
     pub fn has_news(&self, now: Time) -> bool {
-        self.share.is_left() && self.is_behind(now)
+        self.quantum.is_left() && self.is_behind(now)
             || !(self.upkeep.roomy.is_empty() && self.gone.is_empty())
     }
 

@@ -12,10 +12,10 @@ mod column;
 mod error;
 mod exchange;
 mod form;
-mod go;
-mod goes;
 mod kept;
 mod output;
+mod pass;
+mod passes;
 mod queries;
 mod rows;
 mod text;
@@ -25,15 +25,15 @@ pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
 pub use form::{answer_texts, deliver_text};
-pub use go::Go;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
+pub use pass::Pass;
 pub use queries::{Argument, Queries};
 pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
 use rows::QueryAnswer;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A cohort: lanes, columns, and what its stages produced.
 #[derive(Debug, Default)]
@@ -53,9 +53,9 @@ pub struct Cohort {
     /// What the finished lanes answer.
     pub output: Output,
     /// What it has its memory of; `None`: there is always enough.
-    share: Option<Arc<Share>>,
-    /// The stage's goes so far.
-    goes: go::Goes,
+    share: Option<Rc<Share>>,
+    /// The stage's passes so far.
+    passes: pass::Passes,
     /// It is empty, and has given back what was not needed of late.
     rests: bool,
 }
@@ -72,7 +72,7 @@ impl Cohort {
     }
 
     /// The same, which has its memory of a share, but for what each lane has in any cohort.
-    pub fn of_share(share: &Arc<Share>, arena_bytes_max: usize) -> Cohort {
+    pub fn of_share(share: &Rc<Share>, arena_bytes_max: usize) -> Cohort {
         Cohort {
             arena: Arena::of_share(share, arena_bytes_max),
             queries: Queries::of_share(share, arena_bytes_max),
@@ -83,7 +83,7 @@ impl Cohort {
     }
 
     /// What it has its memory of, if that is bounded beyond what each of its buffers is.
-    pub fn share(&self) -> Option<&Arc<Share>> {
+    pub fn share(&self) -> Option<&Rc<Share>> {
         self.share.as_ref()
     }
 
@@ -92,7 +92,7 @@ impl Cohort {
     pub fn rest(&mut self) {
         self.stage = 0;
         self.lanes.clear();
-        self.goes = go::Goes::default();
+        self.passes = pass::Passes::default();
         self.queries.clear();
         self.answers.clear();
         self.queries.kept.shrink(&mut self.answers);
@@ -166,9 +166,9 @@ impl Cohort {
 
     /// Of so many lanes that need so much room each, run bytes and segments, for how many there is
     /// some: answers are bounded as texts are, but for one alone. None: the cohort is short.
-    pub(crate) fn room_for_output(&self, lanes: usize, run_bytes: usize, segments: usize) -> usize {
+    pub(crate) fn lease_output(&self, lanes: usize, run_bytes: usize, segments: usize) -> usize {
         let runs_max = self.arena.bytes_max();
-        (self.output).room_for(lanes, run_bytes, segments, runs_max)
+        (self.output).lease_regions(lanes, run_bytes, segments, runs_max)
     }
 
     /// How many lanes there are, of any state.
@@ -208,7 +208,7 @@ impl Cohort {
 
     /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for
     /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
-    /// same stage; in `self` they become [`LaneState::Moved`]. A lane whose texts find no room in
+    /// same stage; in `self` they become [`LaneState::Vacant`]. A lane whose texts find no room in
     /// `into` fails there. This is how stragglers leave their cohort (paper, section 3.1).
     pub fn move_lanes(&mut self, program: &PageProgram, lanes: &[usize], into: &mut Cohort) {
         debug_assert_eq!(self.stage, into.stage, "stragglers keep their stage");
@@ -217,9 +217,9 @@ impl Cohort {
         for &lane in lanes {
             let to = into.push_lane();
             into.lanes[to] = self.lanes[lane];
-            self.lanes[lane] = LaneState::Moved;
+            self.lanes[lane] = LaneState::Vacant;
             let charge = self.fields.iter().map(|field| field.charge(lane)).sum();
-            if !into.arena.has_room(charge) {
+            if !into.arena.reserve(charge) {
                 into.fail(to, into.arena.refusal(charge));
                 continue;
             }
@@ -320,12 +320,12 @@ mod tests {
             // Asked before, it tells exactly when all of them fit.
             let all_fit = expected == [LaneState::Active; 2];
             assert_eq!(
-                into.arena.has_room(from.moved_bytes(&page, &[0, 1])),
+                into.arena.reserve(from.moved_bytes(&page, &[0, 1])),
                 all_fit
             );
             assert_eq!(from.moved_bytes(&page, &[1]), 36);
             from.move_lanes(&page, &[0, 1], &mut into);
-            assert_eq!(from.lanes, [LaneState::Moved; 2]);
+            assert_eq!(from.lanes, [LaneState::Vacant; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
             assert_eq!((from.queries.len(), into.queries.len()), (0, 2));
             for lane in (0..2).filter(|&lane| into.lanes[lane] == LaneState::Active) {
@@ -379,10 +379,10 @@ mod tests {
             cohort.reset(&page);
             let needed = 8 * kept::MOST_BYTES;
             let text = vec![b'x'; needed];
-            assert!(cohort.arena.has_room(needed));
+            assert!(cohort.arena.reserve(needed));
             cohort.arena.push(&text);
             assert!(cohort.queries.push(0, [Argument::Text(&text)].into_iter()));
-            assert_eq!(cohort.output.room_for(1, needed, 0, needed), 1);
+            assert_eq!(cohort.output.lease_regions(1, needed, 0, needed), 1);
             cohort.output.reserve(needed, 0);
             assert!(cohort.capacity() >= 3 * needed && share.bytes() >= 3 * needed);
             cohort.rest();
@@ -483,9 +483,9 @@ mod tests {
             into.stage = 1;
             let all_fit = expected == [LaneState::Active; 2];
             let bytes = from.moved_bytes(&page, &[0, 1]);
-            assert_eq!(into.arena.has_room(bytes), all_fit);
+            assert_eq!(into.arena.reserve(bytes), all_fit);
             from.move_lanes(&page, &[0, 1], &mut into);
-            assert_eq!(from.lanes, [LaneState::Moved; 2]);
+            assert_eq!(from.lanes, [LaneState::Vacant; 2]);
             assert_eq!(into.lanes, expected, "in {bytes_max} bytes");
             assert_eq!((from.queries.len(), into.queries.len()), (0, 2));
             let asked: Vec<_> = into.queries.arguments(1).collect();

@@ -9,7 +9,7 @@ use crate::clients::connection::{Connection, Stall};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::{Gathered, Outbox};
-use crate::clients::share::Share;
+use crate::clients::quantum::Quantum;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 
@@ -21,7 +21,7 @@ pub(crate) struct AtHand<'c> {
     pub(crate) upkeep: &'c mut Upkeep,
     pub(crate) outbox: &'c mut Outbox,
     pub(crate) held: &'c mut Held,
-    pub(crate) share: &'c mut Share,
+    pub(crate) quantum: &'c mut Quantum,
     /// What the next input is read with.
     pub(crate) spare: &'c mut Option<Box<Input>>,
     /// [`Clients::deserted`].
@@ -38,7 +38,7 @@ impl Clients {
             upkeep: &mut self.upkeep,
             outbox: &mut self.outbox,
             held: &mut self.held,
-            share: &mut self.share,
+            quantum: &mut self.quantum,
             spare: &mut self.spare,
             deserted: self.deserted,
         })

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Stall {
     /// No cohort context is free.
     Context,
-    /// It is others' turn: it asks for more than they (`share.rs`).
+    /// It is others' turn: it asks for more than they (`quantum.rs`).
     Turn,
     /// All connections hold as much as they may.
     Room,
@@ -385,10 +385,11 @@ impl Connection {
         is_over.then_some(Stall::Output)
     }
 
-    /// Whether the request that was taken last may go on, if its answer is as long as is expected:
-    /// alone, or where those under way fit a budget if they are all as long.
+    /// Takes note of how long the answer is expected to be to the request that was taken last.
+    /// Whether it may go on, if that is so: alone, or where those under way fit a budget if they are
+    /// all as long.
     #[inline]
-    pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
+    pub(crate) fn note_expected(&mut self, expected: usize, budget: usize) -> bool {
         self.expected = expected;
         self.fits(self.unknown() - 1, budget)
     }

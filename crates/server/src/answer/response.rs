@@ -73,7 +73,7 @@ impl LaneAnswers<'_> {
                     left = true;
                     continue;
                 }
-                LaneState::Moved => continue,
+                LaneState::Vacant => continue,
                 LaneState::Finished | LaneState::Failed(_) => {}
             }
             // Else it was answered after a stage before.

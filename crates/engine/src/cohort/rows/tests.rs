@@ -110,7 +110,7 @@ fn what_an_answer_that_is_dropped_took_is_free_again() {
         [LaneState::Active, large, bad, LaneState::Active]
     );
     assert_eq!(cohort.fields[0].list().spans[3].length, 10);
-    assert!(!cohort.arena.has_room(1));
+    assert!(!cohort.arena.reserve(1));
 }
 
 /// What the lanes have: their states, their statuses, and their rows of texts and integers.

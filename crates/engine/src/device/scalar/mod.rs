@@ -117,7 +117,7 @@ fn run_stage(
             cohort.output.segments.len() - answer.segment_start as usize,
         ];
         let has_room = run_bytes == 0 && segments == 0
-            || cohort.room_for_output(1, run_bytes.max(1), segments) == 1;
+            || cohort.lease_output(1, run_bytes.max(1), segments) == 1;
         let finished = match result {
             Ok(()) if has_room => stage.call.is_none(),
             Err(Stop::Finished) if has_room => true,

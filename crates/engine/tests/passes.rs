@@ -1,6 +1,6 @@
-//! A cohort whose memory is short runs a stage in several goes, and nothing in its answers tells.
+//! A cohort whose memory is short runs a stage in several passes, and nothing in its answers tells.
 
-use rhythm_engine::cohort::{Arena, Budget, Cohort, Go, LaneState, Share};
+use rhythm_engine::cohort::{Arena, Budget, Cohort, LaneState, Pass, Share};
 use rhythm_engine::device::conformance::{
     Dice, answer, asked, make_cohort, make_service, make_service_with_rows,
 };
@@ -52,7 +52,7 @@ fn take(service: &Service, cohort: &Cohort, answers: &mut [Option<Answer>]) {
     }
 }
 
-/// Runs a page on plenty of memory and on little, and compares. How often a go was followed by
+/// Runs a page on plenty of memory and on little, and compares. How often a pass was followed by
 /// another, and how often there was no memory at all.
 fn compare(executor: &mut dyn Executor, service: &Arc<Service>, seed: u64) -> [usize; 2] {
     const LANES: usize = 40;
@@ -72,21 +72,21 @@ fn compare(executor: &mut dyn Executor, service: &Arc<Service>, seed: u64) -> [u
     little.reset(program);
     from.move_lanes(program, &all, &mut little);
     let mut answers = [vec![None; LANES], vec![None; LANES]];
-    let mut goes = [0; 2];
+    let mut passes = [0; 2];
     for stage in 0..program.stages.len() {
         plenty = run(executor, service, plenty);
         take(service, &plenty, &mut answers[0]);
-        assert_eq!(plenty.next_go(), Go::Over);
+        assert_eq!(plenty.next_pass(), Pass::Over);
         // Others have all that can be lent.
         assert!(others.arena.expects(first_part + COMMON - budget.lent()));
         loop {
             little = run(executor, service, little);
             take(service, &little, &mut answers[1]);
-            match little.next_go() {
-                Go::Over => break,
-                Go::Again => goes[0] += 1,
-                Go::Short => {
-                    goes[1] += 1;
+            match little.next_pass() {
+                Pass::Over => break,
+                Pass::Again => passes[0] += 1,
+                Pass::Short => {
+                    passes[1] += 1;
                     // They give it back: nothing is short.
                     others.forget();
                 }
@@ -117,7 +117,7 @@ fn compare(executor: &mut dyn Executor, service: &Arc<Service>, seed: u64) -> [u
     assert_eq!(budget.lent(), share.bytes().saturating_sub(first_part));
     little.forget();
     assert_eq!((share.bytes(), budget.lent()), (0, 0));
-    goes
+    passes
 }
 
 #[test]
@@ -128,17 +128,17 @@ fn answers_are_those_of_a_cohort_with_plenty_of_memory() {
         Box::new(HostExecutor::new(limits, Level::active())),
     ];
     for mut executor in executors {
-        let mut goes = [0; 2];
+        let mut passes = [0; 2];
         for seed in 0..200 {
             for service in [make_service(seed), make_service_with_rows(seed)] {
                 let more = compare(&mut *executor, &service, seed);
-                goes = [goes[0] + more[0], goes[1] + more[1]];
+                passes = [passes[0] + more[0], passes[1] + more[1]];
             }
         }
-        let [again, short] = goes;
+        let [again, short] = passes;
         assert!(
             again > 50 && short > 20,
-            "{} took {goes:?} goes",
+            "{} took {passes:?} passes",
             executor.name()
         );
     }
