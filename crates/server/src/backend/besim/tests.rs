@@ -5,7 +5,7 @@ use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
-use crate::backend::{Cause, Embedded, Failure};
+use crate::backend::{Embedded, Failure};
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
@@ -283,24 +283,6 @@ fn why_an_answer_is_none_is_said() {
         assert!(said.contains(why), "{said}: {why}");
         assert_eq!(shows, shown, "{said}");
     }
-}
-
-#[test]
-fn a_cell_that_is_no_integer_is_named() {
-    let mut answers = QueryAnswers::default();
-    for cells in [[&b"x"[..], b"-3"], [b"y", b"3 "]] {
-        for cell in cells {
-            answers.cell(rhythm_engine::cohort::Cell::Text(cell));
-        }
-        answers.end_row();
-    }
-    answers.push(0, Ok(0));
-    answers.tell(&mut |_, told| {
-        let told = told.unwrap();
-        assert_eq!(told.misfit(|_| false), None);
-        assert_eq!(told.misfit(|column| column == 1), Some(Cause::NoInteger(2)));
-        assert_eq!(told.misfit(|column| column == 0), Some(Cause::NoInteger(1)));
-    });
 }
 
 fn argument() -> impl Strategy<Value = (u8, String, i64)> {
