@@ -6,7 +6,7 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
-use super::step::{Steps, request};
+use super::step::{Steps, page_named, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
@@ -104,6 +104,16 @@ impl<'a> Assembly<'_, 'a> {
             texts: page.parts.texts.into_bytes(),
             tables: page.parts.tables,
             header_names: page.parts.header_names,
+        }
+    }
+
+    /// The page of `missing` is there, though none needs it.
+    pub(crate) fn check_missing(&mut self) {
+        let requires = |page: &PageFile<'_>| page.header.session == SessionUse::Required;
+        if let Some(missing) = self.missing
+            && !self.pages.iter().any(requires)
+        {
+            let _ = page_named(&missing.page, self.pages, self.lost_pages, self.report);
         }
     }
 

@@ -17,8 +17,8 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<AnswerDecl<'a>>,
-    /// Where the redirects lead of `index` of `[static]`.
-    pub(crate) index: Vec<Text<'a>>,
+    /// The redirects of `index` of `[static]`: from where, and where they lead.
+    pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
     /// Whether its mistakes are why there is no such answer.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
@@ -94,7 +94,8 @@ pub(crate) fn read<'a>(
             .and_then(|index| index.get_ref().as_table())
         {
             let leads = Keys::entries(&toml, index).into_iter();
-            service.index = leads.filter_map(|(_, to)| text_of(&toml, to)).collect();
+            let both = |(from, to)| Some((from, text_of(&toml, to)?));
+            service.index = leads.filter_map(both).collect();
         }
         if section.name() == "session"
             && let Some((missing, offset)) =
