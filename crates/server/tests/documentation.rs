@@ -2,6 +2,7 @@
 //! the tables of kinds of backends are those of their declarations.
 
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::LaneError;
 use rhythm_engine::compile::compile;
 use rhythm_engine::settings::{Section, document};
 use rhythm_engine::source::Sources;
@@ -58,6 +59,15 @@ fn every_kind_is_documented_with_its_keys() {
             table.trim() == keys.trim(),
             "docs/backends.md, section {name}, must have:\n{begins}\n{keys}\n{ends}"
         );
+    }
+}
+
+#[test]
+fn every_reason_for_which_a_request_fails_is_documented_with_its_status() {
+    let operations = include_str!("../../../docs/operations.md");
+    for error in LaneError::ALL {
+        let row = format!("| `{}` | {} | ", error.name(), error.status());
+        assert!(operations.contains(&row), "docs/operations.md has no {row}");
     }
 }
 
