@@ -84,6 +84,7 @@ fn block(text: &str, first: &str) -> String {
 fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answered() {
     let readme = include_str!("../../../README.md");
     let pages = include_str!("../../../docs/pages.md");
+    let (_, language) = pages.split_once("\n## The header\n").expect("a section");
     let header = "route = \"GET /accounts\"\nsession = \"required\"\n";
     let step = block(BACKENDS, "[[step]]");
     let of_backends = format!(
@@ -93,7 +94,7 @@ fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answ
     let of_pages = format!(
         "{}\n{{{{ start }}}}{{% for c in confirmations %}}{{{{ c.text }}}}{{% endfor %}}\
          {{{{ confirmations.status }}}}",
-        block(pages, "+++")
+        block(language, "+++")
     );
     let mut sources = Sources::default();
     for (name, text) in [
