@@ -169,6 +169,7 @@ impl Backends {
             deadline,
             asked: now,
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
+            stays: false,
         };
         cohorts.is_now(id, Phase::Backend(wait));
         let (cohort, flight) = cohorts.pair_mut(id);
@@ -262,14 +263,16 @@ impl Backends {
         if wait.deadline <= now {
             self.give_up(cohorts, id, now);
         }
-        let wait = cohorts.flight_mut(id).wait_mut();
-        if wait.unanswered == 0 {
+        if cohorts.flight_mut(id).wait_mut().unanswered == 0 {
             return true;
         }
-        if wait.until(idle) > now {
+        if cohorts.waits_until(id, idle) > now {
             return false;
         }
+        let is_needed = cohorts.are_few_free();
+        let wait = cohorts.flight_mut(id).wait_mut();
         wait.since = now;
+        wait.stays = is_needed;
         stragglers::move_away(cohorts, &mut self.pending, id, now)
     }
 
