@@ -36,6 +36,10 @@ pub(crate) fn split<'a>(
                 let hint = "blank lines stand before it, or a byte order mark, which is not seen";
                 report.error(place, "the first line of a page is +++", hint)
             }
+            Some("---") => {
+                let hint = "it is TOML between two lines of +++, such as route = \"GET /path\"";
+                report.error(place, "a header does not begin with ---", hint)
+            }
             _ => report.error(place, "the page has no header", hint),
         };
         return None;
@@ -231,7 +235,8 @@ fn read_steps<'a>(
         Some(DeValue::Array(steps)) => steps,
         Some(_) => {
             let message = "steps are a list of tables";
-            report.error(keys.place_of("step"), message, "[[step]]");
+            let hint = "[[step]], in two brackets, begins each of them";
+            report.error(keys.place_of("step"), message, hint);
             header.lost.others = true;
             return;
         }
@@ -264,17 +269,22 @@ fn warn_of_no_route(keys: &Keys<'_, '_>, report: &mut Report) {
 fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
     let hint = "a method and a path, such as \"GET /users/{id}\"";
     let Some((method, path)) = text.value.split_once(' ') else {
+        let hint = match text.value.starts_with('/') {
+            true => format!("a method and a path: \"GET {}\"", text.value),
+            false => hint.to_owned(),
+        };
         report.error(text.place, "this is no route", hint);
         return None;
     };
     let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
     if !methods.contains(&method) {
         let message = format!("`{method}` is no method of a page");
-        report.error(
-            text.place,
-            message,
-            format!("one of {}", methods.join(", ")),
-        );
+        let upper = method.to_ascii_uppercase();
+        let hint = match methods.contains(&upper.as_str()) {
+            true => format!("did you mean `{upper}`?"),
+            false => format!("one of {}", methods.join(", ")),
+        };
+        report.error(text.place, message, hint);
         return None;
     }
     let Some(path) = path.strip_prefix('/') else {
