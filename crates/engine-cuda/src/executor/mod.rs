@@ -27,7 +27,7 @@ use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cohort, LaneState, Queries};
+use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
@@ -185,6 +185,7 @@ impl CudaExecutor {
     /// The job that a piece of work is.
     #[allow(clippy::result_large_err)]
     fn job(&mut self, work: Work) -> Result<Job, (Work, GpuError)> {
+        debug_assert!(work.cohort.queries.is_empty(), "none is left of a call");
         let index = match self.known(&work.service) {
             Ok(index) => index,
             Err(error) => return Err((work, error)),
@@ -211,7 +212,6 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            queries: Queries::default(),
             headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,
@@ -326,8 +326,9 @@ impl Executor for CudaExecutor {
     }
 
     fn submit(&mut self, work: Work) -> Result<(), Refusal> {
-        if self.lost.is_some() || !work.cohort.has_active() {
-            // Stages without lanes, and all once there is no device.
+        if self.lost.is_some() || !work.cohort.has_active() || work.cohort.is_between_goes() {
+            // All once there is no device, stages without lanes, and for lanes that the host left
+            // out: beside them others wait with their queries for the same call.
             return self.submit_to_host(work);
         }
         let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {
