@@ -18,7 +18,7 @@ mod job;
 mod slot;
 mod unpack;
 
-use crate::besim::BesimTables;
+use crate::besim::{BesimTables, embedded_users};
 use crate::case;
 use crate::cohort::room::Room;
 use crate::gpu::{GpuError, SharedGpu, Stream};
@@ -306,11 +306,7 @@ impl CudaExecutor {
 /// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
 fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
     let config = service.backends.get(backend);
-    config.is_some_and(|config| {
-        config.kind == "besim"
-            && config.text("url") == "embedded"
-            && config.int("users") == i64::from(bank.users())
-    })
+    config.and_then(embedded_users) == Some(bank.users())
 }
 
 /// The lanes that take part in the next stage, in rising order.
