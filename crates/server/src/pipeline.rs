@@ -43,6 +43,7 @@ mod parts;
 
 pub use parts::PipelineParts;
 
+use crate::answer::lengths::Lengths;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::drain::Drain;
@@ -112,11 +113,12 @@ impl Pipeline {
             disk,
             sessions,
             sign_ins,
-            random,
+            mut random,
             metrics,
             log,
             now,
         } = parts;
+        let lengths = Lengths::new(random());
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
@@ -134,7 +136,7 @@ impl Pipeline {
             backends,
             hosts,
             files: (files, files_id),
-            responder: Responder::new(sessions, metrics.clone(), log),
+            responder: Responder::new(sessions, lengths, metrics.clone(), log),
             metrics,
             turn_began: None,
             last_end: now,

@@ -6,6 +6,7 @@ use crate::answer::body::Body;
 use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
+use crate::clients::no_room::Expected;
 use crate::clients::stream::Flow;
 use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
@@ -191,7 +192,7 @@ fn taken(
     let (mut owed, mut waits) = (Vec::new(), None);
     let limits = RequestLimits::default();
     while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
-        match clients.admit(&reading, expected) {
+        match clients.admit(&reading, Expected::bytes(expected)) {
             Ok(()) => {
                 owed.push(reading.owed());
                 reading.taken();
@@ -338,7 +339,7 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
 fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
     let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
     let connection = clients.connections.get_mut(id).expect("it is open");
-    connection.has_room(expected, budget)
+    connection.has_room(Expected::bytes(expected), budget)
 }
 
 #[test]

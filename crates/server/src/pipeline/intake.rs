@@ -8,8 +8,9 @@ use crate::flight::cohorts::NotOpen;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
+use crate::intake::parser::session_text;
 use crate::site::routes::PatternId;
-use rhythm_http::{Incoming, Next, Owed, Reading, Stall};
+use rhythm_http::{Expected, Incoming, Next, Owed, Reading, Stall};
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 
@@ -91,7 +92,10 @@ impl Pipeline {
         };
         let site = &self.epoch.site;
         match answer.source(site) {
-            Source::Stream => self.clients.admit(reading, STREAM_BYTES_EXPECTED)?,
+            Source::Stream => {
+                let expected = Expected::bytes(STREAM_BYTES_EXPECTED);
+                self.clients.admit(reading, expected)?;
+            }
             Source::Memory(bytes) => self.clients.may_take(reading, bytes)?,
         }
         (self.responder).answer_from_site(port, &mut self.clients, site, reading, answer, now);
@@ -117,8 +121,16 @@ impl Pipeline {
             content,
         } = request;
         let (epoch, cohorts) = (&self.epoch, &mut self.cohorts);
-        let sizes = epoch.sizes(page);
-        self.clients.admit(reading, sizes.expected())?;
+        let (expected, key) = self.responder.lengths.expected(
+            (epoch.number, page),
+            epoch.sizes(page).expected(),
+            request,
+            || match epoch.page(page).is_private {
+                true => session_text(&epoch.site, head, bytes),
+                false => None,
+            },
+        );
+        self.clients.admit(reading, expected)?;
         // Up to the last field: other requests may follow in the bytes.
         let fields = head
             .headers()
@@ -150,7 +162,7 @@ impl Pipeline {
         };
         let Owed { slot, shape, peer } = reading.owed();
         let client = self.clients_by.number(peer.ip(), slot.connection);
-        (flight.requests).push(slot, shape, now, session, client);
+        (flight.requests).push(slot, shape, now, session, client, key);
         if self.responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
         }
