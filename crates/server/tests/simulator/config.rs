@@ -351,9 +351,9 @@ impl Config {
             deaf: *dice.pick(&[1, 2, 8]),
             ..manners
         };
-        self.clients = vec![(floods, 500); 4 + dice.below(12)];
+        self.clients = vec![(floods, 150); 4 + dice.below(12)];
         self.clients[0] = (manners, 50);
-        self.requests = 500 * self.clients.len();
+        self.requests = 150 * self.clients.len();
         self.limits.pipelined_max = 64;
         self.limits.unsent_max = UNSENT_MAX;
         self.limits.requests_max = None;
