@@ -132,6 +132,7 @@ proptest! {
                 }
                 Step::Gather(bytes, parts) => {
                     // More of them than go at once, too; every third is shared.
+                    let kept: Arc<dyn Shared> = Arc::new(bytes.clone());
                     let shared: Arc<[u8]> = bytes.into();
                     let cut = |part: usize| shared.len() * part / parts;
                     let parts: Vec<Part<'_>> = (0..parts)
@@ -139,6 +140,7 @@ proptest! {
                             (start, end) if part % 3 == 2 => {
                                 Part::Shared { bytes: &shared, start, end }
                             }
+                            (start, end) if end == shared.len() => Part::Kept(&kept, start),
                             (start, end) => Part::Lent(&shared[start..end]),
                         })
                         .collect();
