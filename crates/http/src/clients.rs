@@ -4,9 +4,9 @@
 //! out by these numbers (`turns.rs`, `stream.rs`). An idle connection has no buffer at all.
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
-//! connection that it was for (`upkeep.rs`). Each event looks its connection up once (`at_hand.rs`):
-//! when input comes, for all requests in it that become lanes (`reader.rs`); when an answer is
-//! written, which is sent with that if it is long; when the outbox is sent.
+//! connection that it was for (`upkeep.rs`). Each event looks its connection up once
+//! (`at_hand.rs`): when input comes, for all requests in it that become lanes (`reader.rs`); when
+//! an answer is written, which is sent with that if it is long; when the outbox is sent.
 
 pub(crate) mod admission;
 mod at_hand;
@@ -18,6 +18,7 @@ pub(crate) mod outbox;
 mod quantum;
 pub(crate) mod reader;
 mod relief;
+pub(crate) mod stall;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,12 @@ mod turns;
 pub(crate) mod upkeep;
 
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
-use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::connection::{Connection, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::Outbox;
 use crate::clients::quantum::Quantum;
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};

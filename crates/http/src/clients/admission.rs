@@ -13,11 +13,11 @@
 
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
-use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
 use crate::clients::no_room::Expected;
 use crate::clients::quantum::{Quantum, is_its_turn};
 use crate::clients::reader::Reader;
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Time};
 use std::time::Duration;

@@ -5,11 +5,12 @@
 //! back: who looked it up removes it, when it is not at hand any more.
 
 use crate::clients::Clients;
-use crate::clients::connection::{Connection, Stall};
+use crate::clients::connection::Connection;
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::{Gathered, Outbox};
 use crate::clients::quantum::Quantum;
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 

@@ -4,7 +4,7 @@
 //! request, or one that has to wait, is copied.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
-use crate::clients::connection::Stall;
+use crate::clients::stall::Stall;
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};

@@ -62,9 +62,9 @@ impl Quantum {
         self.left = self.size;
     }
 
-    /// So long the turn took whose quantum is over. What was too much is cut at once, but not by what
-    /// one turn alone may have cost; what was too little grows bit by bit: the next bytes may cost
-    /// 20 times as much as these, and then a turn takes 20 times too long.
+    /// So long the turn took whose quantum is over. What was too much is cut at once, but not by
+    /// what one turn alone may have cost; what was too little grows bit by bit: the next bytes may
+    /// cost 20 times as much as these, and then a turn takes 20 times too long.
     pub(crate) fn adapt(&mut self, took: Duration) {
         if took > TURN_MAX {
             let part = TURN_MAX.as_secs_f64() / took.as_secs_f64();

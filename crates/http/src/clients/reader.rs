@@ -17,9 +17,9 @@
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
-use crate::clients::connection::Stall;
 use crate::clients::input::{Input, Next, Reading, Rest, State, next_piece, next_request};
 use crate::clients::quantum::{REQUEST_BYTES, is_its_turn};
+use crate::clients::stall::Stall;
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 
