@@ -7,7 +7,7 @@ use common::flight::{Bell, Filling, Flight, fly};
 use common::wasteful::wasteful;
 use common::{ORDERS, banking};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::LaneState;
+use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_engine::device::conformance::{
     Dice, check, check_with_backend, make_cohort, make_service,
 };
@@ -339,6 +339,50 @@ fn a_cohort_in_parts_is_the_same() {
 }
 
 #[test]
+fn what_lanes_ask_is_of_their_cohorts_share() {
+    const LANES: usize = 30;
+    let service = wasteful();
+    let program = &service.pages[0];
+    let run_with = |common: usize| {
+        let budget = Budget::new(0, common);
+        let share = Share::new(&budget);
+        let mut cohort = Box::new(Cohort::of_share(&share, 1 << 20));
+        cohort.reset(program);
+        let lanes: Vec<usize> = (0..LANES).collect();
+        let mut made = (Filling::wasteful(&service, LANES, [100, 0, 0]).cohort)();
+        made.move_lanes(program, &lanes, &mut cohort);
+        let before = share.bytes();
+        let work = Work {
+            service: Arc::clone(&service),
+            page: 0,
+            cohort,
+            token: 1,
+        };
+        let (mut executor, _) = start(DEFERRED, options(Layout::Runs, 1));
+        let mut cohort = run(&mut executor, work).cohort;
+        assert_eq!(executor.statistics().on_host, 0);
+        let texts =
+            (0..cohort.queries.len()).map(|query| match cohort.queries.argument(query, 0) {
+                Argument::Text(text) => text.len(),
+                other => panic!("{other:?} is no text"),
+            });
+        assert!(share.bytes() >= before + texts.sum::<usize>());
+        assert!(budget.lent() <= common);
+        let states = cohort.lanes.clone();
+        cohort.rest();
+        cohort.forget();
+        assert_eq!((share.bytes(), budget.lent()), (0, 0));
+        states
+    };
+    assert_eq!(run_with(1 << 20), [LaneState::Active; LANES]);
+    let short = run_with(8 << 10);
+    let failed = |state: &&LaneState| **state == LaneState::Failed(LaneError::MemoryShort);
+    let failed = short.iter().filter(failed).count();
+    let active = (short.iter()).filter(|state| **state == LaneState::Active);
+    assert!(failed > 0 && active.count() == LANES - failed, "{short:?}");
+}
+
+#[test]
 fn a_stage_without_lanes_is_done_at_once() {
     let service = make_service(2);
     let (mut executor, bell) = start(DEFERRED, options(Layout::Row, 1));
@@ -379,7 +423,7 @@ fn waste(
 
 #[test]
 fn what_lanes_need_is_found_out_and_remembered_within_bounds() {
-    // Requests, rows of an answer, headers.
+    // Queries, rows of an answer, headers.
     const SOME: [i64; 3] = [200, 200, 60];
     const MANY: [i64; 3] = [400, 3000, 300];
     // More bytes of headers than there is room for bodies.

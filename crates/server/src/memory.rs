@@ -17,7 +17,7 @@ use rhythm_net::DriverOptions;
 pub struct Memory {
     /// Threads with an event loop.
     pub workers: usize,
-    /// Cohorts of all of them.
+    /// Cohorts of all of them that form or run.
     pub contexts: usize,
     /// Requests in these.
     pub lanes: usize,
@@ -33,6 +33,7 @@ impl Memory {
     pub fn of(config: &ServiceConfig, options: &ServerOptions, statics: &Statics) -> Memory {
         let limits = &config.limits;
         let workers = options.workers.max(1);
+        let all_contexts = sum([options.pipeline.contexts, options.pipeline.waiting]);
         let contexts = product([workers, options.pipeline.contexts]);
         let lanes = product([contexts, options.pipeline.formation.lanes_max]);
         let connections = options.connections_max;
@@ -82,8 +83,7 @@ impl Memory {
                 "cohorts",
                 product([
                     workers,
-                    (options.pipeline.cohort_bytes)
-                        .most(options.pipeline.contexts, LaneLimits::of(limits)),
+                    (options.pipeline.cohort_bytes).most(all_contexts, LaneLimits::of(limits)),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

@@ -48,8 +48,10 @@ pub struct ServerOptions {
 /// The numbers that bound a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct PipelineOptions {
-    /// Cohort contexts, at least 1.
+    /// Contexts of cohorts that form or run, at least 1.
     pub contexts: usize,
+    /// Contexts beside these for cohorts that wait for a backend.
+    pub waiting: usize,
     /// When cohorts are launched, and how large they get.
     pub formation: Formation,
     /// What cohorts may take.
@@ -78,6 +80,12 @@ impl ServerOptions {
             lanes_max: cohort.size as usize,
             delay: cohort.delay,
         };
+        let contexts = match cohort.contexts {
+            Some(contexts) => contexts.get() as usize,
+            // Each page can form a cohort while others are under way.
+            None => (2 * service.pages.len()).max(CONTEXTS_MIN),
+        };
+        let waiting = waiting_contexts(service, contexts);
         ServerOptions {
             listen: server.listen,
             admin: server.admin,
@@ -91,15 +99,12 @@ impl ServerOptions {
             },
             pin: server.pin,
             pipeline: PipelineOptions {
-                contexts: match cohort.contexts {
-                    Some(contexts) => contexts.get() as usize,
-                    // Each page can form a cohort while others are under way.
-                    None => (2 * service.pages.len()).max(CONTEXTS_MIN),
-                },
+                contexts,
+                waiting,
                 formation,
                 cohort_bytes: CohortBytes {
                     arena_max: cohort.arena_bytes_max as usize,
-                    first_part: FIRST_PART,
+                    first_part: FIRST_PART * contexts / (contexts + waiting),
                     common_max: cohort.common_bytes_max as usize,
                 },
                 clients: client_limits(limits),
@@ -123,7 +128,20 @@ impl ServerOptions {
     }
 }
 
-/// Bytes that are always there for a context: what most cohorts need.
+/// How many contexts there are beside so many for cohorts that wait for a backend: with these, one
+/// is there for each call of a page, one is free for them to come together in, and some are left.
+fn waiting_contexts(service: &Service, contexts: usize) -> usize {
+    let stages = service.pages.iter().flat_map(|page| &page.stages);
+    let calls = stages.filter(|stage| stage.call.is_some()).count();
+    let all = calls + 1 + contexts.min(CONTEXTS_LEFT);
+    all.saturating_sub(contexts)
+}
+
+/// Contexts that are left when cohorts wait for all calls that there are.
+const CONTEXTS_LEFT: usize = 4;
+
+/// Bytes that are always there for a context: what most cohorts need. Contexts for those that wait
+/// take their part of it.
 const FIRST_PART: usize = 4 << 20;
 
 /// Fewest contexts of a worker: enough to keep a device busy and wait for backends meanwhile.

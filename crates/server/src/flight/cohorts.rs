@@ -67,23 +67,20 @@ pub(crate) struct Wait {
     pub(crate) deadline: Time,
     /// How long its lanes wait for each other.
     pub(crate) straggler_delay: Duration,
+    /// Its context was needed, and it had nowhere to go.
+    pub(crate) stays: bool,
 }
 
 impl Wait {
-    /// When something is to be done about it if no answer comes. Where the device is not `idle`,
-    /// nothing is about stragglers: who has waited for them goes on as soon as it is.
-    pub(crate) fn until(&self, idle: bool) -> Time {
-        match idle {
-            true => self.deadline.min(self.patience_over()),
-            false => self.deadline,
-        }
-    }
-
     /// When those that have their answers go on without the others: after the delay, and where they
     /// have waited long already, or would have many moved, after a share of that, so that those are
-    /// not moved for each of the others that is answered.
-    pub(crate) fn patience_over(&self) -> Time {
-        let waited = self.since.since(self.asked) / WAITED_SHARE;
+    /// not moved for each of the others that is answered. How long they have waited is of no matter
+    /// where its context is needed.
+    fn patience_over(&self, is_needed: bool) -> Time {
+        let waited = match is_needed {
+            true => Duration::ZERO,
+            false => self.since.since(self.asked) / WAITED_SHARE,
+        };
         let moving = MOVING * u32::try_from(self.unanswered).unwrap_or(u32::MAX);
         self.since + self.straggler_delay.max(waited).max(moving)
     }
@@ -171,6 +168,8 @@ pub(crate) enum NotOpen {
 #[derive(Debug)]
 pub(crate) struct Cohorts {
     pub(crate) pool: Pool<CohortKey, Cohort>,
+    /// No more form or run at a time: what the pool has beyond is for those that wait.
+    working_max: usize,
     /// Beside each context of the pool.
     flights: Vec<Flight>,
     /// Those that wait for a backend.
@@ -179,11 +178,18 @@ pub(crate) struct Cohorts {
     budget: Arc<Budget>,
     /// Those that wait for memory, longest first.
     short: VecDeque<ContextId>,
-    /// A context was freed since this was last asked.
+    /// A context was freed since this was last asked, or its cohort began to wait for a backend.
     freed: bool,
     /// A cohort has given memory back since one found none.
     gave_back: bool,
 }
+
+/// Lanes of cohorts that have come together to wait for a backend, at least: however few a cohort
+/// takes, those who wait for long take few contexts.
+const WAITING_LANES: usize = 4096;
+
+/// Contexts are few where no more are free than all divided by this.
+const FEW_SHARE: usize = 4;
 
 /// With so many contexts the last one that is free is kept for stragglers.
 const CONTEXTS_MANY: usize = 4;
@@ -194,8 +200,15 @@ pub(crate) fn since_origin(now: Time) -> Duration {
 }
 
 impl Cohorts {
-    /// Free contexts, for cohorts of so many lanes that take so many bytes.
-    pub(crate) fn new(contexts: usize, lanes_max: usize, bytes: CohortBytes) -> Cohorts {
+    /// Free contexts, for so many cohorts that form or run and so many that wait for a backend, of
+    /// so many lanes and bytes.
+    pub(crate) fn new(
+        working_max: usize,
+        waiting: usize,
+        lanes_max: usize,
+        bytes: CohortBytes,
+    ) -> Cohorts {
+        let contexts = working_max + waiting;
         let budget = Budget::new(bytes.first_part, bytes.common_max);
         let cohort = || Cohort::of_share(&Share::new(&budget), bytes.arena_max);
         let pool = Pool::new(contexts, lanes_max, cohort);
@@ -206,6 +219,7 @@ impl Cohorts {
         Cohorts {
             flights: (0..contexts).map(flight).collect(),
             pool,
+            working_max,
             waiting: Vec::with_capacity(contexts),
             budget,
             short: VecDeque::new(),
@@ -232,7 +246,7 @@ impl Cohorts {
             page,
             stage: 0,
         };
-        if self.keeps_last() && self.pool.forming_of(key).is_none() {
+        if (self.keeps_last() || !self.may_work()) && self.pool.forming_of(key).is_none() {
             return Err(NotOpen::NoContext);
         }
         let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
@@ -266,6 +280,18 @@ impl Cohorts {
         Ok(id)
     }
 
+    /// Whether another cohort may form beside those that form or run.
+    #[inline]
+    fn may_work(&self) -> bool {
+        let [free, ..] = self.pool.counts();
+        self.pool.len() - free - self.waiting.len() < self.working_max
+    }
+
+    /// Most lanes that wait for a backend together.
+    pub(crate) fn waiting_lanes_max(&self) -> usize {
+        self.pool.lanes_max().max(WAITING_LANES)
+    }
+
     /// Frees a context that was opened in vain.
     fn close_again(&mut self, id: ContextId) {
         self.rest(id);
@@ -297,6 +323,7 @@ impl Cohorts {
             unanswered: 0,
             since: now,
             deadline: Time::NEVER,
+            stays: false,
             ..*flight.wait_mut()
         };
         let prepare = |cohort: &mut Cohort| {
@@ -367,7 +394,11 @@ impl Cohorts {
         let waits = |phase| matches!(phase, Phase::Backend(_));
         let before = std::mem::replace(&mut self.flights[id as usize].phase, phase);
         match (waits(before), waits(phase)) {
-            (false, true) => self.waiting.push(id),
+            (false, true) => {
+                self.waiting.push(id);
+                // Another may form in its place.
+                self.freed = true;
+            }
             (true, false) => self.waiting.retain(|&at| at != id),
             (true, true) | (false, false) => {}
         }
@@ -383,13 +414,32 @@ impl Cohorts {
         &self.waiting
     }
 
-    /// When something is to be done about those that wait if no answer comes ([`Wait::until`]).
+    /// When something is to be done about those that wait if no answer comes.
     pub(crate) fn wait_until(&self, idle: bool) -> Option<Time> {
-        let waits = self.waiting.iter().map(|&id| match self.phase(id) {
-            Phase::Backend(wait) => wait.until(idle),
-            phase => unreachable!("a cohort that waits for a backend is {phase:?}"),
-        });
-        waits.min()
+        let waits = self.waiting.iter();
+        waits.map(|&id| self.waits_until(id, idle)).min()
+    }
+
+    /// When something is to be done about one that waits. Where the device is not `idle`, nothing
+    /// is about stragglers: who has waited for them goes on as soon as it is.
+    pub(crate) fn waits_until(&self, id: ContextId, idle: bool) -> Time {
+        let Phase::Backend(wait) = self.phase(id) else {
+            unreachable!("it is {:?} and waits for a backend", self.phase(id));
+        };
+        let may_go = self.pool.state(id) == ContextState::Busy && !wait.stays;
+        match idle {
+            true => {
+                let patience_over = wait.patience_over(may_go && self.are_few_free());
+                wait.deadline.min(patience_over)
+            }
+            false => wait.deadline,
+        }
+    }
+
+    /// Whether few contexts are free, so that those that wait come together (`stragglers.rs`).
+    pub(crate) fn are_few_free(&self) -> bool {
+        let [free, ..] = self.pool.counts();
+        free * FEW_SHARE <= self.pool.len()
     }
 
     /// Gives the requests back whose clients are gone: nobody waits for their answers. Whether any
@@ -452,7 +502,7 @@ impl Cohorts {
         self.gave_back = true;
     }
 
-    /// Whether a context was freed since this was last asked.
+    /// Whether a context was freed since this was last asked, or its cohort began to wait.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }

@@ -38,8 +38,7 @@ impl Former {
     /// A full cohort to be launched.
     #[inline]
     pub(crate) fn next_full(&self, cohorts: &Cohorts) -> Option<ContextId> {
-        // Cohorts of stragglers go on when they have their answers.
-        (cohorts.pool.full()).find(|&id| cohorts.pool.key(id).stage == 0)
+        cohorts.pool.full().next()
     }
 
     /// A cohort to be launched now, full ones first, then the oldest.
@@ -53,6 +52,7 @@ impl Former {
             return Some((id, LaunchReason::Full));
         }
         let pool = &cohorts.pool;
+        // Cohorts of stragglers go on when they have their answers.
         let mut new = pool.forming().filter(|&id| pool.key(id).stage == 0);
         new.find_map(|id| {
             let reason = self.formation.decide(Circumstances {

@@ -11,9 +11,6 @@ use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
 use rhythm_net::{Slab, Time};
 
-/// Contexts are few where no more are free than all divided by this.
-const FEW_SHARE: usize = 4;
-
 /// Moves the lanes that miss answers to another context, if one can take them and something is
 /// gained: lanes are left to go on, or a context that is needed. Whether it did: then the cohort
 /// waits for nothing more.
@@ -38,7 +35,7 @@ pub(crate) fn move_away(
     }
     let pool = &cohorts.pool;
     if let Some(other) = pool.forming_of(key)
-        && (pool.cohort(other).len() + stragglers.len() > pool.lanes_max()
+        && (pool.cohort(other).len() + stragglers.len() > cohorts.waiting_lanes_max()
             || !pool.cohort(other).arena.has_room(bytes)
             || !cohorts.flight(other).requests.has_room(kept))
     {
@@ -75,7 +72,6 @@ pub(crate) fn move_away(
     flight.requests.move_lanes(&stragglers, &mut other.requests);
     let metrics = flight.epoch().metrics(key.page);
     metrics.stragglers.add(stragglers.len() as u64);
-    cohorts.filled(into);
     true
 }
 
@@ -97,10 +93,8 @@ fn stragglers_of(cohorts: &Cohorts, id: ContextId) -> Option<Vec<usize>> {
 
 /// Whether a cohort all of whose lanes, so many, miss answers is to give its context back.
 fn is_to_join(cohorts: &Cohorts, id: ContextId, lanes: usize) -> bool {
-    let pool = &cohorts.pool;
-    let [free, ..] = pool.counts();
     // One that takes stragglers already, or has many, is where others join.
-    free * FEW_SHARE <= pool.len()
-        && pool.state(id) == ContextState::Busy
-        && lanes <= pool.lanes_max() / 2
+    cohorts.are_few_free()
+        && cohorts.pool.state(id) == ContextState::Busy
+        && lanes <= cohorts.waiting_lanes_max() / 2
 }

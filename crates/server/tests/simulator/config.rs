@@ -22,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) net: Net,
     pub(crate) cohort: usize,
     pub(crate) contexts: usize,
+    /// Contexts beside these for those that wait.
+    pub(crate) waiting: usize,
     /// What cohorts may take.
     pub(crate) cohort_bytes: CohortBytes,
     pub(crate) policy: Policy,
@@ -69,6 +71,9 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
 pub(crate) const SOON: u64 = 10 * SECOND;
+
+/// No page's calls are more than so many, all together.
+const CALLS: usize = 20;
 
 /// More memory than any run takes.
 const PLENTY: usize = 1 << 30;
@@ -170,12 +175,8 @@ impl Config {
             };
             clients.push((manners, per_client));
         }
-        if one_hangs {
-            // Each page of his that waits has a context.
-            clients[0].0.depth = 1;
-        }
         let seconds = |dice: &mut Dice, from: &[u64]| Duration::from_secs(*dice.pick(from));
-        let limits = ClientLimits {
+        let mut limits = ClientLimits {
             header_timeout: seconds(dice, &[2, 10]),
             body_timeout: seconds(dice, &[3, 30]),
             idle_timeout: seconds(dice, &[5, 60]),
@@ -190,6 +191,12 @@ impl Config {
             },
             rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
+        if one_hangs {
+            // He asks for many pages at a time, of any kind, and however few the contexts are.
+            clients[0].0.depth = *dice.pick(&[1, 8, 64]);
+            limits.pipelined_max = limits.pipelined_max.max(clients[0].0.depth as u32);
+            limits.unsent_max = UNSENT_MAX;
+        }
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
         let mut server = ServerFaults {
             delay_max: *dice.pick(&[10 * MICROSECOND, 5 * MILLISECOND]),
@@ -253,7 +260,11 @@ impl Config {
         Config {
             net,
             cohort,
-            contexts: 1 + dice.below(8) + usize::from(one_hangs),
+            contexts: 1 + dice.below(8),
+            waiting: match one_hangs {
+                true => CALLS + 1,
+                false => *dice.pick(&[0, 0, 1, CALLS + 1]),
+            },
             policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
             delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
             host: dice.once_in(2),

@@ -190,6 +190,7 @@ pub(crate) fn run(
     };
     let options = PipelineOptions {
         contexts: config.contexts,
+        waiting: config.waiting,
         formation: Formation {
             policy: config.policy,
             lanes_max: config.cohort,

@@ -51,7 +51,7 @@ impl Run<'_> {
         let [free, forming, full, busy] = pipeline.contexts();
         let left = pipeline.requests_under_way();
         let open = pipeline.connections();
-        if forming + full + busy != 0 || free != self.config.contexts {
+        if forming + full + busy != 0 || free != self.config.contexts + self.config.waiting {
             self.world
                 .fail(format!("contexts left: {:?}", [free, forming, full, busy]));
         }
