@@ -22,8 +22,6 @@ pub(crate) struct Job {
     pub(crate) host: Vec<u32>,
     /// Queries asked by lanes that are done.
     pub(crate) queries: Queries,
-    /// How many headers the cohort had before.
-    pub(crate) headers_from: usize,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
     /// Its service on the device.

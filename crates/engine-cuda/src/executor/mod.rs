@@ -212,7 +212,6 @@ impl CudaExecutor {
             launched: 0,
             host: Vec::new(),
             queries: Queries::default(),
-            headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,
             service: known.device.clone(),

@@ -59,6 +59,13 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                     cohort.fail_without_room(lane as usize);
                 }
             }
+            Outcome::Finished if !has_room(cohort, &result, layout) => {
+                cohort.lanes[lane as usize] = match job.first == job.last {
+                    true => LaneState::Later,
+                    // It has gone through several stages: they cannot be run again.
+                    false => LaneState::Failed(LaneError::MemoryShort),
+                };
+            }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form, &mut job.queries) {
@@ -68,16 +75,25 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                         let answer =
                             take_body(&mut cohort.output, delivered, index, &result, layout);
                         cohort.output.lanes[lane as usize] = LaneOutput { file, ..answer };
+                        cohort.output.runs_used = cohort.output.runs.len();
+                        cohort.output.segments_used = cohort.output.segments.len();
                     }
                 }
             }
         }
     }
-    let output = &mut job.work.cohort.output;
-    output.runs_used = output.runs.len();
-    output.segments_used = output.segments.len();
     again.append(&mut job.pending);
     job.pending = again;
+}
+
+/// Whether there is memory for a lane's body in its cohort.
+fn has_room(cohort: &Cohort, result: &LaneResult, layout: Layout) -> bool {
+    match layout {
+        Layout::Runs => {
+            cohort.has_room_for_answer(result.run_length as usize, result.segment_count as usize)
+        }
+        _ => cohort.has_room_for_answer(result.body_length as usize, 0),
+    }
 }
 
 /// Whether what concerns the launch as a whole had room; if not, the job's room has grown.
@@ -222,16 +238,17 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
     let mut work = job.work;
     if job.host.is_empty() {
         work.cohort.stage = job.last + 1;
-        work.cohort.queries.clear();
     } else {
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
-        work.cohort.give_queries(&mut queries);
     }
+    // Those of the host's lanes, and of lanes that have run the stage in an earlier go.
+    work.cohort.give_queries(&mut queries);
     // Of lanes launched later, or run by the host, they may have come out of order.
     queries.sort_from(0);
     work.cohort.queries = queries;
-    work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
+    let headers = &mut work.cohort.output.headers;
+    headers.sort_by_key(|header| header.0);
     work
 }
 
