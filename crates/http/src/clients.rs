@@ -4,17 +4,18 @@
 //! out by these numbers (`turns.rs`, `stream.rs`). An idle connection has no buffer at all.
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
-//! connection that it was for (`upkeep.rs`). A connection is looked up when its input is read, for
-//! each request in it, when that is admitted (`admission.rs`), when the input is done, and when an
-//! answer is written and sent: each time once.
+//! connection that it was for (`upkeep.rs`). Each event looks its connection up once (`at_hand.rs`):
+//! when input comes, for all requests in it that become lanes (`reader.rs`); when an answer is
+//! written, which is sent with that if it is long; when the outbox is sent.
 
 mod admission;
+mod at_hand;
 pub(crate) mod connection;
 pub(crate) mod held;
 pub(crate) mod input;
 mod no_room;
 pub(crate) mod outbox;
-mod reader;
+pub(crate) mod reader;
 mod relief;
 mod share;
 pub(crate) mod stream;
@@ -31,7 +32,7 @@ use crate::clients::outbox::Outbox;
 use crate::clients::share::Share;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use rhythm_net::{ConnectionId, ConnectionTable, Port, Time};
+use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};
 use rhythm_protocol::http::request::RequestHead;
 use std::net::SocketAddr;
 
@@ -115,19 +116,29 @@ impl Clients {
         self.upkeep.timers.set(id.slot(), deadline);
     }
 
-    /// The client sends no more.
-    pub fn peer_finished(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
+    /// The client sends no more, or its connection has failed. Whether it is an open connection of
+    /// a client.
+    pub fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) -> bool {
+        let Some(mut at) = self.at_hand(id) else {
+            return false;
         };
-        connection.peer_finished = true;
-        if connection.receiving.is_some() {
-            // The rest of that request's content will never come.
-            port.abort(id);
+        let is_over = match how {
+            Ended::Failed(_) => true,
+            Ended::PeerFinished => {
+                at.connection.peer_finished = true;
+                if at.connection.receiving.is_some() {
+                    // The rest of that request's content will never come.
+                    port.abort(id);
+                    true
+                } else {
+                    at.settle(port, now)
+                }
+            }
+        };
+        if is_over {
             self.remove(id);
-        } else {
-            self.settle(port, id, now);
         }
+        true
     }
 
     /// Forgets a connection that is gone.
@@ -215,16 +226,6 @@ impl Clients {
         port.pause(id);
         let peer = connection.peer;
         Some(Owed { slot, shape, peer })
-    }
-
-    /// After anything that happened to a connection: see [`Upkeep::settle`].
-    pub(crate) fn settle(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            let is_sent = !self.outbox.is_for(id);
-            if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
-                self.remove(id);
-            }
-        }
     }
 
     /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.

@@ -1,7 +1,7 @@
 //! The HTTP side of a server: whole requests out of connections, answers into them in order.
 //!
 //! ```text
-//!   bytes ---> Reading -------> a request ------> whoever answers it: cohorts, or a Host
+//!   bytes ---> Reader --------> a request ------> whoever answers it: cohorts, or a Host
 //!              (reader.rs)      with its slot          |        |           |  (host.rs)
 //!                                                  head and body       begin, append, finish
 //!              one hot buffer <----- in turn --- (answer/body.rs) ---------+
@@ -34,6 +34,7 @@ pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use clients::Clients;
 pub use clients::connection::Stall;
 pub use clients::input::{Incoming, Next, Reading};
+pub use clients::reader::{Left, Reader};
 pub use clients::stream::Flow;
 pub use host::hosts::{Event, Hosts};
 pub use host::server::HostServer;

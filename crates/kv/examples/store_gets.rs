@@ -6,7 +6,7 @@
 //! Keys of 16 bytes, values of 32. The two ways alternate; the figures are medians of 5 rounds, in
 //! CPU time, for the machine may be busy with other things.
 
-use rhythm_kv::store::{Change, Hash, New, Store, StoreOptions, Value, Worker};
+use rhythm_kv::store::{Change, Hash, Marks, New, Store, StoreOptions, Value, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn fill(worker: &mut Worker, keys: u64) -> Duration {
             flags: 0,
             expires: 0,
             cas: None,
-            stale: false,
+            marks: Marks::default(),
         };
         let stored = (worker.pin()).update(store.hash(&key), &key, 1, |_| (Change::Store(new), ()));
         stored.expect("there is room");

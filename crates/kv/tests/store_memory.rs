@@ -1,7 +1,7 @@
 //! What a key costs beside key and value: at most 32 bytes, with table slot, CAS id, flags, expiry
 //! and last access. A process of its own, so that its resident memory can be looked at.
 
-use rhythm_kv::store::{Change, New, Store, StoreOptions, Value};
+use rhythm_kv::store::{Change, Marks, New, Store, StoreOptions, Value};
 use std::sync::Arc;
 
 const KEYS: u64 = 1_000_000;
@@ -37,7 +37,7 @@ fn bytes_a_key(flags: u32, expires: u32) -> (u64, u64) {
             flags,
             expires,
             cas: None,
-            stale: false,
+            marks: Marks::default(),
         };
         let hash = store.hash(key.as_bytes());
         let stored = (worker.pin()).update(hash, key.as_bytes(), 1, |_| (Change::Store(new), ()));

@@ -4,7 +4,7 @@
 //!
 //! `KV_MODEL_SEEDS=1000` runs more histories, `KV_MODEL_FIRST` begins elsewhere.
 
-use rhythm_kv::store::{Change, Item, New, NotStored, Store, StoreOptions, Value, Worker};
+use rhythm_kv::store::{Change, Item, Marks, New, NotStored, Store, StoreOptions, Value, Worker};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,9 +31,7 @@ struct Entry {
     cas: u64,
     expires: u32,
     accessed: u32,
-    fetched: bool,
-    stale: bool,
-    won: bool,
+    marks: Marks,
 }
 
 impl Entry {
@@ -44,9 +42,7 @@ impl Entry {
             cas: item.cas(),
             expires: item.expires(),
             accessed: item.last_access(),
-            fetched: item.is_fetched(),
-            stale: item.is_stale(),
-            won: item.is_won(),
+            marks: item.marks(),
         }
     }
 }
@@ -69,6 +65,9 @@ struct History {
     random: Random,
     worker: Worker,
     model: HashMap<Vec<u8>, Entry>,
+    /// Of this second and before nothing is left.
+    flushed: u32,
+    /// The same, from that second on.
     flush: Option<u32>,
     now: u32,
     lost: u64,
@@ -90,6 +89,7 @@ impl History {
             random: Random(seed),
             worker: store.worker().expect("it is the first"),
             model: HashMap::new(),
+            flushed: 0,
             flush: None,
             now: 10,
             lost: 0,
@@ -131,7 +131,8 @@ impl History {
     }
 
     fn is_valid(&self, entry: &Entry) -> bool {
-        let flushed = (self.flush).is_some_and(|at| at <= self.now && entry.accessed < at);
+        let due = self.flush.filter(|until| *until <= self.now).unwrap_or(0);
+        let flushed = entry.accessed <= due.max(self.flushed);
         (entry.expires == 0 || entry.expires > self.now) && !flushed
     }
 
@@ -172,7 +173,7 @@ impl History {
         drop(pinned);
         self.compare(&key, seen.as_ref());
         if accesses && let Some(entry) = self.model.get_mut(&key) {
-            (entry.accessed, entry.fetched) = (now, true);
+            (entry.accessed, entry.marks.fetched) = (now, true);
         }
     }
 
@@ -194,7 +195,12 @@ impl History {
             flags: if fits { 0 } else { number as u32 },
             expires: self.expires(),
             cas: (number % 10 == 0).then_some(number | OWN),
-            stale: number % 7 == 0,
+            marks: Marks {
+                stale: number % 7 == 0,
+                won: number % 11 == 0,
+                fetched: number % 13 < 6,
+                encoded: number % 17 < 8,
+            },
         };
         let touch = self.expires();
         let decide = |item: Option<&Item<'_>>| {
@@ -232,7 +238,11 @@ impl History {
                 self.model.insert(key.into(), Entry { expires, ..entry });
             }
             (Change::Win, Some(entry)) => {
-                self.model.insert(key.into(), Entry { won: true, ..entry });
+                let marks = Marks {
+                    won: true,
+                    ..entry.marks
+                };
+                self.model.insert(key.into(), Entry { marks, ..entry });
             }
             (Change::Store(new), entry) => {
                 let before = entry.as_ref().map_or(&[][..], |entry| &entry.value);
@@ -242,7 +252,7 @@ impl History {
                     Value::Prepended(bytes) => ([bytes, before].concat(), false),
                     Value::Same => (before.to_vec(), true),
                     Value::Number { number, width } => {
-                        (format!("{number:<width$}").into_bytes(), true)
+                        (format!("{number:<width$}").into_bytes(), false)
                     }
                 };
                 let kept = entry.as_ref().filter(|_| keeps);
@@ -252,9 +262,7 @@ impl History {
                     cas: new.cas.unwrap_or(cas),
                     expires: new.expires,
                     accessed: kept.map_or(self.now, |entry| entry.accessed),
-                    fetched: kept.is_some_and(|entry| entry.fetched),
-                    stale: new.stale,
-                    won: false,
+                    marks: new.marks,
                 };
                 self.model.insert(key.into(), entry);
             }
@@ -263,23 +271,27 @@ impl History {
     }
 
     fn flush(&mut self) {
+        if self.flushed == self.now || self.flush == Some(self.now) {
+            // What was stored in this second would come back.
+            self.now += 1;
+        }
         let now = self.now;
-        if self.random.is(50) {
-            self.worker.store().flush_all(now, now);
-            // As memcached has it: what is of this very second is told by its CAS id.
-            (self.model).retain(|_, entry| entry.accessed == now && entry.cas >= OWN);
+        if let Some(until) = self.flush.take_if(|until| *until <= now) {
+            self.flushed = self.flushed.max(until);
+        }
+        // memcached's flush comes about in the second before the one that it is asked for.
+        let until = match self.random.is(50) {
+            true => now - 1,
+            false => now + self.random.below(30) as u32,
+        };
+        self.worker.store().flush_all(until + 1, now);
+        if until <= now {
+            self.flushed = self.flushed.max(until);
             self.flush = None;
+            // What is of this very second is told by its CAS id.
+            self.model.retain(|_, entry| entry.cas >= OWN);
         } else {
-            let at = now + 1 + self.random.below(30) as u32;
-            if self.flush.is_some_and(|before| before <= now) {
-                let valid: Vec<_> = (self.model.iter())
-                    .filter(|(_, entry)| !self.is_valid(entry))
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                valid.iter().for_each(|key| drop(self.model.remove(key)));
-            }
-            self.worker.store().flush_all(at, now);
-            self.flush = Some(at);
+            self.flush = Some(until);
         }
     }
 

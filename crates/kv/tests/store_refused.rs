@@ -1,7 +1,7 @@
 //! A system that refuses memory for a long value: the write is refused, and all goes on. A process
 //! of its own, since the limit is on all that it has.
 
-use rhythm_kv::store::{Change, New, NotStored, Store, StoreOptions, Value, Worker};
+use rhythm_kv::store::{Change, Marks, New, NotStored, Store, StoreOptions, Value, Worker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn set(worker: &mut Worker, key: &[u8], value: &[u8]) -> Result<u64, NotStored> 
         flags: 0,
         expires: 0,
         cas: None,
-        stale: false,
+        marks: Marks::default(),
     };
     let hash = worker.store().hash(key);
     let updated = (worker.pin()).update(hash, key, 1, |_| (Change::Store(new), ()));

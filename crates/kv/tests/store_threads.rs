@@ -1,6 +1,6 @@
 //! Several workers at one store: values that tell whose they are and whether they are whole.
 
-use rhythm_kv::store::{Change, Item, New, NotStored, Store, StoreOptions, Value, Worker};
+use rhythm_kv::store::{Change, Item, Marks, New, NotStored, Store, StoreOptions, Value, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -33,7 +33,7 @@ fn new(value: Value<'_>) -> New<'_> {
         flags: 0,
         expires: 0,
         cas: None,
-        stale: false,
+        marks: Marks::default(),
     }
 }
 

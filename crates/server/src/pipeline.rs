@@ -13,7 +13,7 @@
 //!      v                                    |
 //!   Former     which is launched when       |                              flight/former.rs
 //!      v                                    |
-//!   Process    device, backend, device, ... |                              flight/
+//!   Process    device, backend, device, ... |                              process.rs, flight/
 //!      v                                    v
 //!   Responder  heads, stitching, order                                     answer/
 //!      |
@@ -21,7 +21,7 @@
 //!  connections
 //! ```
 //!
-//! It is a [`Handler`]: events and the time come in (events.rs), intake.rs and launches.rs do what
+//! It is a [`Handler`]: events and the time come in (events.rs), reading.rs and process.rs do what
 //! they set going, effects go out through a [`Port`]. It does no I/O and reads no clock, so that a
 //! simulator can run it with virtual sockets and virtual time. One thread owns it; it shares with
 //! others of its kind only the session array and the site.
@@ -34,33 +34,35 @@
 //!
 //! [`Handler`]: rhythm_net::Handler
 
+mod ending;
 mod events;
 mod gauges;
-mod hosts;
-mod intake;
-mod launches;
+mod host_path;
 mod parts;
+mod process;
+mod reading;
+mod turn;
 
 pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
-use crate::drain::Drain;
-use crate::flight::asker::ClientsBy;
 use crate::flight::backends::Backends;
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::Former;
-use crate::host::files::SharedFiles;
-use crate::intake::parser::Parser;
+use crate::intake::lanes::Intake;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
+use ending::Ending;
 use gauges::Gauges;
-use rhythm_http::{Clients, HostId, Hosts};
+use host_path::HostPath;
+use rhythm_http::{Clients, Hosts};
 use rhythm_net::{Port, Time};
 use std::sync::Arc;
+use turn::Turn;
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
@@ -69,9 +71,7 @@ pub struct Pipeline {
     /// Bytes in and out, in order, of all connections.
     clients: Clients,
     /// Requests into lanes.
-    parser: Parser,
-    /// What tells clients apart.
-    clients_by: ClientsBy,
+    intake: Intake,
     /// Lanes into cohorts.
     former: Former,
     /// The cohorts, wherever they are.
@@ -81,22 +81,12 @@ pub struct Pipeline {
     /// What stages ask.
     backends: Backends,
     /// What answers without cohorts, now or later.
-    hosts: Hosts,
-    /// The host of files that are read while they are sent, and its name.
-    files: (SharedFiles, HostId),
+    host_path: HostPath,
     /// Finished lanes into bytes.
     responder: Responder,
     metrics: Arc<WorkerMetrics>,
-    /// When this turn's first event came.
-    turn_began: Option<Time>,
-    /// When the turn before ended.
-    last_end: Time,
-    /// How it ends, once it is to.
-    drain: Option<Drain>,
-    /// The listeners are closed.
-    nobody_comes: bool,
-    /// The time of the last event.
-    now: Time,
+    turn: Turn,
+    ending: Ending,
     gauges: Gauges,
 }
 
@@ -120,14 +110,12 @@ impl Pipeline {
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
-        let files = SharedFiles::new(disk, options.clients.held_max);
-        let (hosts, files_id) = files.among(hosts);
-        let epoch = epoch_of(1, site, None, &mut backends, &hosts, &metrics);
+        let host_path = HostPath::new(hosts, disk, options.clients.held_max);
+        let epoch = epoch_of(1, site, None, &mut backends, &host_path.hosts, &metrics);
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
-            parser: Parser::default(),
-            clients_by: options.clients_by,
+            intake: Intake::new(options.clients_by),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,
@@ -137,15 +125,11 @@ impl Pipeline {
             ),
             device: Device::new(device),
             backends,
-            hosts,
-            files: (files, files_id),
+            host_path,
             responder: Responder::new(sessions, metrics.clone(), log),
             metrics,
-            turn_began: None,
-            last_end: now,
-            drain: None,
-            nobody_comes: false,
-            now,
+            turn: Turn::new(now),
+            ending: Ending::default(),
             gauges: Gauges::new(),
         }
     }
@@ -158,37 +142,10 @@ impl Pipeline {
             site,
             Some(&self.epoch),
             &mut self.backends,
-            &self.hosts,
+            &self.host_path.hosts,
             &self.metrics,
         );
         self.gauges.touch();
-    }
-
-    /// Ends as said: it has [finished](rhythm_net::Handler::finished) when no client is left. To be
-    /// called again where that is to be earlier.
-    pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
-        self.begin(port, now);
-        self.drain = Some(drain);
-        self.go_on_draining(port, now);
-    }
-
-    /// Does what is due of the drain.
-    fn go_on_draining(&mut self, port: &mut dyn Port, now: Time) {
-        if let Some(drain) = self.drain
-            && drain.accept_until <= now
-        {
-            port.stop_accepting();
-            self.clients.drain(drain.idle_until);
-        }
-    }
-
-    /// What of the drain is due next, if anything.
-    fn drain_at(&self) -> Option<Time> {
-        let drain = self.drain?;
-        match self.clients.is_draining() {
-            true => Some(drain.until),
-            false => Some(drain.accept_until),
-        }
     }
 
     /// Sets the gauges, and does what else is due as often.
@@ -210,8 +167,7 @@ impl Pipeline {
 
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
-        self.now = now;
-        self.turn_began.get_or_insert(now);
+        self.turn.event(now);
         (self.responder).begin(port.wall_clock().unix_seconds, now);
     }
 
@@ -261,7 +217,7 @@ impl Pipeline {
 
     /// How many files are being sent that are read meanwhile.
     pub fn files_under_way(&self) -> usize {
-        self.files.0.len()
+        self.host_path.files.len()
     }
 
     /// How many clients' connections are open.

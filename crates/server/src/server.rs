@@ -2,6 +2,7 @@
 
 mod control;
 mod factory;
+mod listeners;
 
 pub use self::control::Control;
 pub use self::factory::{DeviceFactory, HostFactory, SharedBackendFactory};
@@ -19,11 +20,9 @@ use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::worker::Command;
 use rhythm_engine::session::{SessionArray, SignIns};
-use rhythm_engine::settings::ServerSettings;
-use rhythm_net::workers::{
-    self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
-};
-use rhythm_net::{Addresses, DriverOptions, ListenOptions, Listener, Role, resource};
+use rhythm_engine::settings::{AccessLogFormat, ServerSettings};
+use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::{Addresses, DriverOptions, Listener, resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
@@ -126,11 +125,10 @@ impl SessionGauge for Sessions {
 #[derive(Debug)]
 pub struct Handle {
     local: SocketAddr,
-    admin: Option<SocketAddr>,
     control: Control,
     metrics: Arc<Metrics>,
     workers: Workers<Command>,
-    admin_thread: Option<Workers<Infallible>>,
+    admin: Admin,
     log: Option<LogWriter>,
 }
 
@@ -142,7 +140,7 @@ impl Handle {
 
     /// Where the admin listener is.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
-        self.admin
+        self.admin.address
     }
 
     /// What controls it, for other threads.
@@ -174,10 +172,7 @@ impl Handle {
     /// Why the first of the workers ended that could not go on.
     pub fn join(self) -> Result<(), WorkerError> {
         let ended = self.workers.join();
-        if let Some(admin) = self.admin_thread {
-            admin.stop();
-            let _ = admin.join();
-        }
+        self.admin.stop();
         if let Some(log) = self.log {
             log.finish(FINISH_MAX);
         }
@@ -196,32 +191,12 @@ impl Server {
     /// When an address cannot be listened on, or a device cannot be used.
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
-        let workers = options.workers;
-        let open_files = match resource::raise_open_files() {
-            Ok(limit) => {
-                options.connections_max = open_files::connections_max(&options, &parts.site, limit);
-                Some(limit)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the limit of open files cannot be raised");
-                None
-            }
-        };
-        let log = match parts.log {
-            Some(open) => {
-                let setting = "access_log";
-                let log = LogWriter::start(options.log_format, open);
-                Some(log.map_err(|error| StartError::Log { setting, error })?)
-            }
-            None => None,
-        };
+        let open_files = raise_open_files(&mut options, &parts.site);
+        let log = open_log(parts.log, options.log_format)?;
         let sessions = Arc::new(SessionArray::with(options.sessions));
-        let sign_ins = Arc::new(SignIns::new(options.sign_ins, system_random()()));
-        let log_state = log.as_ref().map(LogWriter::state).unwrap_or_default();
-        let gauge = Box::new(Sessions(sessions.clone()));
-        let metrics = Arc::new(Metrics::new(workers, log_state, gauge));
+        let metrics = metrics_of(options.workers, &sessions, log.as_ref());
         let Inherited { clients, admin } = parts.inherited;
-        let (local, entrances) = entrances(clients, &options)?;
+        let (local, entrances) = listeners::entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
         let factory = WorkerFactory {
             current: current.clone(),
@@ -230,107 +205,136 @@ impl Server {
             hosts: parts.hosts,
             readers: Readers::default(),
             sessions,
-            sign_ins,
+            sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
         };
-        let started = admin::Started::default();
-        let listener = admin_listener(admin, options.admin)?;
-        let admin = listener.as_ref().map(Listener::local_address);
-        let start = |listener| {
-            let (current, started, metrics) = (current.clone(), started.clone(), metrics.clone());
-            admin::start(listener, current, started, metrics, options.clone())
-        };
-        let admin_thread = listener.map(start).transpose()?;
+        let admin = listeners::admin(admin, options.admin)?;
+        let admin = Admin::start(admin, &current, &metrics, &options)?;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let workers = match workers::start(&worker_options(&options), entrances, make) {
             Ok(workers) => workers,
             Err(error) => {
-                if let Some(admin) = admin_thread {
-                    admin.stop();
-                    // That the workers did not start is what matters.
-                    let _ = admin.join();
-                }
+                // That the workers did not start is what matters.
+                admin.stop();
                 return Err(error.into());
             }
         };
         // Nobody else sets it.
-        let _ = started.set(workers.inboxes().to_vec());
-        let (serving, inboxes) = (current.clone(), workers.inboxes().to_vec());
-        let served = options.clone();
-        let serve = move |loaded: Result<Arc<Site>, String>| {
-            if let (Ok(site), Some(limit)) = (&loaded, open_files) {
-                open_files::check(&served, site, limit);
-            }
-            serve(loaded, &serving, &inboxes)
-        };
+        let _ = admin.started.set(workers.inboxes().to_vec());
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
-            reloads: Reloads::start(parts.loader, serve)?,
+            drain: options.drain,
+            reloads: start_reloads(parts.loader, options, open_files, &current, &workers)?,
             reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
-            drain: options.drain,
         };
         Ok(Handle {
             local,
-            admin,
             control: Control {
                 shared: Arc::new(shared),
             },
             metrics,
             workers,
-            admin_thread,
+            admin,
             log,
         })
     }
 }
 
-/// Where clients come in, and its address: through the sockets that were inherited, each of which
-/// all workers have, or else through one of each worker's own.
-fn entrances(
-    inherited: Vec<Listener>,
-    options: &ServerOptions,
-) -> Result<(SocketAddr, Vec<Entrance>), StartError> {
-    let (role, workers) = (Role::default(), options.workers);
-    let Some(first) = inherited.first() else {
-        let setting = "listen";
-        let listen = ListenOptions {
-            backlog: options.backlog,
-            ..ListenOptions::default()
-        };
-        let listeners = Listener::bind_group(options.listen, workers, &listen)
-            .map_err(|error| StartError::Listen { setting, error })?;
-        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
-        return Ok((local, vec![Entrance::listeners(role, listeners)]));
-    };
-    let local = first.local_address();
-    let of_all = |listener: Listener| {
-        let mut all = Vec::with_capacity(workers);
-        for _ in 1..workers {
-            all.push(listener.try_clone()?);
+/// Has the process open as many files as it may, and lets in no more clients than there are files
+/// for. How many it may open, if that is known.
+fn raise_open_files(options: &mut ServerOptions, site: &Site) -> Option<u64> {
+    match resource::raise_open_files() {
+        Ok(limit) => {
+            options.connections_max = open_files::connections_max(options, site, limit);
+            Some(limit)
         }
-        all.push(listener);
-        Ok(Entrance::listeners(role, all))
-    };
-    let entrances: Result<Vec<Entrance>, std::io::Error> =
-        inherited.into_iter().map(of_all).collect();
-    Ok((local, entrances?))
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+            None
+        }
+    }
 }
 
-/// The admin listener, if there is to be one.
-fn admin_listener(
-    inherited: Option<Listener>,
+/// Opens the access log, if there is to be one.
+fn open_log(
+    open: Option<LogOpener>,
+    format: AccessLogFormat,
+) -> Result<Option<LogWriter>, StartError> {
+    let setting = "access_log";
+    (open.map(|open| LogWriter::start(format, open)).transpose())
+        .map_err(|error| StartError::Log { setting, error })
+}
+
+/// The figures of so many workers.
+fn metrics_of(
+    workers: usize,
+    sessions: &Arc<SessionArray>,
+    log: Option<&LogWriter>,
+) -> Arc<Metrics> {
+    let log = log.map(LogWriter::state).unwrap_or_default();
+    Arc::new(Metrics::new(
+        workers,
+        log,
+        Box::new(Sessions(sessions.clone())),
+    ))
+}
+
+/// The admin listener and its thread, if there is one.
+#[derive(Debug)]
+struct Admin {
     address: Option<SocketAddr>,
-) -> Result<Option<Listener>, StartError> {
-    let setting = "admin";
-    match (inherited, address) {
-        (Some(listener), _) => Ok(Some(listener)),
-        (None, Some(address)) => Listener::bind(address, &ListenOptions::default())
-            .map(Some)
-            .map_err(|error| StartError::Listen { setting, error }),
-        (None, None) => Ok(None),
+    thread: Option<Workers<Infallible>>,
+    /// The workers, once they have started.
+    started: admin::Started<Command>,
+}
+
+impl Admin {
+    fn start(
+        listener: Option<Listener>,
+        current: &Arc<Current>,
+        metrics: &Arc<Metrics>,
+        options: &ServerOptions,
+    ) -> Result<Admin, StartError> {
+        let started = admin::Started::default();
+        let address = listener.as_ref().map(Listener::local_address);
+        let start = |listener| {
+            let (current, started, metrics) = (current.clone(), started.clone(), metrics.clone());
+            admin::start(listener, current, started, metrics, options.clone())
+        };
+        Ok(Admin {
+            address,
+            thread: listener.map(start).transpose()?,
+            started,
+        })
     }
+
+    fn stop(self) {
+        if let Some(thread) = self.thread {
+            thread.stop();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts what loads sites anew and has the workers serve them.
+fn start_reloads(
+    loader: Loader,
+    options: ServerOptions,
+    open_files: Option<u64>,
+    current: &Arc<Current>,
+    workers: &Workers<Command>,
+) -> Result<Reloads, StartError> {
+    let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
+    let serve = move |loaded: Result<Arc<Site>, String>| {
+        if let (Ok(site), Some(limit)) = (&loaded, open_files) {
+            open_files::check(&options, site, limit);
+        }
+        serve(loaded, &current, &inboxes)
+    };
+    Ok(Reloads::start(loader, serve)?)
 }
 
 /// Has the workers serve a site that was loaded.

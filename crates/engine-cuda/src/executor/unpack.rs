@@ -123,7 +123,7 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
 
 /// The texts that a lane needs on the host.
 struct Texts {
-    requests: std::ops::Range<usize>,
+    queries: std::ops::Range<usize>,
     headers: std::ops::Range<usize>,
     file: View,
 }
@@ -133,7 +133,7 @@ impl Texts {
         let offsets = delivered.offsets(index);
         let range = |start: u32, count: u32| start as usize..(start + count) as usize;
         Texts {
-            requests: range(offsets.requests, result.request_count),
+            queries: range(offsets.queries, result.query_count),
             headers: range(offsets.headers, result.header_count),
             file: result.file,
         }
@@ -150,8 +150,8 @@ impl Texts {
     ) -> Option<Option<View>> {
         let (queries_before, headers_before) = (queries.len(), cohort.output.headers.len());
         let mut take = || {
-            for index in self.requests.clone() {
-                let text = delivered.request(index).1;
+            for index in self.queries.clone() {
+                let text = delivered.query(index).1;
                 queries.push_text(lane, form?, text).then_some(())?;
             }
             for index in self.headers.clone() {

@@ -12,8 +12,10 @@
 //! (`share.rs`).
 
 use crate::clients::Clients;
+use crate::clients::at_hand::AtHand;
 use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
+use crate::clients::reader::Reader;
 use crate::clients::share::{Share, is_its_turn};
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Time};
@@ -30,7 +32,7 @@ const NO_ROOM_MAX: Duration = Duration::from_millis(50);
 /// a thread busy.
 const STUCK_BYTES: f64 = (16 << 20) as f64;
 
-/// [`Clients::may_take`].
+/// [`Reader::may_take`].
 #[inline]
 fn may_take(
     share: &mut Share,
@@ -39,13 +41,58 @@ fn may_take(
     bytes: usize,
 ) -> Result<(), Stall> {
     let is_short = bytes <= LONG_BYTES;
-    match reading.is_first {
+    match reading.is_first() {
         true if is_short => return Ok(()),
         true if !is_its_turn(share, upkeep, reading) => return Err(Stall::Turn),
         // If it is not the first, it was seen to that it is its turn.
         true | false => share.take(bytes),
     }
     Ok(())
+}
+
+impl Reader<'_, '_> {
+    /// Whether the whole request at hand is taken now, if its answer has so many bytes that no
+    /// connection holds.
+    ///
+    /// # Errors
+    /// What it waits for. It is to be [put back](Reader::put_back).
+    #[inline]
+    pub fn may_take(&mut self, bytes: usize) -> Result<(), Stall> {
+        may_take(self.at.share, self.at.upkeep, &self.reading, bytes)
+    }
+
+    /// Whether the whole request at hand is taken now, if its answer is as long as is expected:
+    /// `usize::MAX` where nothing is known.
+    ///
+    /// # Errors
+    /// What it waits for. It is to be [put back](Reader::put_back).
+    #[inline]
+    pub fn admit(&mut self, expected: usize) -> Result<(), Stall> {
+        let budget = self.at.budget();
+        if !self.at.connection.has_room(expected, budget) {
+            return Err(Stall::Output);
+        }
+        if expected == usize::MAX {
+            return Ok(());
+        }
+        let waits = !self.reading.is_first() || expected > LONG_BYTES;
+        if waits && !self.reading.has_room() && !self.at.held.has_room(expected) {
+            return Err(Stall::Room);
+        }
+        self.may_take(expected)?;
+        self.at.held.promise(self.at.connection, expected);
+        Ok(())
+    }
+}
+
+impl AtHand<'_> {
+    /// The connection waits for room from now on.
+    pub(crate) fn wait_for_room(&mut self, now: Time) {
+        if self.upkeep.no_room.is_empty() {
+            self.upkeep.room_at = now + NO_ROOM_MAX;
+        }
+        self.upkeep.no_room.push(self.id, self.connection.expected);
+    }
 }
 
 impl Clients {
@@ -59,46 +106,14 @@ impl Clients {
         self.share.adapt(took);
     }
 
-    /// Whether the whole request at hand is taken now, if its answer has so many bytes that no
-    /// connection holds.
-    ///
-    /// # Errors
-    /// What it waits for. It is to be [put back](Clients::put_back).
-    #[inline]
-    pub fn may_take(&mut self, reading: &Reading<'_>, bytes: usize) -> Result<(), Stall> {
-        may_take(&mut self.share, &self.upkeep, reading, bytes)
-    }
-
-    /// Whether the whole request at hand is taken now, if its answer is as long as is expected:
-    /// `usize::MAX` where nothing is known.
-    ///
-    /// # Errors
-    /// What it waits for. It is to be [put back](Clients::put_back).
-    #[inline]
-    pub fn admit(&mut self, reading: &Reading<'_>, expected: usize) -> Result<(), Stall> {
-        let budget = self.held.budget(self.upkeep.limits.unsent_max);
-        let Some(connection) = self.connections.get_mut(reading.id) else {
-            return Ok(());
-        };
-        if !connection.has_room(expected, budget) {
-            return Err(Stall::Output);
-        }
-        if expected == usize::MAX {
-            return Ok(());
-        }
-        let waits = !reading.is_first || expected > LONG_BYTES;
-        if waits && !reading.has_room && !self.held.has_room(expected) {
-            return Err(Stall::Room);
-        }
-        may_take(&mut self.share, &self.upkeep, reading, expected)?;
-        self.held.promise(connection, expected);
-        Ok(())
-    }
-
     /// Which queue's first goes on of those who wait for room, if any: who has waited longest, when
     /// it is time for that, else for the shortest answer, if there is room for it or nobody waits
     /// for it any more.
+    #[inline]
     fn goes_on(&self, now: Time) -> Option<usize> {
+        if self.upkeep.no_room.is_empty() {
+            return None;
+        }
         if now >= self.upkeep.room_at {
             return self.upkeep.no_room.oldest();
         }
@@ -151,15 +166,5 @@ impl Clients {
             true => NO_ROOM_MAX.mul_f64((expected as f64 / STUCK_BYTES).min(1.0)),
             false => NO_ROOM_MAX,
         }
-    }
-
-    /// A connection waits for room from now on.
-    pub(crate) fn wait_for_room(&mut self, id: ConnectionId, now: Time) {
-        if self.upkeep.no_room.is_empty() {
-            self.upkeep.room_at = now + NO_ROOM_MAX;
-        }
-        let connection = self.connections.get(id);
-        let expected = connection.map_or(0, |connection| connection.expected);
-        self.upkeep.no_room.push(id, expected);
     }
 }

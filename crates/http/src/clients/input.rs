@@ -4,8 +4,9 @@
 //! request, or one that has to wait, is copied.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
+use crate::clients::connection::Stall;
 use crate::limits::RequestLimits;
-use rhythm_net::ConnectionId;
+use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::{Framing, RequestHead, parse_head};
@@ -87,7 +88,7 @@ impl Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A whole request, to which an answer is [owed](Reading::owed). It is done with when it is
-    /// [taken](Reading::taken), or [put back](crate::Clients::put_back).
+    /// [taken](Reading::taken), or [put back](crate::Reader::put_back).
     Request,
     /// A request whose content is yet to come, in whole or part. It is collected, unless a host
     /// takes it in pieces: [`Hosts::take_early`](crate::Hosts::take_early).
@@ -122,25 +123,39 @@ pub struct Reading<'a> {
     pub(crate) received: &'a [u8],
     /// Bytes of requests that are done with.
     pub(crate) used: usize,
-    /// The rest is of no interest: the connection takes no more requests, or is gone.
-    pub(crate) is_over: bool,
+    /// The stall that was over; `None`: bytes were received.
+    pub(crate) after: Option<Stall>,
+    pub(crate) state: State,
+}
+
+/// How far a [`Reading`] has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum State {
+    /// What comes next is looked for.
+    Open,
+    /// A whole request is at hand.
+    Whole {
+        /// What is owed to it.
+        owed: Owed,
+        /// It is its connection's first, with nothing else under way.
+        is_first: bool,
+    },
+    /// The rest is of no interest: the connection takes no more requests.
+    Over,
     /// The system had no memory for what was received.
-    pub(crate) is_lost: bool,
-    /// A stall was over.
-    pub(crate) resumes: bool,
-    /// No request was found in it yet, and it has not waited but for a context.
-    pub(crate) may_be_first: bool,
-    /// The request at hand is its connection's first, with nothing else under way.
-    pub(crate) is_first: bool,
-    /// It has waited for room, and goes on.
-    pub(crate) has_room: bool,
-    /// Once the request at hand is taken: what is owed to it.
-    pub(crate) owed: Option<Owed>,
+    Lost,
+    /// The connection was aborted.
+    Aborted,
 }
 
 impl<'a> Reading<'a> {
     /// Begins to read what is kept of a connection's input, and what was received beyond.
-    pub(crate) fn new(id: ConnectionId, mut input: Box<Input>, received: &'a [u8]) -> Reading<'a> {
+    pub(crate) fn new(
+        id: ConnectionId,
+        mut input: Box<Input>,
+        received: &'a [u8],
+        after: Option<Stall>,
+    ) -> Reading<'a> {
         let is_lost = !input.bytes.is_empty() && input.bytes.try_reserve(received.len()).is_err();
         if !input.bytes.is_empty() && !is_lost {
             input.bytes.extend_from_slice(received);
@@ -150,14 +165,36 @@ impl<'a> Reading<'a> {
             input,
             received,
             used: 0,
-            is_lost,
-            is_over: false,
-            resumes: false,
-            may_be_first: false,
-            is_first: false,
-            has_room: false,
-            owed: None,
+            after,
+            state: match is_lost {
+                true => State::Lost,
+                false => State::Open,
+            },
         }
+    }
+
+    /// Whether a stall was over.
+    #[inline]
+    pub(crate) fn resumes(&self) -> bool {
+        self.after.is_some()
+    }
+
+    /// Whether no request was found in it yet, and it has not waited but for a context.
+    #[inline]
+    pub(crate) fn may_be_first(&self) -> bool {
+        self.used == 0 && matches!(self.after, None | Some(Stall::Context))
+    }
+
+    /// Whether the request at hand is its connection's first, with nothing else under way.
+    #[inline]
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self.state, State::Whole { is_first: true, .. })
+    }
+
+    /// Whether the request at hand has waited for room, and goes on.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.used == 0 && self.after == Some(Stall::Room)
     }
 
     /// The answer that is owed to the whole request at hand.
@@ -166,7 +203,10 @@ impl<'a> Reading<'a> {
     /// Where none is at hand.
     #[inline]
     pub fn owed(&self) -> Owed {
-        self.owed.expect("a whole request is at hand")
+        match self.state {
+            State::Whole { owed, .. } => owed,
+            _ => panic!("a whole request is at hand"),
+        }
     }
 
     /// Whether there is nothing more in it.
@@ -232,7 +272,6 @@ impl<'a> Reading<'a> {
 
     /// The request at hand, or the piece of it, is done with.
     pub fn taken(&mut self) {
-        (self.may_be_first, self.has_room) = (false, false);
         let Some(body) = &mut self.input.body else {
             debug_assert!(false, "nothing was at hand");
             return;
@@ -250,7 +289,7 @@ impl<'a> Reading<'a> {
         };
         if is_whole {
             self.input.body = None;
-            self.owed = None;
+            self.state = State::Open;
         }
     }
 
@@ -283,15 +322,23 @@ impl<'a> Reading<'a> {
         });
     }
 
+    /// The connection cannot go on: it is dropped.
+    #[cold]
+    pub(crate) fn abort(&mut self, port: &mut dyn Port) {
+        port.abort(self.id);
+        self.state = State::Aborted;
+    }
+
     /// What is left to be kept.
     pub(crate) fn rest(self) -> Rest {
         let Reading {
             mut input,
             received,
             used,
-            is_over,
+            state,
             ..
         } = self;
+        let is_over = matches!(state, State::Over | State::Aborted);
         let length = received.len().max(input.bytes.len());
         if is_over || used == length && !input.is_in_pieces() {
             return Rest::Nothing(input);
@@ -354,7 +401,7 @@ pub(crate) fn next_piece(reading: &mut Reading<'_>) -> Next {
             match decoder.decode(rest, &mut body.decoded) {
                 Ok(decoded) => (pieces.used, pieces.is_last) = (decoded.consumed, decoded.done),
                 Err(_) => {
-                    reading.is_over = true;
+                    reading.state = State::Over;
                     return Next::Nothing;
                 }
             }

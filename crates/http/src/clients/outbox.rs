@@ -61,6 +61,12 @@ impl Outbox {
         self.to == Some(id)
     }
 
+    /// Whether it holds bytes for another connection than this.
+    #[inline]
+    pub(crate) fn is_for_another(&self, id: ConnectionId) -> bool {
+        self.to.is_some_and(|to| to != id)
+    }
+
     /// Whether it is to be sent before anything is added.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

@@ -3,62 +3,94 @@
 //! Whoever owns the [`Clients`] pulls:
 //!
 //! ```text
-//!   received --> read --> next: a request --> take it, or refuse it, or stall --+
-//!   stall over --> proceed --^                                                   |
-//!                            +---------------------------------------------------+
-//!                            +-- nothing more --> read_done: what is left is kept
+//!   received -----> read ----+
+//!   stall over --> proceed --+--> next: a request --> take it, or put it back ----+
+//!                            ^                                                    |
+//!                            +----------------------------------------------------+
+//!                            +--> pause: others are answered --> go_on --> next ...
+//!                            +--> nothing more --> leave: what is left is kept, read_done
 //! ```
 //!
-//! What is left at the end stays with the connection.
+//! The connection is looked up when its input begins to be read, and again where others, or itself,
+//! are answered before all of it is.
 
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
+use crate::clients::at_hand::AtHand;
 use crate::clients::connection::Stall;
-use crate::clients::input::{Input, Next, Reading, Rest, next_piece, next_request};
+use crate::clients::input::{Input, Next, Reading, Rest, State, next_piece, next_request};
 use crate::clients::share::{REQUEST_BYTES, is_its_turn};
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 
+/// A connection whose input is being read. See the module's text.
+#[derive(Debug)]
+pub struct Reader<'c, 'a> {
+    pub(crate) at: AtHand<'c>,
+    /// Its input.
+    pub reading: Reading<'a>,
+}
+
+/// What is left to do for a connection whose input was read.
+#[must_use = "see Clients::read_done"]
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    id: ConnectionId,
+    /// The connection is over: it is to be removed.
+    is_over: bool,
+}
+
 impl Clients {
     /// Begins to read what a connection received. `None` where nobody is interested in it.
-    pub fn read<'a>(&mut self, id: ConnectionId, received: &'a [u8]) -> Option<Reading<'a>> {
-        let connection = self.connections.get_mut(id)?;
-        if !connection.takes_input() {
+    #[inline]
+    pub fn read<'a>(&mut self, id: ConnectionId, received: &'a [u8]) -> Option<Reader<'_, 'a>> {
+        let at = self.at_hand(id)?;
+        if !at.connection.takes_input() {
             return None;
         }
-        let input = connection.input.take();
-        let input = input.unwrap_or_else(|| self.spare.take().unwrap_or_default());
-        let mut reading = Reading::new(id, input, received);
-        reading.may_be_first = true;
-        Some(reading)
+        Some(Reader::new(at, received, None))
     }
 
     /// Takes up a connection's input again where its stall is over: that for a context (`waited`),
     /// or any other. `None` where it is not.
-    pub fn proceed(&mut self, id: ConnectionId, waited: bool) -> Option<Reading<'static>> {
-        let connection = self.connections.get_mut(id)?;
-        let stall = connection.stall?;
+    pub fn proceed(&mut self, id: ConnectionId, waited: bool) -> Option<Reader<'_, 'static>> {
+        let at = self.at_hand(id)?;
+        let stall = at.connection.stall?;
         // It may be told of a stall before this one.
-        let is_over = waited || std::mem::take(&mut connection.may_go_on);
+        let is_over = waited || std::mem::take(&mut at.connection.may_go_on);
         if (stall == Stall::Context) != waited || !is_over {
             return None;
         }
         // It may have stalled again since that was told.
-        let limits = &self.upkeep.limits;
-        let budget = self.held.budget(limits.unsent_max);
+        let (budget, pipelined_max) = (at.budget(), at.upkeep.limits.pipelined_max);
         if matches!(stall, Stall::Output | Stall::Pipelined)
-            && !connection.stall_is_over(limits.pipelined_max, budget)
+            && !at.connection.stall_is_over(pipelined_max, budget)
         {
             return None;
         }
-        connection.stall = None;
-        let input = connection.input.take();
-        let input = input.unwrap_or_else(|| self.spare.take().unwrap_or_default());
-        let mut reading = Reading::new(id, input, &[]);
-        reading.resumes = true;
-        reading.may_be_first = waited;
-        reading.has_room = stall == Stall::Room;
-        Some(reading)
+        at.connection.stall = None;
+        Some(Reader::new(at, &[], Some(stall)))
+    }
+
+    /// Goes on to read an input that was [set aside](Reader::pause).
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn go_on<'a>(&mut self, reading: Reading<'a>) -> Result<Reader<'_, 'a>, Left> {
+        let id = reading.id;
+        match self.at_hand(id) {
+            Some(at) => Ok(Reader { at, reading }),
+            None => Err(Left { id, is_over: true }),
+        }
+    }
+
+    /// What follows when a connection's input was read.
+    #[inline]
+    pub fn read_done(&mut self, port: &mut dyn Port, left: Left) {
+        if left.is_over {
+            self.remove(left.id);
+        }
+        self.relieve(port, left.id);
     }
 
     /// The content of this request, whose head is at hand, is to come in pieces
@@ -70,156 +102,141 @@ impl Clients {
         }
     }
 
-    /// There is no room for the request at hand: it is to be read again when its connection's stall
-    /// is over. Whether input was taken until now.
-    pub fn put_back(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &mut Reading<'_>,
-        stall: Stall,
-        now: Time,
-    ) -> bool {
-        let owed = reading.owed.take();
-        if let Some(connection) = self.connections.get_mut(reading.id)
-            && let Some(owed) = owed
-        {
-            connection.put_back_request(owed.slot.ordinal);
-        }
-        let first = self.stall(port, reading.id, stall);
-        if first && stall == Stall::Room {
-            self.wait_for_room(reading.id, now);
-        }
-        first
+    /// See [`AtHand::stall`].
+    pub(crate) fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
+        (self.at_hand(id)).is_some_and(|mut at| at.stall(port, stall))
+    }
+}
+
+impl<'c, 'a> Reader<'c, 'a> {
+    #[inline]
+    fn new(at: AtHand<'c>, received: &'a [u8], after: Option<Stall>) -> Reader<'c, 'a> {
+        let input = at.connection.input.take();
+        let input = input.unwrap_or_else(|| at.spare.take().unwrap_or_default());
+        let reading = Reading::new(at.id, input, received, after);
+        Reader { at, reading }
     }
 
-    /// Takes no more input from a connection for now. Whether it was taken until now. A host that
-    /// takes no more is waited for whatever else was: only that host knows when it goes on.
-    pub(crate) fn stall(&mut self, port: &mut dyn Port, id: ConnectionId, stall: Stall) -> bool {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return false;
-        };
-        let first = connection.stall.is_none();
-        if first || stall == Stall::Host {
-            connection.stop(stall);
+    /// [`Clients::deserted`].
+    pub fn deserted(&self) -> u64 {
+        self.at.deserted
+    }
+
+    /// Sets the input aside, so that others, or this connection, can be answered meanwhile.
+    pub fn pause(self) -> Reading<'a> {
+        self.reading
+    }
+
+    /// There is no room for the request at hand: it is to be read again when its connection's stall
+    /// is over. Whether input was taken until now.
+    pub fn put_back(&mut self, port: &mut dyn Port, stall: Stall, now: Time) -> bool {
+        if let State::Whole { owed, .. } = self.reading.state {
+            self.at.connection.put_back_request(owed.slot.ordinal);
+            self.reading.state = State::Open;
         }
-        if first && stall == Stall::Turn {
-            self.upkeep.may_go_on(id, connection);
-        }
-        if first {
-            port.pause(id);
+        let first = self.at.stall(port, stall);
+        if first && stall == Stall::Room {
+            self.at.wait_for_room(now);
         }
         first
     }
 
     /// Finds what comes next in the input. A whole request is taken with that, unless it is
-    /// [put back](Clients::put_back).
-    pub fn next(
-        &mut self,
-        port: &mut dyn Port,
-        reading: &mut Reading<'_>,
-        limits: &RequestLimits,
-        now: Time,
-    ) -> Next {
-        let id = reading.id;
+    /// [put back](Reader::put_back).
+    pub fn next(&mut self, port: &mut dyn Port, limits: &RequestLimits, now: Time) -> Next {
+        let Reader { at, reading } = self;
         if reading.is_at_end() {
             return Next::Nothing;
         }
-        let Some(connection) = self.connections.get_mut(id) else {
-            reading.is_over = true;
-            return Next::Nothing;
-        };
-        if !connection.takes_input() {
-            reading.is_over = true;
+        if !at.connection.takes_input() {
+            reading.state = State::Over;
             return Next::Nothing;
         }
-        if reading.is_lost {
-            reading.is_over = true;
-            port.abort(id);
-            self.remove(id);
+        if matches!(reading.state, State::Lost) {
+            reading.abort(port);
             return Next::Nothing;
         }
         if reading.input.is_in_pieces() {
-            if connection.stall.is_some() {
-                return Next::Nothing;
-            }
-            let next = next_piece(reading);
-            if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
-                let bytes = reading.content().len() as u64;
-                connection.since = self.upkeep.limits.credited(connection.since, bytes, now);
-                connection.receiving = connection.receiving.filter(|_| !is_last);
-            }
-            if reading.is_over {
-                port.abort(id);
-                self.remove(id);
-            }
-            return next;
+            return self.next_piece(port, now);
         }
-        let of_clients = &self.upkeep.limits;
-        let budget = self.held.budget(of_clients.unsent_max);
-        if connection.stall.is_none()
-            && let Some(stall) = connection.too_much(of_clients.pipelined_max, budget)
-        {
-            connection.stop(stall);
-            port.pause(id);
+        if at.connection.stall.is_none() {
+            let (budget, pipelined_max) = (at.budget(), at.upkeep.limits.pipelined_max);
+            if let Some(stall) = at.connection.too_much(pipelined_max, budget) {
+                at.connection.stop(stall);
+                port.pause(at.id);
+            }
         }
-        if connection.stall.is_some() {
+        if at.connection.stall.is_some() {
             return Next::Nothing;
         }
         let next = next_request(reading, limits);
         if next == Next::Request {
-            reading.is_first = reading.may_be_first && connection.under_way() == 0;
-            if reading.is_first {
+            let is_first = reading.may_be_first() && at.connection.under_way() == 0;
+            if is_first {
                 // At once.
-            } else if is_its_turn(&self.share, &self.upkeep, reading) {
-                self.share.take(REQUEST_BYTES);
+            } else if is_its_turn(at.share, at.upkeep, reading) {
+                at.share.take(REQUEST_BYTES);
             } else {
                 // Only now: part of a request has a time to be whole in, which must not begin anew.
-                self.stall(port, id, Stall::Turn);
+                at.stall(port, Stall::Turn);
                 return Next::Nothing;
             }
             let (head, more) = (&reading.input.head, reading.has_more());
-            reading.owed = Some(self.upkeep.take(id, connection, head, more));
+            let owed = at.upkeep.take(at.id, at.connection, head, more);
+            reading.state = State::Whole { owed, is_first };
+        }
+        next
+    }
+
+    /// The next piece of a request's content.
+    #[cold]
+    fn next_piece(&mut self, port: &mut dyn Port, now: Time) -> Next {
+        let Reader { at, reading } = self;
+        if at.connection.stall.is_some() {
+            return Next::Nothing;
+        }
+        let next = next_piece(reading);
+        if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
+            let (connection, limits) = (&mut *at.connection, &at.upkeep.limits);
+            let bytes = reading.content().len() as u64;
+            connection.since = limits.credited(connection.since, bytes, now);
+            connection.receiving = connection.receiving.filter(|_| !is_last);
+        }
+        if matches!(reading.state, State::Over) {
+            reading.abort(port);
         }
         next
     }
 
     /// Keeps what is left of the input, and settles the connection.
-    pub fn read_done(&mut self, port: &mut dyn Port, reading: Reading<'_>, now: Time) {
-        let (id, resumes) = (reading.id, reading.resumes);
-        let Some(connection) = self.connections.get_mut(id) else {
-            self.give_back(reading.input);
-            return;
-        };
-        connection.more = false;
-        let spare = match reading.rest() {
-            Rest::Kept(input) => {
-                connection.input = Some(input);
-                None
-            }
-            Rest::Nothing(spare) => Some(spare),
+    pub fn leave(self, port: &mut dyn Port, now: Time) -> Left {
+        let Reader { mut at, reading } = self;
+        let (id, resumes) = (at.id, reading.resumes());
+        let is_aborted = matches!(reading.state, State::Aborted);
+        at.connection.more = false;
+        match reading.rest() {
+            Rest::Kept(input) => at.connection.input = Some(input),
+            Rest::Nothing(input) => give_back(at.spare, input),
             Rest::Lost => {
                 port.abort(id);
-                return self.remove(id);
+                return Left { id, is_over: true };
             }
-        };
-        if resumes && connection.stall.is_none() && connection.takes_input() {
+        }
+        if is_aborted {
+            return Left { id, is_over: true };
+        }
+        if resumes && at.connection.stall.is_none() && at.connection.takes_input() {
             port.resume(id);
         }
-        let is_sent = !self.outbox.is_for(id);
-        if (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now) {
-            self.remove(id);
-        }
-        self.relieve(port, id);
-        if let Some(input) = spare {
-            self.give_back(input);
-        }
+        let is_over = at.settle(port, now);
+        Left { id, is_over }
     }
+}
 
-    /// Keeps one input's memory for the next, without its bytes.
-    fn give_back(&mut self, mut input: Box<Input>) {
-        if self.spare.is_none() {
-            input.clear();
-            self.spare = Some(input);
-        }
+/// Keeps one input's memory for the next, without its bytes.
+fn give_back(spare: &mut Option<Box<Input>>, mut input: Box<Input>) {
+    if spare.is_none() {
+        input.clear();
+        *spare = Some(input);
     }
 }

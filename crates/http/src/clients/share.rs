@@ -71,5 +71,5 @@ impl Share {
 /// Whether a request may be taken in this turn that could as well wait.
 #[inline]
 pub(crate) fn is_its_turn(share: &Share, upkeep: &Upkeep, reading: &Reading<'_>) -> bool {
-    share.is_left() && (reading.resumes || upkeep.unstalled.is_empty())
+    share.is_left() && (reading.resumes() || upkeep.unstalled.is_empty())
 }

@@ -29,12 +29,13 @@ fn ask(clients: &mut Clients, id: ConnectionId, count: usize, port: &mut TestPor
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(count);
     let limits = RequestLimits::default();
     let mut owed = Vec::new();
-    let mut reading: Reading<'_> = clients.read(id, &input).unwrap();
-    while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
-        owed.push(reading.owed());
-        reading.taken();
+    let mut reader = clients.read(id, &input).unwrap();
+    while reader.next(port, &limits, Time::ZERO) == Next::Request {
+        owed.push(reader.reading.owed());
+        reader.reading.taken();
     }
-    clients.read_done(port, reading, Time::ZERO);
+    let left = reader.leave(port, Time::ZERO);
+    clients.read_done(port, left);
     assert_eq!(owed.len(), count);
     owed
 }
@@ -93,7 +94,8 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     let (mut clients, _) = asked(limits, 1, &mut port);
     assert!(clients.stall(&mut port, ID, Stall::Output));
     assert!(!clients.stall(&mut port, ID, Stall::Host));
-    clients.settle(&mut port, ID, Time::ZERO);
+    let mut at = clients.at_hand(ID).expect("it is open");
+    assert!(!at.settle(&mut port, Time::ZERO));
     assert_eq!(clients.next_unstalled(Time::ZERO), None);
     clients.resume(ID);
     assert_eq!(clients.next_unstalled(Time::ZERO), Some(ID));
@@ -176,7 +178,7 @@ fn asks(
     port.accept(id);
     clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
-    let reading = clients.read(id, &input).expect("it is open");
+    let reading = clients.read(id, &input).expect("it is open").pause();
     taken(clients, port, reading, 0).0
 }
 
@@ -185,25 +187,27 @@ fn asks(
 fn taken(
     clients: &mut Clients,
     port: &mut TestPort,
-    mut reading: Reading<'_>,
+    reading: Reading<'_>,
     expected: usize,
 ) -> (Vec<Owed>, Option<Stall>) {
     let (mut owed, mut waits) = (Vec::new(), None);
     let limits = RequestLimits::default();
-    while clients.next(port, &mut reading, &limits, Time::ZERO) == Next::Request {
-        match clients.admit(&reading, expected) {
+    let mut reader = clients.go_on(reading).expect("it is open");
+    while reader.next(port, &limits, Time::ZERO) == Next::Request {
+        match reader.admit(expected) {
             Ok(()) => {
-                owed.push(reading.owed());
-                reading.taken();
+                owed.push(reader.reading.owed());
+                reader.reading.taken();
             }
             Err(stall) => {
                 waits = Some(stall);
-                clients.put_back(port, &mut reading, stall, Time::ZERO);
+                reader.put_back(port, stall, Time::ZERO);
                 break;
             }
         }
     }
-    clients.read_done(port, reading, Time::ZERO);
+    let left = reader.leave(port, Time::ZERO);
+    clients.read_done(port, left);
     (owed, waits)
 }
 
@@ -234,7 +238,7 @@ fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
     for id in [ID, OTHER, ID, OTHER] {
         clients.turn_is_over();
         assert_eq!(clients.next_unstalled(Time::ZERO), Some(id));
-        let reading = clients.proceed(id, false).expect("it is its turn");
+        let reading = clients.proceed(id, false).expect("it is its turn").pause();
         assert!(taken(&mut clients, &mut port, reading, 0).0.len() > 1);
         clients.check().unwrap();
     }
@@ -254,7 +258,7 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
             clients.turn_is_over();
             clients.turn_took(took);
             let id = clients.next_unstalled(Time::ZERO).expect("it has more");
-            let reading = clients.proceed(id, false).expect("it waits");
+            let reading = clients.proceed(id, false).expect("it waits").pause();
             taken(clients, &mut port, reading, 0).0.len()
         });
         counts.last().unwrap()
@@ -284,9 +288,10 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
         let ask = |clients: &mut Clients, port: &mut TestPort, id: ConnectionId| {
             port.accept(id);
             clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
-            let reading = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            let reader = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            let reading = reader.expect("it is open").pause();
             clients.turn_is_over();
-            taken(clients, port, reading.expect("it is open"), LONG)
+            taken(clients, port, reading, LONG)
         };
         let (first, waits) = ask(&mut clients, &mut port, ID);
         assert_eq!((first.len(), waits), (1, None));
@@ -307,7 +312,10 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
             assert!(now > Time::ZERO);
         }
         assert_eq!(clients.next_unstalled(now), Some(OTHER));
-        let reading = clients.proceed(OTHER, false).expect("it has waited");
+        let reading = clients
+            .proceed(OTHER, false)
+            .expect("it has waited")
+            .pause();
         let (second, waits) = taken(&mut clients, &mut port, reading, LONG);
         assert_eq!((second.len(), waits), (1, None));
         answer(&mut clients, &mut port, second[0], LONG);
@@ -398,11 +406,12 @@ fn so_many_requests_of_a_connection_are_under_way_and_no_more() {
     let (mut clients, _) = asked(limits, 2, &mut port);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5);
     let limits = RequestLimits::default();
-    let mut reading = clients.read(ID, &input).unwrap();
-    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    let mut reader = clients.read(ID, &input).unwrap();
+    let next = reader.next(&mut port, &limits, Time::ZERO);
     assert_eq!(next, Next::Request);
-    reading.taken();
-    let next = clients.next(&mut port, &mut reading, &limits, Time::ZERO);
+    reader.reading.taken();
+    let next = reader.next(&mut port, &limits, Time::ZERO);
     assert_eq!(next, Next::Nothing);
-    clients.read_done(&mut port, reading, Time::ZERO);
+    let left = reader.leave(&mut port, Time::ZERO);
+    clients.read_done(&mut port, left);
 }

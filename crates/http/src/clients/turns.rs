@@ -9,6 +9,7 @@
 use crate::answer::body::Body;
 use crate::answer::{AnswerShape, AnswerSlot};
 use crate::clients::Clients;
+use crate::clients::at_hand::AtHand;
 use crate::clients::connection::{Pending, Progress};
 use crate::clients::outbox::{Gathered, OUTBOX_BYTES};
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
@@ -31,10 +32,11 @@ impl Clients {
             connection: to,
             ordinal,
         } = slot;
-        let draining = self.upkeep.drain.is_some();
-        let Some(connection) = self.connections.get_mut(to) else {
+        let Some(mut at) = self.at_hand(to) else {
             return false;
         };
+        let draining = at.upkeep.drain.is_some();
+        let connection = &mut *at.connection;
         if !connection.is_unanswered(ordinal) {
             return false;
         }
@@ -59,7 +61,7 @@ impl Clients {
                 Some(index) => connection.pending[index] = early,
                 None => connection.pending.push(early),
             }
-            self.count(to);
+            at.count();
             self.relieve(port, to);
             return true;
         }
@@ -74,27 +76,29 @@ impl Clients {
                 connection.outgoing.make_room(body.length());
             }
             body.each(&mut |part| connection.outgoing.push_part(part));
-            self.held.count(connection);
+            at.count();
         } else {
             // What follows for the same connection joins the outbox, unless it is long.
             let is_alone = connection.under_way() == 0;
-            self.begin_outbox(port, to, now);
-            let body = write(shape, &mut self.outbox.bytes);
-            if !self.outbox.has_memory(&body) {
+            if at.outbox.is_for_another(to) {
+                at = self.with_outbox(port, to, now);
+            }
+            at.outbox.to = Some(to);
+            let body = write(shape, &mut at.outbox.bytes);
+            if !at.outbox.has_memory(&body) {
                 port.abort(to);
                 self.remove(to);
                 return true;
             }
+            let mut gathered = Gathered::NONE;
             if is_alone || body.length() >= OUTBOX_BYTES / 2 {
-                let gathered = self.outbox.gather(&body);
-                if !gathered.is_empty() {
-                    self.send(port, now, &gathered, Vec::new());
-                }
+                gathered = at.outbox.gather(&body);
             } else {
-                body.write(&mut self.outbox.bytes);
+                body.write(&mut at.outbox.bytes);
             }
-            if self.outbox.is_full() {
-                self.send(port, now, &Gathered::NONE, Vec::new());
+            let is_sent_now = !gathered.is_empty() || at.outbox.is_full();
+            if is_sent_now && at.send(port, &gathered, Vec::new(), now) {
+                self.remove(to);
             }
         }
         if !is_plain {
@@ -135,34 +139,36 @@ impl Clients {
         most: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Some(connection) = self.connections.get_mut(to) else {
+        let Some(mut at) = self.at_hand(to) else {
             return;
         };
-        if !connection.outgoing.is_empty() {
-            if connection.outgoing.make_room(most) {
-                connection.outgoing.write(write);
+        let outgoing = &mut at.connection.outgoing;
+        if !outgoing.is_empty() {
+            if outgoing.make_room(most) {
+                outgoing.write(write);
             }
-            self.held.count(connection);
-            return;
+            return at.count();
         }
-        self.begin_outbox(port, to, now);
-        if self.outbox.bytes.try_reserve(most).is_err() {
+        if at.outbox.is_for_another(to) {
+            at = self.with_outbox(port, to, now);
+        }
+        at.outbox.to = Some(to);
+        if at.outbox.bytes.try_reserve(most).is_err() {
             port.abort(to);
             return self.remove(to);
         }
-        write(&mut self.outbox.bytes);
-        if self.outbox.is_full() {
-            self.send(port, now, &Gathered::NONE, Vec::new());
+        write(&mut at.outbox.bytes);
+        if at.outbox.is_full() && at.send(port, &Gathered::NONE, Vec::new(), now) {
+            self.remove(to);
         }
     }
 
-    /// Has the outbox be for this connection.
-    #[inline]
-    fn begin_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) {
-        if !self.outbox.is_for(to) {
-            self.send(port, now, &Gathered::NONE, Vec::new());
-            self.outbox.to = Some(to);
-        }
+    /// A connection that there is, when what the outbox held for another is sent.
+    #[cold]
+    fn with_outbox(&mut self, port: &mut dyn Port, to: ConnectionId, now: Time) -> AtHand<'_> {
+        self.send(port, now);
+        let at = self.at_hand(to);
+        at.expect("who is sent something else than the outbox stays")
     }
 
     /// What follows when a connection's next answer has been written: those that were too early,
@@ -203,7 +209,7 @@ impl Clients {
                 Progress::Finished => true,
                 Progress::Awaited(_) | Progress::Begun(_) => false,
                 Progress::Abandoned => {
-                    self.send(port, now, &Gathered::NONE, Vec::new());
+                    self.send(port, now);
                     port.abort(id);
                     self.remove(id);
                     return;
@@ -214,8 +220,7 @@ impl Clients {
                 connection.turn_over(early.close);
             }
             if moves {
-                self.begin_outbox(port, id, now);
-                self.send(port, now, &Gathered::NONE, bytes);
+                self.send_long(port, id, bytes, now);
             } else {
                 let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
                 self.write(port, id, now, bytes.len(), write);
@@ -237,7 +242,7 @@ impl Clients {
     #[inline]
     pub fn flush(&mut self, port: &mut dyn Port, now: Time) {
         let last = self.outbox.to;
-        self.send(port, now, &Gathered::NONE, Vec::new());
+        self.send(port, now);
         if self.held.is_over()
             && let Some(id) = last.or_else(|| self.fastest())
         {
@@ -245,60 +250,51 @@ impl Clients {
         }
     }
 
-    /// Sends what the outbox holds, what was gathered for its connection, and bytes behind that.
-    fn send(&mut self, port: &mut dyn Port, now: Time, gathered: &Gathered<'_>, behind: Vec<u8>) {
-        let Some(id) = self.outbox.to.take() else {
+    /// Sends what the outbox holds.
+    #[inline]
+    fn send(&mut self, port: &mut dyn Port, now: Time) {
+        let Some(id) = self.outbox.to else {
             return;
         };
-        let Some(connection) = self.connections.get_mut(id) else {
+        let Some(mut at) = self.at_hand(id) else {
             unreachable!("what is removed is not sent");
         };
-        if !connection.pending.is_empty() {
-            connection.decide(&mut self.outbox.bytes);
-        }
-        let before = connection.outgoing.sent_total();
-        let mut flushed = self
-            .outbox
-            .send(port, id, &mut connection.outgoing, gathered);
-        if !behind.is_empty() && flushed != Flushed::Gone {
-            connection.outgoing.push_own(behind);
-            flushed = connection.outgoing.flush(port, id);
-        }
-        if connection.even_at > now {
-            let won = (self.upkeep.limits).won(connection.outgoing.sent_total() - before);
-            let left = connection.even_at.since(now).saturating_sub(won);
-            connection.even_at = now + left;
-        }
-        let is_over = match flushed {
-            Flushed::Gone => true,
-            Flushed::All | Flushed::Some => {
-                (self.upkeep).settle(port, id, connection, &mut self.held, true, now)
-            }
-        };
-        if is_over {
+        if at.send(port, &Gathered::NONE, Vec::new(), now) {
             self.remove(id);
         }
     }
 
-    /// The socket takes bytes again.
-    pub fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
+    /// Sends what the outbox holds, and these bytes behind what of it is for their connection.
+    fn send_long(&mut self, port: &mut dyn Port, to: ConnectionId, bytes: Vec<u8>, now: Time) {
+        if self.outbox.is_for_another(to) {
+            self.send(port, now);
+        }
+        self.outbox.to = Some(to);
+        if let Some(mut at) = self.at_hand(to)
+            && at.send(port, &Gathered::NONE, bytes, now)
+        {
+            self.remove(to);
+        }
+    }
+
+    /// The socket takes bytes again. Whether it is that of an open connection of a client.
+    pub fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) -> bool {
+        let Some(mut at) = self.at_hand(id) else {
+            return false;
         };
+        let connection = &mut *at.connection;
         let before = connection.outgoing.sent_total();
         let flushed = connection.outgoing.writable(port, id);
         let taken = connection.outgoing.sent_total() - before;
-        connection.since = self.upkeep.limits.credited(connection.since, taken, now);
-        let is_sent = !self.outbox.is_for(id);
+        connection.since = at.upkeep.limits.credited(connection.since, taken, now);
         let is_over = match flushed {
             Flushed::Gone => true,
-            Flushed::All | Flushed::Some => {
-                (self.upkeep).settle(port, id, connection, &mut self.held, is_sent, now)
-            }
+            Flushed::All | Flushed::Some => at.settle(port, now),
         };
         if is_over {
             self.remove(id);
         }
+        true
     }
 }
 
@@ -306,7 +302,7 @@ impl Clients {
 pub(super) mod tests {
     use super::*;
     use crate::answer::body::Pieces;
-    use crate::clients::input::{Next, Reading};
+    use crate::clients::input::Next;
     use crate::limits::{ClientLimits, RequestLimits};
     use rhythm_net::testing::TestPort;
     use std::sync::Arc;
@@ -331,12 +327,13 @@ pub(super) mod tests {
         let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
         let limits = RequestLimits::default();
         let mut owed = Vec::new();
-        let mut reading: Reading<'_> = clients.read(ID, &input).unwrap();
-        while clients.next(port, &mut reading, &limits, now) == Next::Request {
-            owed.push(reading.owed());
-            reading.taken();
+        let mut reader = clients.read(ID, &input).unwrap();
+        while reader.next(port, &limits, now) == Next::Request {
+            owed.push(reader.reading.owed());
+            reader.reading.taken();
         }
-        clients.read_done(port, reading, now);
+        let left = reader.leave(port, now);
+        clients.read_done(port, left);
         assert_eq!(owed.len(), requests);
         for owed in owed {
             clients.answer(port, owed.slot, owed.shape, now, |_, out| {
@@ -388,8 +385,9 @@ pub(super) mod tests {
                     let whole = whole.repeat(requests);
                     assert!(port.at(ID).sent == whole, "{body:?} {room}");
                     while clients.next_unstalled(Time::ZERO).is_some() {
-                        let reading = clients.proceed(ID, false).unwrap();
-                        clients.read_done(&mut port, reading, Time::ZERO);
+                        let reader = clients.proceed(ID, false).unwrap();
+                        let left = reader.leave(&mut port, Time::ZERO);
+                        clients.read_done(&mut port, left);
                     }
                 }
             }

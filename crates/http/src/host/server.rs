@@ -4,7 +4,8 @@ use crate::answer::body::Body;
 use crate::answer::error_page::write_error;
 use crate::answer::{HostId, Owed};
 use crate::clients::Clients;
-use crate::clients::input::{Next, Reading};
+use crate::clients::input::Next;
+use crate::clients::reader::Reader;
 use crate::host::Host;
 use crate::host::hosts::{Event, Hosts};
 use crate::limits::{ClientLimits, RequestLimits};
@@ -58,16 +59,32 @@ impl HostServer {
         (&mut self.hosts, event)
     }
 
-    /// Hands on the requests in a connection's input, as many as there are.
-    fn read(&mut self, port: &mut dyn Port, mut reading: Reading<'_>, now: Time) {
-        loop {
-            match self.clients.next(port, &mut reading, &self.limits, now) {
-                Next::Nothing => break,
+    /// Hands on the requests in a connection's input, as many as there are. Whether it `begins` to
+    /// read it.
+    fn read<'a>(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        begins: impl FnOnce(&mut Clients) -> Option<Reader<'_, 'a>>,
+    ) -> bool {
+        let Some(mut reader) = begins(&mut self.clients) else {
+            return false;
+        };
+        let left = loop {
+            let next = reader.next(port, &self.limits, now);
+            if next == Next::Nothing {
+                break reader.leave(port, now);
+            }
+            let mut reading = reader.pause();
+            let id = reading.connection();
+            match next {
+                Next::Nothing => unreachable!("it is left above"),
+                Next::Expects => self.clients.send_continue(port, id, now),
+                Next::Refuse(status) => self.refuse(port, id, status, now),
                 Next::Head => {
                     let (hosts, event) = self.split(port, now);
                     hosts.take_early(HOST, event, &mut reading);
                 }
-                Next::Expects => self.clients.send_continue(port, reading.connection(), now),
                 Next::Request => {
                     let (hosts, event) = self.split(port, now);
                     hosts.take(HOST, event, &reading);
@@ -77,12 +94,16 @@ impl HostServer {
                     let (hosts, event) = self.split(port, now);
                     hosts.piece(event, &mut reading);
                 }
-                Next::Refuse(status) => self.refuse(port, reading.connection(), status, now),
             }
             // Nobody counts them here.
             drop(self.hosts.given());
-        }
-        self.clients.read_done(port, reading, now);
+            reader = match self.clients.go_on(reading) {
+                Ok(reader) => reader,
+                Err(left) => break left,
+            };
+        };
+        self.clients.read_done(port, left);
+        true
     }
 
     fn refuse(&mut self, port: &mut dyn Port, id: ConnectionId, status: u16, now: Time) {
@@ -102,9 +123,7 @@ impl HostServer {
             let (hosts, event) = self.split(port, now);
             hosts.follow(event);
             while let Some(id) = self.clients.next_unstalled(now) {
-                if let Some(reading) = self.clients.proceed(id, false) {
-                    self.read(port, reading, now);
-                }
+                self.read(port, now, |clients| clients.proceed(id, false));
             }
         }
         drop(self.hosts.given());
@@ -121,9 +140,9 @@ impl Handler for HostServer {
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        if let Some(reading) = self.clients.read(id, bytes) {
-            self.read(port, reading, now);
-        } else if self.hosts.owner(id).is_some() {
+        if !self.read(port, now, |clients| clients.read(id, bytes))
+            && self.hosts.owner(id).is_some()
+        {
             let (hosts, event) = self.split(port, now);
             hosts.received(HOST, event, id, bytes);
         }
@@ -134,10 +153,7 @@ impl Handler for HostServer {
             let (hosts, event) = self.split(port, now);
             return hosts.ended(HOST, event, id, how);
         }
-        match how {
-            Ended::PeerFinished => self.clients.peer_finished(port, id, now),
-            Ended::Failed(_) => self.clients.remove(id),
-        }
+        self.clients.ended(port, id, how, now);
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {

@@ -1,6 +1,6 @@
 //! The classic commands of the ASCII protocol, answered.
 
-use super::operation::{Delta, Stored, Sum, Summed};
+use super::operation::{Delta, Stored, Storing, Sum, Summed};
 use super::{Place, Turn, number, stats};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{self, Kind};
@@ -58,7 +58,7 @@ impl Turn<'_> {
         out: &mut Vec<u8>,
     ) {
         self.shared.prefixes.stored(at.key);
-        let stored = self.store(at, store, store.value.of(bytes), false);
+        let stored = self.store(at, store, store.value.of(bytes), Storing::default());
         if !quiet {
             out.extend_from_slice(match stored {
                 Stored::Yes { .. } => b"STORED\r\n",
@@ -120,7 +120,7 @@ impl Turn<'_> {
                 self.shared.set_verbosity(level);
                 say(quiet, b"OK\r\n");
             }
-            Kind::Memory { megabytes, quiet } => say(quiet, memory_answer(megabytes)),
+            Kind::Memory { megabytes, quiet } => say(quiet, self.set_memory(megabytes)),
             Kind::Version => out.extend_from_slice(format!("VERSION {VERSION}\r\n").as_bytes()),
             Kind::Stats(about) => stats::lines(self.shared, &self.clock, about.of(bytes), out),
             Kind::Auth { accepted } => {
@@ -136,16 +136,17 @@ impl Turn<'_> {
             _ => debug_assert!(false, "executed elsewhere"),
         }
     }
+
+    /// `cache_memlimit`.
+    fn set_memory(&self, megabytes: u32) -> &'static [u8] {
+        match megabytes {
+            0..8 => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+            1_000_000_001.. => b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n",
+            _ if self.shared.store.set_memory((megabytes as usize) << 20) => b"OK\r\n",
+            _ => b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
+        }
+    }
 }
 
 pub(super) const NOT_A_NUMBER: &[u8] =
     b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
-
-/// `cache_memlimit`: the memory for items is reserved at the start and stays as it is.
-fn memory_answer(megabytes: u32) -> &'static [u8] {
-    match megabytes {
-        0..8 => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
-        8..=1_000_000_000 => b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
-        _ => b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n",
-    }
-}

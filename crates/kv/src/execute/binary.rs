@@ -1,6 +1,6 @@
 //! The binary requests, answered.
 
-use super::operation::{Delta, Stored, Summed};
+use super::operation::{Delta, Stored, Storing, Summed};
 use super::packet::Head;
 use super::{Place, Turn, stats};
 use crate::shared::{Counter, VERSION};
@@ -166,7 +166,7 @@ impl Turn<'_> {
         out: &mut Vec<u8>,
     ) {
         self.shared.prefixes.stored(at.key);
-        match self.store(at, store, store.value.of(bytes), false) {
+        match self.store(at, store, store.value.of(bytes), Storing::default()) {
             Stored::Yes { cas, .. } => succeed(request, cas, b"", out),
             Stored::Exists => refuse(request, Status::Exists, out),
             Stored::NotFound => refuse(request, Status::NotFound, out),

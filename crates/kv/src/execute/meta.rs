@@ -1,10 +1,10 @@
 //! The meta commands, answered.
 
 use super::ascii::NOT_A_NUMBER;
-use super::operation::{Delta, Stored, Sum, Summed};
+use super::operation::{Delta, Stored, Storing, Sum, Summed};
 use super::{Place, Turn, number};
 use crate::shared::Counter;
-use crate::store::{Change, Item, New, Value};
+use crate::store::{Change, Item, Marks, New, Value};
 use crate::wire::meta::each;
 use crate::wire::{Flags, Verb, base64};
 
@@ -26,7 +26,7 @@ impl Turn<'_> {
             Verb::Set => self.meta_set(at, flags, bytes, out),
             Verb::Delete => self.meta_delete(at, flags, bytes, out),
             Verb::Arithmetic => self.meta_arithmetic(at, flags, bytes, out),
-            Verb::Debug => self.meta_debug(at, flags, out),
+            Verb::Debug => self.meta_debug(at, out),
         }
     }
 
@@ -53,7 +53,11 @@ impl Turn<'_> {
             flags: 0,
             expires: 0,
             cas,
-            stale: false,
+            // Who made it wins.
+            marks: Marks {
+                won: true,
+                ..Marks::default()
+            },
         };
         let updated = self
             .pinned
@@ -64,10 +68,10 @@ impl Turn<'_> {
         updated.is_ok_and(|updated| updated.outcome)
     }
 
-    /// Whether a client that finds this item may renew it, if nobody does already: who made it; of
-    /// a stale one who comes first; of one with little time left (`R`) as well.
-    fn may_win(&self, item: &Item<'_>, is_new: bool, flags: &Flags, bytes: &[u8]) -> bool {
-        if is_new || item.is_stale() {
+    /// Whether a client that finds this item may renew it, if nobody does already: of a stale one
+    /// who comes first; of one with little time left (`R`) as well.
+    fn may_win(&self, item: &Item<'_>, flags: &Flags, bytes: &[u8]) -> bool {
+        if item.is_stale() {
             return true;
         }
         let Some(least) = flags.recache.map(|exptime| self.seconds(exptime)) else {
@@ -99,12 +103,12 @@ impl Turn<'_> {
         let is_new = flags.vivify.is_some() && self.vivify(at, flags.new_cas);
         let touches = flags.exptime.is_some();
         let mut found = self.pinned.get(at.hash, at.key, now);
-        let was_won = found.as_ref().is_some_and(Item::is_won);
+        let was_won = !is_new && found.as_ref().is_some_and(Item::is_won);
         let may_win = found
             .as_ref()
-            .is_some_and(|item| self.may_win(item, is_new, flags, bytes));
-        let mut wins = false;
-        if may_win && !was_won {
+            .is_some_and(|item| self.may_win(item, flags, bytes));
+        let mut wins = is_new && found.is_some();
+        if may_win && !was_won && !is_new {
             wins = self.win(at);
             found = self.pinned.get(at.hash, at.key, now);
         }
@@ -152,7 +156,7 @@ impl Turn<'_> {
                     false => b" h0",
                 }),
                 b'O' => opaque(flag, out),
-                b'k' => key(at.key, flags, out),
+                b'k' => key(at.key, item.is_encoded(), out),
                 _ => {}
             }
         }
@@ -205,7 +209,11 @@ impl Turn<'_> {
             return debug_assert!(false, "an ms has what it stores");
         };
         let (mut cas, mut length) = (0, store.value.len as usize);
-        let status: &[u8] = match self.store(at, store, store.value.of(bytes), flags.stale) {
+        let how = Storing {
+            takes_stale: flags.stale,
+            is_encoded: flags.base64,
+        };
+        let status: &[u8] = match self.store(at, store, store.value.of(bytes), how) {
             Stored::Yes {
                 cas: new,
                 length: stored,
@@ -227,7 +235,7 @@ impl Turn<'_> {
         for flag in each(flags.text, bytes) {
             match flag[0] {
                 b'O' => opaque(flag, out),
-                b'k' => key(at.key, flags, out),
+                b'k' => key(at.key, flags.base64, out),
                 b'c' => {
                     out.extend_from_slice(b" c");
                     number(cas, out);
@@ -275,16 +283,21 @@ impl Turn<'_> {
                     (Change::Keep, Some(false))
                 }
                 Some(item) => {
-                    let (value, client_flags) = match flags.drops_value {
-                        true => (NOTHING, 0),
-                        false => (Value::Same, item.flags()),
+                    let (value, client_flags, marks) = match flags.drops_value {
+                        true => (NOTHING, 0, Marks::default()),
+                        false => (Value::Same, item.flags(), item.marks()),
                     };
                     let new = New {
                         value,
                         flags: client_flags,
                         expires: expires.unwrap_or(item.expires()),
                         cas: flags.new_cas,
-                        stale: flags.stale,
+                        // Whoever comes next may win.
+                        marks: Marks {
+                            stale: flags.stale,
+                            won: false,
+                            ..marks
+                        },
                     };
                     (Change::Store(new), Some(true))
                 }
@@ -342,7 +355,7 @@ impl Turn<'_> {
                     number(cas, out);
                 }
                 b'O' => opaque(flag, out),
-                b'k' => key(at.key, flags, out),
+                b'k' => key(at.key, flags.base64, out),
                 _ => {}
             }
         }
@@ -359,14 +372,14 @@ impl Turn<'_> {
         }
     }
 
-    fn meta_debug(&mut self, at: Place<'_>, flags: &Flags, out: &mut Vec<u8>) {
+    fn meta_debug(&mut self, at: Place<'_>, out: &mut Vec<u8>) {
         self.count(Counter::CmdMeta);
         let now = self.clock.now;
         let Some(item) = self.pinned.get(at.hash, at.key, now) else {
             return out.extend_from_slice(b"EN\r\n");
         };
         out.extend_from_slice(b"ME ");
-        match flags.base64 {
+        match item.is_encoded() {
             true => base64::encode(at.key, out),
             false => out.extend_from_slice(at.key),
         }
@@ -398,7 +411,7 @@ fn echo(name: &[u8], flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
     for flag in each(flags.text, bytes) {
         match flag[0] {
             b'O' => opaque(flag, out),
-            b'k' => key(name, flags, out),
+            b'k' => key(name, flags.base64, out),
             _ => {}
         }
     }
@@ -410,9 +423,9 @@ fn opaque(flag: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(flag);
 }
 
-fn key(key: &[u8], flags: &Flags, out: &mut Vec<u8>) {
+fn key(key: &[u8], is_encoded: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b" k");
-    if flags.base64 {
+    if is_encoded {
         base64::encode(key, out);
         out.extend_from_slice(b" b");
     } else {

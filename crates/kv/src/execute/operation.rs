@@ -3,7 +3,7 @@
 
 use super::{Place, Turn};
 use crate::shared::Counter;
-use crate::store::{Change, Item, New, NotStored, Value};
+use crate::store::{Change, Item, Marks, New, NotStored, Value};
 use crate::wire::{self, Mode, Rules, number};
 
 /// An item that memcached has in several chunks is no number, whatever it begins with.
@@ -68,6 +68,15 @@ pub(super) struct Delta {
     pub(super) initial: Option<(u64, u32)>,
 }
 
+/// How a value is to be stored, beside what all protocols say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Storing {
+    /// One that comes with an older CAS id than the item's is stored, marked as stale.
+    pub(super) takes_stale: bool,
+    /// Its key came in base64.
+    pub(super) is_encoded: bool,
+}
+
 /// The decision about a value to be stored.
 fn decide<'a>(
     rules: &Rules,
@@ -94,7 +103,12 @@ fn decide<'a>(
         (Mode::Cas, Some(item)) if takes_stale && store.cas < item.cas() && store.cas != 0 => {
             let new = New {
                 expires: item.expires(),
-                stale: true,
+                marks: Marks {
+                    stale: true,
+                    // Who has won the right to renew it keeps it.
+                    won: item.is_won(),
+                    ..new.marks
+                },
                 ..new
             };
             put(new, bytes.len())
@@ -115,6 +129,8 @@ fn decide<'a>(
                     },
                     flags,
                     expires: item.expires(),
+                    // As memcached has it: an item made of two is told as a text.
+                    marks: Marks::default(),
                     ..new
                 };
                 put(new, size)
@@ -126,14 +142,13 @@ fn decide<'a>(
 }
 
 impl Turn<'_> {
-    /// Stores a value. `takes_stale`: one that comes with an older CAS id than the item's is
-    /// stored, marked as stale.
+    /// Stores a value.
     pub(super) fn store(
         &mut self,
         at: Place<'_>,
         store: &wire::Store,
         value: &[u8],
-        takes_stale: bool,
+        how: Storing,
     ) -> Stored {
         self.count(Counter::CmdSet);
         let new = New {
@@ -141,13 +156,18 @@ impl Turn<'_> {
             flags: store.flags,
             expires: self.clock.expiry(store.vivify.unwrap_or(store.exptime)),
             cas: store.new_cas,
-            stale: false,
+            marks: Marks {
+                encoded: how.is_encoded,
+                ..Marks::default()
+            },
         };
         let rules = &self.shared.rules;
-        let mut was_won = false;
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |item| {
-            was_won = takes_stale && item.is_some_and(Item::is_won);
-            decide(rules, store, new, takes_stale, at.key.len(), item)
+        let now = self.clock.now;
+        let updated = self.pinned.update(at.hash, at.key, now, |item| {
+            if let (Mode::Add, Some(item)) = (store.mode, item) {
+                item.renew(now);
+            }
+            decide(rules, store, new, how.takes_stale, at.key.len(), item)
         });
         let stored = match updated {
             Ok(updated) => match updated.outcome {
@@ -168,16 +188,6 @@ impl Turn<'_> {
                 return Stored::NoMemory;
             }
         };
-        // Who has won the right to renew a stale item keeps it.
-        if was_won && matches!(stored, Stored::Yes { .. }) {
-            let updated = self
-                .pinned
-                .update(at.hash, at.key, self.clock.now, |item| match item {
-                    Some(item) if item.is_stale() => (Change::Win, ()),
-                    _ => (Change::Keep, ()),
-                });
-            debug_assert!(updated.is_ok(), "a mark takes no room");
-        }
         if store.mode == Mode::Cas {
             self.count(match stored {
                 Stored::Yes { .. } => Counter::CasHits,
@@ -304,16 +314,20 @@ impl Delta {
             false => before.saturating_sub(self.by),
         };
         let expires = item.expires();
+        let width = value.len();
+        // A number is changed where it lies if there is room, and leaves a blank behind it if it
+        // gets shorter; one that gets longer is a new item.
+        let is_same = number.checked_ilog10().unwrap_or(0) < width as u32;
         let new = New {
-            // A number that gets shorter leaves a blank behind it.
-            value: Value::Number {
-                number,
-                width: value.len(),
-            },
+            value: Value::Number { number, width },
             flags: item.flags(),
             expires,
             cas: self.new_cas,
-            stale: item.is_stale(),
+            marks: if is_same {
+                item.marks()
+            } else {
+                Marks::default()
+            },
         };
         let sum = Sum {
             number,
@@ -333,7 +347,7 @@ impl Delta {
             flags: 0,
             expires,
             cas: self.new_cas,
-            stale: false,
+            marks: Marks::default(),
         };
         let sum = Sum {
             number,

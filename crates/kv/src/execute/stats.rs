@@ -129,7 +129,7 @@ fn tell(shared: &Shared, clock: &Clock, topic: &[u8], sink: &mut Sink<'_>) -> bo
         b"settings" => settings(shared, sink),
         b"slabs" => {
             sink.put("active_slabs", 0);
-            sink.put("total_malloced", shared.settings.memory);
+            sink.put("total_malloced", shared.store.memory());
         }
         b"sizes" | b"sizes_enable" | b"sizes_disable" => sink.put("sizes_status", "disabled"),
         // Items are in no class, and connections are the threads' own.
@@ -190,7 +190,7 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
     }
     sink.put("bytes_read", count(Counter::BytesRead));
     sink.put("bytes_written", count(Counter::BytesWritten));
-    sink.put("limit_maxbytes", settings.memory);
+    sink.put("limit_maxbytes", shared.store.memory());
     sink.put("accepting_conns", 1);
     sink.put("threads", settings.threads);
     sink.put("conn_yields", count(Counter::Yields));
@@ -219,7 +219,7 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
         true => "NULL".to_owned(),
         false => listen.join(","),
     };
-    sink.put("maxbytes", settings.memory);
+    sink.put("maxbytes", shared.store.memory());
     sink.put("maxconns", settings.connections_max);
     sink.put("tcpport", settings.port.unwrap_or(0));
     sink.put("udpport", settings.udp_port.unwrap_or(0));

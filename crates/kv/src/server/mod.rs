@@ -96,6 +96,7 @@ impl Server {
         let (entrances, addresses) = listen::bind(&settings)?;
         let store = Arc::new(Store::new(StoreOptions {
             memory: settings.memory as usize,
+            memory_max: settings.memory_max as usize,
             item_max: settings.item_max as usize,
             evict: settings.evict,
             cas: settings.cas,

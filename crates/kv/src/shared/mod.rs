@@ -12,7 +12,7 @@ pub use clock::Clock;
 pub use connected::{Connected, Place};
 pub use counters::{Counter, Counters};
 pub use prefixes::Prefixes;
-pub use settings::{Listen, Settings};
+pub use settings::{Listen, MEMORY_GROWTH, Settings};
 
 use crate::store::Store;
 use crate::wire::Rules;

@@ -12,6 +12,9 @@ const CHUNK_MAX: f64 = 524_288.0;
 /// Slab classes of memcached.
 const CLASSES_MAX: u32 = 63;
 
+/// How many times as much memory as at the start there may be later: addresses are reserved for it.
+pub const MEMORY_GROWTH: u64 = 16;
+
 /// A place to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -36,6 +39,8 @@ pub struct Settings {
     pub listen: Vec<Listen>,
     /// `-m`: bytes for items.
     pub memory: u64,
+    /// What `cache_memlimit` may make of that; less than `memory`: nothing more.
+    pub memory_max: u64,
     /// Not `-M`: old items make room for new ones.
     pub evict: bool,
     /// `-c`: connections at one time.
@@ -92,6 +97,7 @@ impl Default for Settings {
             unix_mask: 0o700,
             listen: Vec::new(),
             memory: 64 << 20,
+            memory_max: MEMORY_GROWTH * (64 << 20),
             evict: true,
             connections_max: 1024,
             threads: 4,

@@ -27,8 +27,21 @@ pub struct New<'a> {
     pub expires: u32,
     /// Its CAS id; none: the store's next one.
     pub cas: Option<u64>,
-    /// Is it stale from the start (invalidated)?
+    /// What is noted of it from the start.
+    pub marks: Marks,
+}
+
+/// What is noted of an item beside what a client stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// It was invalidated.
     pub stale: bool,
+    /// Some client has won the right to renew it.
+    pub won: bool,
+    /// It was ever fetched.
+    pub fetched: bool,
+    /// Its key came in base64, and is told so.
+    pub encoded: bool,
 }
 
 /// The value of an item that is stored. All but `Bytes` and `Number` need a current item.
@@ -40,10 +53,9 @@ pub enum Value<'a> {
     Appended(&'a [u8]),
     /// These bytes, and the current value behind them.
     Prepended(&'a [u8]),
-    /// The current value; last access and whether it was fetched stay, too.
+    /// The current value; its last access stays, too.
     Same,
-    /// A number in decimal, and blanks behind it until it is `width` bytes long. Where there is a
-    /// current item, its last access and whether it was fetched stay.
+    /// A number in decimal, and blanks behind it until it is `width` bytes long.
     Number {
         /// The number.
         number: u64,

@@ -10,29 +10,35 @@ pub(super) struct Flushes {
     until: AtomicU32,
     /// Items with a CAS id below this one are gone.
     cas: AtomicU64,
-    /// The same as `until`, from the second after it.
+    /// The same as `until`, from that second on.
     next: AtomicU32,
 }
 
 impl Flushes {
-    /// What was accessed before `at` is gone at `at`; if that is now or was, so is all with a CAS
-    /// id below `cas`. It takes the place of a flush that was to come.
-    pub(super) fn flush(&self, at: u32, now: u32, cas: u64) {
-        let until = at.saturating_sub(1);
+    /// What was accessed in the second `until` or before is gone from that second on; if that is
+    /// now or was, so is all with a CAS id below `cas`. It takes the place of a flush that was to
+    /// come.
+    pub(super) fn flush(&self, until: u32, now: u32, cas: u64) {
         self.settle(now);
-        if at > now {
+        let last = now.saturating_sub(1);
+        if until > now {
             self.next.store(until, Ordering::Release);
+            // As in memcached the last flush counts: what is stored in the rest of this second
+            // stays. (There, what an earlier flush took would come back as well.)
+            if self.cas.load(Ordering::Acquire) != 0 {
+                self.until.fetch_min(last, Ordering::AcqRel);
+            }
         } else {
             self.next.store(0, Ordering::Release);
             self.cas.fetch_max(cas, Ordering::AcqRel);
-            self.until.fetch_max(until, Ordering::AcqRel);
+            self.until.store(until.max(last), Ordering::Release);
         }
     }
 
     /// Did a flush that was to come take effect? Says so once.
     pub(super) fn settle(&self, now: u32) -> bool {
         let next = self.next.load(Ordering::Acquire);
-        let due = next != 0 && next < now;
+        let due = next != 0 && next <= now;
         if due {
             self.until.fetch_max(next, Ordering::AcqRel);
             let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -47,6 +53,6 @@ impl Flushes {
         let next = self.next.load(Ordering::Acquire);
         accessed <= self.until.load(Ordering::Acquire)
             || (cas != 0 && cas < self.cas.load(Ordering::Acquire))
-            || (next != 0 && next < now && accessed <= next)
+            || (next != 0 && next <= now && accessed <= next)
     }
 }

@@ -25,11 +25,15 @@ pub(super) struct Seat {
 
 impl Items {
     /// None where the system has no memory.
-    pub(super) fn new(memory: usize, workers: usize, secret: Secret) -> Option<Items> {
+    pub(super) fn new(
+        (memory, memory_max): (usize, usize),
+        workers: usize,
+        secret: Secret,
+    ) -> Option<Items> {
         Some(Items {
             secret,
             table: Table::new()?,
-            segments: Segments::new(memory)?,
+            segments: Segments::new(memory, memory_max)?,
             epochs: Epochs::new(workers),
             seats: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         })

@@ -51,7 +51,7 @@ mod segments;
 mod table;
 mod update;
 
-pub use change::{Change, New, NotStored, Updated, Value};
+pub use change::{Change, Marks, New, NotStored, Updated, Value};
 pub use hash::Hash;
 pub use segments::{Item, Large};
 
@@ -70,6 +70,9 @@ const BUCKETS_AHEAD: usize = 1 << 15;
 pub struct StoreOptions {
     /// Bytes for items. The table is beside it.
     pub memory: usize,
+    /// What [`Store::set_memory`] may make of that: addresses for so many bytes are reserved, where
+    /// the system has them.
+    pub memory_max: usize,
     /// The most bytes of a key and its value together.
     pub item_max: usize,
     /// When memory is used up, do old items make room (or are new ones refused)?
@@ -87,6 +90,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         StoreOptions {
             memory: 64 << 20,
+            memory_max: 0,
             item_max: 1 << 20,
             evict: true,
             cas: true,
@@ -153,8 +157,12 @@ impl Store {
     /// The memory cannot be reserved.
     pub fn new(options: StoreOptions) -> Result<Store, StoreError> {
         let secret = hash::Secret::new(options.secret);
-        let items = Items::new(options.memory, options.workers, secret)
-            .ok_or(StoreError::Memory(options.memory))?;
+        let items = Items::new(
+            (options.memory, options.memory_max),
+            options.workers,
+            secret,
+        )
+        .ok_or(StoreError::Memory(options.memory))?;
         Ok(Store {
             items,
             reclaim: Mutex::new(Reclaim::new()),
@@ -184,12 +192,16 @@ impl Store {
         self.items.secret.hash(key)
     }
 
-    /// At `at` and not before, all items that were last accessed before that second are gone, and
-    /// if `at` is now or past, all that are there (memcached's flush_all).
+    /// All items that were last accessed before the second `at` are gone, and if `at` is now or
+    /// past, all that are there (memcached's flush_all). As in memcached it comes about a second
+    /// before `at`, and takes what is stored in the meantime; without CAS ids, which tell what of
+    /// this very second was there before, it comes at `at`, and takes what is stored in that second.
     pub fn flush_all(&self, at: u32, now: u32) {
-        let cas = if at <= now { self.next_cas() } else { 0 };
-        self.flushes.flush(at, now, cas);
-        if at <= now {
+        let until = at.saturating_sub(u32::from(self.options.cas));
+        let is_due = until <= now;
+        let cas = if is_due { self.next_cas() } else { 0 };
+        self.flushes.flush(until, now, cas);
+        if is_due {
             self.items.segments.sweep();
         }
     }
@@ -206,9 +218,22 @@ impl Store {
     /// False: the system cannot do it (Linux can from 5.14 on) or has no memory left; then there is
     /// no use in calling it again.
     pub fn prepare(&self) -> bool {
-        let ahead = AHEAD.min(self.options.memory / 8);
+        let ahead = AHEAD.min(self.memory() / 8);
         let heap = self.items.segments.populate(ahead);
         heap && self.items.table.populate(BUCKETS_AHEAD)
+    }
+
+    /// Bytes for items now.
+    pub fn memory(&self) -> usize {
+        self.items.segments.memory()
+    }
+
+    /// From now on there are so many bytes for items, or the fewest with which a store can do (16
+    /// segments). More are there at once; for fewer, items are evicted by and by
+    /// ([`Pinned::tend`]), or nothing is stored before enough have gone. False: there are no
+    /// addresses for as many, and all stays as it is.
+    pub fn set_memory(&self, bytes: usize) -> bool {
+        self.items.segments.set_memory(bytes)
     }
 
     /// Counts and sizes now.

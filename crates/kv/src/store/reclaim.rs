@@ -85,17 +85,22 @@ impl Pinned<'_> {
 }
 
 impl Store {
-    /// Takes back what has expired, a segment's worth of items at most.
+    /// Takes back what has expired or, where more is used than may be, what is evicted: a segment's
+    /// worth of items at most.
     fn tend_to(&self, guard: &mut Guard<'_>, now: u32) -> Progress {
         if self.flushes.settle(now) {
             self.items.segments.sweep();
         }
         guard.renew();
         guard.collect();
+        let may = match self.items.segments.shrink() {
+            true => self.may(),
+            false => May::Clean,
+        };
         match self.try_reclaim() {
             Some(mut reclaim) => {
                 let units = self.items.segments.capacity();
-                self.reclaim(guard, &mut reclaim, units, now, May::Clean)
+                self.reclaim(guard, &mut reclaim, units, now, may)
             }
             None => Progress::More,
         }

@@ -14,7 +14,7 @@ fn new(value: &[u8]) -> New<'_> {
         flags: 0,
         expires: 0,
         cas: None,
-        stale: false,
+        marks: Marks::default(),
     }
 }
 
@@ -91,11 +91,27 @@ fn a_flush_takes_what_is_there_and_a_later_one_what_is_old_then() {
     assert_eq!(value(&mut worker, b"a", 7), None);
     change(&mut worker, b"a", 7, Change::Store(new(b"w")));
     assert!(value(&mut worker, b"a", 7).is_some());
+    // memcached's way: it comes a second before, and that second's items go with it.
     worker.store().flush_all(10, 7);
     assert!(value(&mut worker, b"a", 8).is_some());
+    change(&mut worker, b"b", 9, Change::Store(new(b"v")));
+    assert_eq!(value(&mut worker, b"a", 9), None);
+    assert_eq!(value(&mut worker, b"b", 9), None);
     change(&mut worker, b"b", 10, Change::Store(new(b"v")));
-    assert_eq!(value(&mut worker, b"a", 10), None);
     assert!(value(&mut worker, b"b", 10).is_some());
+}
+
+#[test]
+fn without_cas_ids_a_flush_takes_the_whole_second() {
+    let mut worker = worker(StoreOptions {
+        cas: false,
+        ..StoreOptions::default()
+    });
+    change(&mut worker, b"a", 7, Change::Store(new(b"v")));
+    worker.store().flush_all(7, 7);
+    assert_eq!(value(&mut worker, b"a", 7), None);
+    change(&mut worker, b"a", 8, Change::Store(new(b"v")));
+    assert!(value(&mut worker, b"a", 8).is_some());
 }
 
 #[test]
@@ -108,6 +124,8 @@ fn one_client_wins_and_access_is_noted() {
     assert_eq!((item.last_access(), item.is_fetched()), (3, false));
     item.access(4);
     assert_eq!((item.last_access(), item.is_fetched()), (4, true));
+    item.renew(5);
+    assert_eq!((item.last_access(), item.is_fetched()), (5, true));
     drop(pinned);
     let mut wins = || {
         let win = |item: Option<&Item<'_>>| match item {

@@ -102,14 +102,9 @@ impl Pinned<'_> {
                     flags: item.flags(),
                     expires,
                     cas: Some(item.cas()),
-                    stale: item.is_stale(),
+                    marks: item.marks(),
                 };
                 done = self.put(&mut held, found, Some(item), key, now, new)?;
-                if item.is_won()
-                    && let Some(found) = held.find(key)
-                {
-                    found.item.set_won();
-                }
             }
             (Change::Win, Some(valid)) => valid.item.set_won(),
             (Change::Remove, Some(valid)) => {
@@ -182,15 +177,14 @@ impl Pinned<'_> {
         let group = Segments::group(new.expires, now);
         let elsewhere = body.elsewhere();
         let room = self.guard.room(group, units).map_err(Stop::Wants)?;
-        let keeps = matches!(new.value, Value::Same | Value::Number { .. });
+        let keeps = matches!(new.value, Value::Same);
         let kept = current.as_ref().filter(|_| keeps);
         let words = Words {
             flags: new.flags,
             cas: new.cas.unwrap_or_else(|| self.store.next_cas()),
             expires: new.expires,
             accessed: kept.map_or(now, Item::last_access),
-            stale: new.stale,
-            fetched: kept.is_some_and(Item::is_fetched),
+            marks: new.marks,
         };
         if let Some(found) = found {
             self.count(Counter::BytesOut, found.item.size() as u64);

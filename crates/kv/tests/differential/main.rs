@@ -6,15 +6,23 @@
 //!                        +--> theirs --> answers --/
 //! ```
 //!
-//! Both begin empty and are sent nothing else, so that even CAS ids are the same. What must differ
-//! is masked: what is left of a time to live, and how long ago something was (`pair::masked`).
-//! Without `memcached` on the machine nothing is compared, and the test says so.
+//! Both begin empty and are sent nothing else, so that even CAS ids are the same. Their clocks tick
+//! apart, so what is left of a time to live may differ by that, and the last access is compared
+//! with what memcached documents of it (`same`). Where expiries come about, commands are sent and
+//! answered between two ticks (`seconds`). Without `memcached` on the machine nothing is compared,
+//! and the test says so.
+//!
+//! memcached runs without its LRU's thread and crawler, which refer to items when they like: a
+//! number is changed where it lies only if nobody else refers to it, and else is a new item.
 //!
 //! `DIFFERENTIAL_SECONDS` says how long each test goes on, `DIFFERENTIAL_SEED` where it begins, and
 //! `DIFFERENTIAL_TRACE` has all told that is sent and answered.
 
 mod generate;
 mod pair;
+mod same;
+mod seconds;
+mod statistics;
 
 use generate::{Generator, Random};
 use pair::Pair;
@@ -26,13 +34,18 @@ fn seconds() -> Duration {
     Duration::from_secs(given.and_then(|text| text.parse().ok()).unwrap_or(2))
 }
 
+/// Where each test begins.
+fn given_seed() -> u64 {
+    let given = std::env::var("DIFFERENTIAL_SEED").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// Runs a test's steps with a new seed each, until the time is up.
 fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
     let Some(mut pair) = Pair::start() else {
         return eprintln!("skipped: there is no memcached on this machine");
     };
-    let given = std::env::var("DIFFERENTIAL_SEED").ok();
-    let mut seed = given.and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut seed = given_seed();
     let until = Instant::now() + seconds();
     let mut count = 0;
     while count == 0 || Instant::now() < until {
@@ -70,6 +83,7 @@ fn commands_together_and_in_pieces() {
         let is_binary = generator.random.one_in(3);
         // Behind a line that is wrong, the next command would be a part of its value's line.
         generator.has_wrong_ends = false;
+        generator.has_numbers_apart = true;
         let mut bytes = Vec::new();
         for _ in 0..1 + generator.random.below(30) {
             let command = match is_binary {
@@ -95,19 +109,89 @@ fn mistakes() {
         // A mangled expiry may come about before the next round.
         let flush = b"flush_all\r\n";
         pair.compare_whole(flush, &[flush.len()], false);
-        // What they tell of themselves is their own, and only theirs can change its memory; whether
-        // a long line is taken for one, or is the end, depends on how much of it comes at once.
-        let is_apart = |word: &[u8]| matches!(word, b"stats" | b"cache");
+        // What they tell of themselves is compared elsewhere; whether a long line is taken for one,
+        // or is the end, depends on how much of it comes at once.
+        let is_apart = |word: &[u8]| word == b"stats";
         // Meta flags that theirs does not know.
         let is_later = |flag: &[u8]| matches!(flag, b" E" | b" x");
         let is_later = bytes.starts_with(b"m") && bytes.windows(2).any(is_later);
         let is_stat = bytes.starts_with(&[0x80, 0x10]);
-        if is_stat || is_later || bytes.len() > 1500 || bytes.windows(5).any(is_apart) {
+        // Ours has addresses for 16 times its memory, and says so beyond.
+        let is_beyond = bytes.windows(16).any(|word| word == b"cache_memlimit 2");
+        if is_beyond || is_stat || is_later || bytes.len() > 1500 || bytes.windows(5).any(is_apart)
+        {
             return;
         }
         let pieces = generator.pieces(&bytes);
         pair.compare_whole(&bytes, &pieces, true);
+        if bytes.windows(5).any(|word| word == b"cache") {
+            let memory = format!("cache_memlimit {}\r\n", pair::MEMORY).into_bytes();
+            pair.compare_whole(&memory, &[memory.len()], false);
+        }
     });
+}
+
+#[test]
+fn as_time_passes() {
+    let Some(mut pair) = Pair::start() else {
+        return eprintln!("skipped: there is no memcached on this machine");
+    };
+    let until = Instant::now() + seconds();
+    let mut random = Random(given_seed());
+    let (mut count, mut torn) = (0, 0);
+    while count < 3 || Instant::now() < until {
+        pair.seed = random.0;
+        let mut generator = Generator::new(Random(random.0));
+        generator.is_near = true;
+        let commands: Vec<_> = (0..30).flat_map(|_| generator.timed()).collect();
+        // Where a clock ticked in between, nobody can tell which command it came before.
+        match pair.compare_in_a_second(&commands) {
+            true => count += 1,
+            false => {
+                torn += 1;
+                assert!(torn < 10 + count, "seconds are too short here");
+                pair = Pair::start().expect("it did before");
+            }
+        }
+        random.below(2);
+    }
+    eprintln!("{count} seconds, and {torn} that a clock ticked in");
+}
+
+#[test]
+fn long_lines() {
+    repeat(|pair, generator| {
+        let words = [
+            "get", "gets", "gat 0", "set", "incr", "mg", "ms", "nonsense", "  get",
+        ];
+        let word = words[generator.random.below(words.len())];
+        let length = match generator.random.below(3) {
+            0 => 2000 + generator.random.below(100),
+            1 => 100 + generator.random.below(400),
+            _ => 2000 + generator.random.below(12_000),
+        };
+        let fill = ["x", " x", " a", " ", " k v", "\0"];
+        let fill = fill[generator.random.below(fill.len())];
+        let mut line = word.to_owned();
+        while line.len() < length {
+            line += fill;
+        }
+        // At once, both see all of it.
+        let whole = format!("{line}\r\n").into_bytes();
+        pair.compare_in_step(&[whole], b"mn\r\n", b"MN\r\n");
+        // Without its end they wait for that, or no longer.
+        if line.len() > 2048 && !word.trim_start().starts_with("get") {
+            pair.compare_unfinished(line.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn statistics_have_the_same_shape() {
+    let Some(mut pair) = Pair::start() else {
+        return eprintln!("skipped: there is no memcached on this machine");
+    };
+    pair.compare_statistics();
 }
 
 #[test]

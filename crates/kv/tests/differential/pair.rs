@@ -1,5 +1,6 @@
 //! Our server and theirs, side by side.
 
+use crate::same::same;
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Memory for items, in MiB, of both: enough for all that a test stores.
-const MEMORY: u64 = 256;
+pub(crate) const MEMORY: u64 = 256;
 /// Who does not answer for so long does not answer at all.
 const NEVER: Duration = Duration::from_secs(10);
 /// In front of the commands in a datagram.
@@ -32,6 +33,8 @@ impl Drop for Theirs {
 /// Both servers, with a connection and a datagram socket to each.
 pub(crate) struct Pair {
     pub(crate) seed: u64,
+    /// How many seconds more theirs has counted for most of the time, once that is known.
+    pub(super) apart: Option<i64>,
     /// All that is sent and answered is told (`DIFFERENTIAL_TRACE`).
     traces: bool,
     ours: Option<Server>,
@@ -71,6 +74,10 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
         "-1",
         "-t",
         "1",
+        "-X",
+        "-W",
+        "-o",
+        "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_slab_automove",
         "-m",
     ];
     let started = Command::new("memcached")
@@ -141,6 +148,7 @@ impl Pair {
         });
         Some(Pair {
             seed: 0,
+            apart: None,
             traces: std::env::var_os("DIFFERENTIAL_TRACE").is_some(),
             ours: Some(ours),
             _theirs: theirs,
@@ -149,35 +157,31 @@ impl Pair {
         })
     }
 
-    fn connect(&self, index: usize) -> TcpStream {
+    pub(super) fn connect(&self, index: usize) -> TcpStream {
         let stream = TcpStream::connect(self.tcp[index]).expect("it listens");
         stream.set_nodelay(true).expect("a TCP connection");
         stream.set_read_timeout(Some(NEVER)).expect("a time");
         stream
     }
 
-    fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
-        let (ours, theirs) = (masked(ours), masked(theirs));
+    pub(super) fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
         if self.traces {
             eprintln!(
                 "{}: {}\n    {}",
                 self.seed,
                 shortened(sent),
-                shortened(&ours)
+                shortened(ours)
             );
         }
-        if ours != theirs {
-            let at = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-            let at = at
-                .unwrap_or(ours.len().min(theirs.len()))
-                .saturating_sub(80);
+        if let Err(at) = same(ours, theirs) {
+            let at = at.saturating_sub(80);
             let show = |bytes: &[u8]| shortened(bytes.get(at..).unwrap_or(b""));
             panic!(
                 "seed {}: {}\nours:   {}\ntheirs: {}",
                 self.seed,
                 shortened(sent),
-                show(&ours),
-                show(&theirs)
+                show(ours),
+                show(theirs)
             );
         }
     }
@@ -186,26 +190,26 @@ impl Pair {
     pub(crate) fn compare_in_step(&mut self, commands: &[Vec<u8>], mark: &[u8], answer: &[u8]) {
         let mut streams = [self.connect(0), self.connect(1)];
         for command in commands {
-            let [ours, theirs] = streams.each_mut().map(|stream| {
-                let mut sent = command.clone();
-                sent.extend_from_slice(mark);
-                stream.write_all(&sent).expect("it reads");
-                let mut got = Vec::new();
-                let mut buffer = [0; 65536];
-                while !got.ends_with(answer) {
-                    match stream.read(&mut buffer) {
-                        Ok(0) => break,
-                        Ok(count) => got.extend_from_slice(&buffer[..count]),
-                        Err(error) => {
-                            got.extend_from_slice(format!("<{error}>").as_bytes());
-                            break;
-                        }
-                    }
-                }
-                got
-            });
+            let [ours, theirs] =
+                (streams.each_mut()).map(|stream| ask(stream, command, mark, answer));
             self.assert_same(command, &ours, &theirs);
         }
+    }
+
+    /// Sends a line that does not end, for which both close the connection.
+    pub(crate) fn compare_unfinished(&mut self, line: &[u8]) {
+        let [ours, theirs] = [0, 1].map(|index| {
+            let mut stream = self.connect(index);
+            stream.write_all(line).expect("it reads");
+            let mut got = Vec::new();
+            match stream.read_to_end(&mut got) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+                Err(error) => got.extend_from_slice(format!("<{error}>").as_bytes()),
+            }
+            got
+        });
+        self.assert_same(line, &ours, &theirs);
     }
 
     /// Sends bytes in pieces of these lengths, and takes all that comes until the end.
@@ -269,42 +273,7 @@ impl Pair {
     }
 }
 
-/// What may differ by a tick of the clock is made the same: the seconds behind ` t`, ` l`, `la=`
-/// and `exp=` (but not "never", which is -1), and the version.
-pub(crate) fn masked(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    'next: while let Some((&byte, behind)) = rest.split_first() {
-        for mark in [&b" t"[..], b" l", b" la=", b" exp="] {
-            let Some(number) = rest.strip_prefix(mark) else {
-                continue;
-            };
-            let digits = number.strip_prefix(b"-").unwrap_or(number);
-            let count = digits
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit())
-                .count();
-            if count > 0 && !number.starts_with(b"-1 ") && !number.starts_with(b"-1\r") {
-                out.extend_from_slice(mark);
-                out.push(b'#');
-                rest = &digits[count..];
-                continue 'next;
-            }
-        }
-        for version in [&b"1.6.18"[..], rhythm_kv::shared::VERSION.as_bytes()] {
-            if let Some(behind) = rest.strip_prefix(version) {
-                out.extend_from_slice(b"#.#.#");
-                rest = behind;
-                continue 'next;
-            }
-        }
-        out.push(byte);
-        rest = behind;
-    }
-    out
-}
-
-fn shortened(bytes: &[u8]) -> String {
+pub(crate) fn shortened(bytes: &[u8]) -> String {
     let count = bytes.len();
     match count {
         0..=900 => format!("{} ({count} bytes)", bytes.escape_ascii()),
@@ -316,4 +285,25 @@ fn shortened(bytes: &[u8]) -> String {
             format!("{first} ... {last} ({count} bytes)")
         }
     }
+}
+
+/// Sends a command with `mark` behind it, and takes what comes up to `answer`.
+pub(super) fn ask(stream: &mut TcpStream, command: &[u8], mark: &[u8], answer: &[u8]) -> Vec<u8> {
+    let sent = [command, mark].concat();
+    stream.write_all(&sent).expect("it reads");
+    let mut got = Vec::new();
+    let mut buffer = [0; 65536];
+    while !got.ends_with(answer) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => got.extend_from_slice(&buffer[..count]),
+            // Closed before all was read.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => {
+                got.extend_from_slice(format!("<{error}>").as_bytes());
+                break;
+            }
+        }
+    }
+    got
 }

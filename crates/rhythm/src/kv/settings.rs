@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::extended;
 use anyhow::{Context, Result, bail};
-use rhythm_kv::shared::{Listen, Settings};
+use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
 use std::fs;
 use std::path::Path;
@@ -54,13 +54,20 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         (None, 0) => PORT,
         (None, udp) => udp,
     };
+    let memory = u64::from(args.memory_limit) << 20;
     let mut settings = Settings {
         port: port(tcp),
         udp_port: port(args.udp_port),
         unix_socket: args.unix_socket.clone(),
         unix_mask: args.unix_mask,
         listen,
-        memory: u64::from(args.memory_limit) << 20,
+        memory,
+        // With -k all addresses are memory.
+        memory_max: if args.lock_memory {
+            0
+        } else {
+            MEMORY_GROWTH * memory
+        },
         evict: !args.disable_evictions,
         connections_max: args.conn_limit,
         threads: args.threads.into(),

@@ -21,20 +21,19 @@ impl Handler for Pipeline {
     }
 
     fn listeners_closed(&mut self) {
-        self.nobody_comes = true;
+        self.ending.nobody_comes = true;
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.begin(port, now);
         self.gauges.touch();
-        if let Some(reading) = self.clients.read(id, bytes) {
-            self.read(port, reading, now);
+        if self.read(port, now, |clients| clients.read(id, bytes)) {
             self.launch_full(port, now);
         } else if self.clients.has(id) {
             // It takes no more requests: what it sends is of no interest.
         } else if let Some(owner) = self.owner(id) {
             owner.received(port, id, bytes, now);
-        } else if let Some(host) = self.hosts.owner(id) {
+        } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| {
                 hosts.received(host, event, id, bytes);
             });
@@ -47,14 +46,11 @@ impl Handler for Pipeline {
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.begin(port, now);
         self.gauges.touch();
-        if self.clients.has(id) {
-            match how {
-                Ended::PeerFinished => self.clients.peer_finished(port, id, now),
-                Ended::Failed(_) => self.clients.remove(id),
-            }
+        if self.clients.ended(port, id, how, now) {
+            // A client's.
         } else if let Some(owner) = self.owner(id) {
             owner.ended(port, id, how, now);
-        } else if let Some(host) = self.hosts.owner(id) {
+        } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.ended(host, event, id, how));
         } else {
             port.abort(id);
@@ -63,11 +59,11 @@ impl Handler for Pipeline {
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if self.clients.has(id) {
-            self.clients.writable(port, id, now);
+        if self.clients.writable(port, id, now) {
+            // A client's.
         } else if let Some(owner) = self.owner(id) {
             owner.writable(port, id, now);
-        } else if let Some(host) = self.hosts.owner(id) {
+        } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
     }
@@ -76,7 +72,7 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if let Some(owner) = self.owner(id) {
             owner.connected(port, id, now);
-        } else if let Some(host) = self.hosts.owner(id) {
+        } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.connected(host, event, id));
         }
     }
@@ -102,12 +98,7 @@ impl Handler for Pipeline {
         self.host_event(port, now, Hosts::tick);
         self.work(port, now);
         self.check_waiting(port, now);
-        if !self.clients.is_draining() {
-            self.go_on_draining(port, now);
-        }
-        if self.drain.is_some_and(|drain| drain.until <= now) {
-            self.clients.abort_all(port);
-        }
+        self.tick_ending(port, now);
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -127,12 +118,8 @@ impl Handler for Pipeline {
 
     fn turn_ended(&mut self, end: Time) {
         self.responder.turn_ended(end);
-        let took = end.since(self.turn_began.take().unwrap_or(end));
+        let took = self.turn.ended(end, &self.metrics);
         self.clients.turn_took(took);
-        self.metrics.busy_ns.add(took.as_nanos() as u64);
-        let since_last = end.since(self.last_end);
-        self.metrics.total_ns.add(since_last.as_nanos() as u64);
-        self.last_end = end;
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -148,8 +135,8 @@ impl Handler for Pipeline {
             self.cohorts.short_until(),
             self.backends.wake_at(),
             self.device.wake_at(),
-            self.hosts.wake_at(),
-            self.drain_at(),
+            self.host_path.hosts.wake_at(),
+            self.ends_at(),
             self.gauges.wake_at(),
         ]
         .into_iter()
@@ -158,14 +145,7 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.drain.is_some_and(|drain| {
-            // Past the limit nothing is waited for: a backend may take longer than that, and those
-            // who wait to be let in may find no place.
-            let over = self.cohorts.requests() == 0 && self.nobody_comes;
-            (over || drain.until <= self.now)
-                && self.clients.open() == 0
-                && self.clients.is_draining()
-        })
+        self.has_ended()
     }
 }
 

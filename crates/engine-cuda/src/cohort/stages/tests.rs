@@ -97,7 +97,7 @@ fn service() -> Service {
 /// What a lane has after its answers: the status and its rows.
 type Got = Result<(i64, Vec<(Vec<u8>, i64)>), LaneError>;
 
-/// What the engine makes of answers; `None` is a request without one.
+/// What the engine makes of answers; `None` is a query without one.
 fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     let mut cohort = Cohort::default();
     cohort.reset(program);
@@ -109,9 +109,9 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     }
     cohort.stage = 1;
     let (_, mut rows) = cohort.exchange(program);
-    for (request, body) in lanes.iter().flatten().enumerate() {
+    for (query, body) in lanes.iter().flatten().enumerate() {
         if let Some(body) = body {
-            rows.answer(request, |answer| deliver_text(body, 2, answer));
+            rows.answer(query, |answer| deliver_text(body, 2, answer));
         }
     }
     cohort.settle(program);
@@ -160,7 +160,7 @@ fn decoded(
     for (lane, answers) in lanes.iter().enumerate() {
         results.push(LaneResult {
             outcome: LANE_ACTIVE,
-            request_count: answers.len() as u32,
+            query_count: answers.len() as u32,
             ..LaneResult::default()
         });
         for (at, body) in answers.iter().enumerate() {
@@ -201,13 +201,13 @@ fn decoded(
                 run: 0,
                 segments: 0,
                 text: 0,
-                requests: stride as u32,
+                queries: stride as u32,
                 headers: 0,
             },
             results: results.slice(),
             runs: none.slice(),
             segments: none.buffer.slice(Extent::new(0, 0)),
-            requests: none.buffer.slice(Extent::new(0, 0)),
+            queries: none.buffer.slice(Extent::new(0, 0)),
             headers: none.buffer.slice(Extent::new(0, 0)),
             answers: views.slice(),
             registers: none.buffer.slice(Extent::new(0, 0)),

@@ -14,6 +14,7 @@
 
 use super::large::Large;
 use crate::store::atomic::{AtomicU32, Ordering};
+use crate::store::change::Marks;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -42,12 +43,18 @@ const LARGE: u32 = 1 << 26;
 const STALE: u32 = 1 << 27;
 /// A client has won the right to renew it.
 const WON: u32 = 1 << 28;
-/// It was ever fetched.
-const FETCHED: u32 = 1 << 29;
-/// It was fetched since it was written to where it lies, or once more often than it was moved.
-const WARM: u32 = 1 << 30;
+/// Its key came in base64.
+const ENCODED: u32 = 1 << 29;
+/// How often it was fetched, in the bits from here on: see below.
+const HEAT_SHIFT: u32 = 30;
+/// It was never fetched.
+const NEVER: u32 = 0;
+/// It was fetched, and not since it was written to where it lies.
+const COLD: u32 = 1;
+/// It was fetched since, or once more often than it was moved.
+const WARM: u32 = 2;
 /// The same, at least twice.
-const HOT: u32 = 1 << 31;
+const HOT: u32 = 3;
 
 /// The words of an item that is written.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +63,7 @@ pub(crate) struct Words {
     pub(crate) cas: u64,
     pub(crate) expires: u32,
     pub(crate) accessed: u32,
-    pub(crate) stale: bool,
-    pub(crate) fetched: bool,
+    pub(crate) marks: Marks,
 }
 
 /// The value of an item that is written.
@@ -104,8 +110,10 @@ pub(super) unsafe fn write(at: NonNull<u8>, key: &[u8], words: &Words, body: Bod
     let mut marks = (key.len() as u32) << KEY_SHIFT;
     let marked = [
         (words.flags != 0, FLAGS),
-        (words.stale, STALE),
-        (words.fetched, FETCHED),
+        (words.marks.stale, STALE),
+        (words.marks.won, WON),
+        (words.marks.encoded, ENCODED),
+        (words.marks.fetched, COLD << HEAT_SHIFT),
         (matches!(body, Body::Large(_)), LARGE),
     ];
     for (_, mark) in marked.iter().filter(|(set, _)| *set) {
@@ -174,7 +182,7 @@ impl<'p> Item<'p> {
     }
 
     #[inline]
-    fn marks(&self) -> u32 {
+    fn bits(&self) -> u32 {
         self.header().marks.load(Ordering::Relaxed)
     }
 
@@ -192,14 +200,14 @@ impl<'p> Item<'p> {
     /// Its key.
     #[inline]
     pub fn key(&self) -> &'p [u8] {
-        let marks = self.marks();
+        let marks = self.bits();
         self.part(flags_length(marks), key_length(marks))
     }
 
     /// Its value.
     #[inline]
     pub fn value(&self) -> &'p [u8] {
-        let marks = self.marks();
+        let marks = self.bits();
         if marks & LARGE != 0 {
             // SAFETY: the item has a count of it, which is given up when nobody finds the item any
             // more and all guards are dropped that might have found it.
@@ -212,7 +220,7 @@ impl<'p> Item<'p> {
     /// The value, if it is a long one: it can be kept beyond the guard, such as by a connection
     /// that sends it slowly. Its memory counts until it is dropped.
     pub fn large(&self) -> Option<Arc<Large>> {
-        (self.marks() & LARGE != 0).then(|| {
+        (self.bits() & LARGE != 0).then(|| {
             let address = self.large_address();
             // SAFETY: it came from an `Arc`, of which the item has a count for as long as `'p`.
             unsafe { Arc::increment_strong_count(address) };
@@ -228,11 +236,11 @@ impl<'p> Item<'p> {
     /// any more.
     pub(super) unsafe fn take_large(&self) -> Option<Arc<Large>> {
         // SAFETY: `write` put the count there, and by contract it is taken once.
-        (self.marks() & LARGE != 0).then(|| unsafe { Arc::from_raw(self.large_address()) })
+        (self.bits() & LARGE != 0).then(|| unsafe { Arc::from_raw(self.large_address()) })
     }
 
     fn large_address(&self) -> *const Large {
-        let marks = self.marks();
+        let marks = self.bits();
         debug_assert!(marks & LARGE != 0, "the value lies here");
         let from = flags_length(marks) + key_length(marks);
         let mut address = [0; size_of::<usize>()];
@@ -242,7 +250,7 @@ impl<'p> Item<'p> {
 
     /// The client's flags.
     pub fn flags(&self) -> u32 {
-        let length = flags_length(self.marks());
+        let length = flags_length(self.bits());
         let mut flags = [0; 4];
         flags[..length].copy_from_slice(self.part(0, length));
         u32::from_ne_bytes(flags)
@@ -273,17 +281,32 @@ impl<'p> Item<'p> {
 
     /// Was it ever fetched?
     pub fn is_fetched(&self) -> bool {
-        self.marks() & FETCHED != 0
+        heat_of(self.bits()) != NEVER
+    }
+
+    /// Did its key come in base64?
+    pub fn is_encoded(&self) -> bool {
+        self.bits() & ENCODED != 0
+    }
+
+    /// All that is noted of it, as an item in its place may have it.
+    pub fn marks(&self) -> Marks {
+        Marks {
+            stale: self.is_stale(),
+            won: self.is_won(),
+            fetched: self.is_fetched(),
+            encoded: self.is_encoded(),
+        }
     }
 
     /// Was it invalidated?
     pub fn is_stale(&self) -> bool {
-        self.marks() & STALE != 0
+        self.bits() & STALE != 0
     }
 
     /// Has some client won the right to renew it?
     pub fn is_won(&self) -> bool {
-        self.marks() & WON != 0
+        self.bits() & WON != 0
     }
 
     /// Some client has won; for who holds the locks of its key, lest it be moved meanwhile.
@@ -300,21 +323,30 @@ impl<'p> Item<'p> {
         if header.accessed.load(Ordering::Relaxed) != now {
             header.accessed.store(now, Ordering::Relaxed);
         }
-        let marks = header.marks.load(Ordering::Relaxed);
-        let more = FETCHED | WARM | if marks & WARM != 0 { HOT } else { 0 };
-        if marks | more != marks {
-            header.marks.fetch_or(more, Ordering::Relaxed);
+        let mut marks = header.marks.load(Ordering::Relaxed);
+        while heat_of(marks) != HOT {
+            let warmer = with_heat(marks, (heat_of(marks) + 1).max(WARM));
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            match (header.marks).compare_exchange_weak(marks, warmer, order.0, order.1) {
+                Ok(_) => return,
+                Err(now) => marks = now,
+            }
         }
+    }
+
+    /// Notes that a client dealt with it now, for `last_access` alone.
+    pub fn renew(&self, now: u32) {
+        self.header().accessed.store(now, Ordering::Relaxed);
     }
 
     /// How often it was fetched of late: 0, 1, or 2 for more.
     pub(crate) fn heat(&self) -> u32 {
-        (self.marks() >> WARM.trailing_zeros()).count_ones()
+        heat_of(self.bits()).saturating_sub(COLD)
     }
 
     /// Bytes in its segment.
     pub(crate) fn length(&self) -> usize {
-        let marks = self.marks();
+        let marks = self.bits();
         let value = match marks & LARGE {
             0 => (marks & VALUE_MAX as u32) as usize,
             _ => size_of::<*const Large>(),
@@ -324,7 +356,7 @@ impl<'p> Item<'p> {
 
     /// Bytes of its value that lie elsewhere.
     pub(crate) fn elsewhere(&self) -> u64 {
-        match self.marks() & LARGE {
+        match self.bits() & LARGE {
             0 => 0,
             _ => self.value().len() as u64,
         }
@@ -343,9 +375,10 @@ impl<'p> Item<'p> {
     pub(super) unsafe fn copy_to(&self, to: NonNull<u8>) {
         let header = self.header();
         let marks = header.marks.load(Ordering::Relaxed);
-        let colder = if marks & HOT != 0 { HOT } else { WARM };
+        let heat = heat_of(marks);
+        let colder = heat.saturating_sub(1).max(heat.min(COLD));
         let copy = Header {
-            marks: AtomicU32::new(marks & !colder),
+            marks: AtomicU32::new(with_heat(marks, colder)),
             accessed: AtomicU32::new(header.accessed.load(Ordering::Relaxed)),
             expires: AtomicU32::new(header.expires.load(Ordering::Relaxed)),
             cas: header.cas,
@@ -363,6 +396,14 @@ impl<'p> Item<'p> {
 
 fn flags_length(marks: u32) -> usize {
     if marks & FLAGS != 0 { 4 } else { 0 }
+}
+
+fn heat_of(marks: u32) -> u32 {
+    marks >> HEAT_SHIFT
+}
+
+fn with_heat(marks: u32, heat: u32) -> u32 {
+    marks & !(HOT << HEAT_SHIFT) | heat << HEAT_SHIFT
 }
 
 fn key_length(marks: u32) -> usize {

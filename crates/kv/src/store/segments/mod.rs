@@ -54,8 +54,9 @@ pub(super) struct Segments {
     pool: Mutex<Pool>,
     /// 1 where few segments are left.
     short: AtomicU32,
-    /// Bytes for segments and long values.
-    memory: usize,
+    /// Bytes for segments and long values, and the most that may ever be.
+    memory: AtomicUsize,
+    memory_max: usize,
     /// Bytes of long values.
     large: Arc<AtomicUsize>,
 }
@@ -84,8 +85,9 @@ impl Destinations {
 }
 
 impl Segments {
-    /// Segments of so many bytes in all; none where the system refuses.
-    pub(super) fn new(memory: usize) -> Option<Segments> {
+    /// Segments of so many bytes in all, and addresses for as many as there may be later, where
+    /// the system has them; none where it refuses.
+    pub(super) fn new(memory: usize, memory_max: usize) -> Option<Segments> {
         let memory = memory.max(SEGMENTS_MIN * SIZES.0);
         let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
         // As many bits as the locations lack.
@@ -95,16 +97,20 @@ impl Segments {
         let capacity = (size >> unit) as u32;
         // What is behind the last segment has a location as well: where the memory is all that
         // locations of these units reach, that costs a segment.
-        let total = (memory / size).min((u32::MAX / capacity) as usize);
+        let total = |memory: usize| (memory / size).min((u32::MAX / capacity) as usize);
+        let reserve = |memory: usize| Some((Region::new(total(memory) * size)?, memory));
+        let (heap, memory_max) = reserve(memory_max.max(memory)).or_else(|| reserve(memory))?;
+        let total = total(memory_max);
         Some(Segments {
-            heap: Region::new(total * size)?,
+            heap,
             unit,
             capacity,
             segments: (0..total).map(|_| Segment::new()).collect(),
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             pool: Mutex::new(Pool::new(total as u32)),
             short: AtomicU32::new(0),
-            memory,
+            memory: AtomicUsize::new(memory),
+            memory_max: memory_max.min((total + 1) * size - 1),
             large: Arc::default(),
         })
     }
@@ -173,7 +179,9 @@ impl Segments {
             return Some(self.room_at(*index, at));
         }
         let mut pool = self.pool();
-        let available = pool.available(self.allowed()) > 0;
+        // Where more is in use than may be, what is given up for moves makes it less.
+        let allowed = self.allowed();
+        let available = pool.available(allowed) > 0 || pool.used() > allowed;
         let new = available.then(|| pool.take()).flatten()?;
         if *index != NONE {
             self.segments[*index as usize].seal();
@@ -199,19 +207,51 @@ impl Segments {
         drop(dropped);
         pool = self.pool();
         let kept = (pool.used() + FOR_MOVES + 1) as usize * self.segment_bytes();
-        if self.large.load(Ordering::Relaxed) + length + kept > self.memory {
+        if self.large.load(Ordering::Relaxed) + length + kept > self.memory() {
             return Err(Wants::Large(length));
         }
         let large = Large::new(length, &self.large);
+        self.chill(&mut pool);
+        self.note_shortage(&pool);
+        drop(pool);
+        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
+    }
+
+    /// Gives memory of free segments back to the system that is more than may be used.
+    fn chill(&self, pool: &mut Pool) {
         for &cold in pool.chill(self.allowed()) {
             let start = cold as usize * self.segment_bytes();
             // SAFETY: the segment is free: nothing in it can be found, no guard that there is could
             // ever find it, and who opens it has to take the pool's lock first.
             unsafe { self.heap.release(start..start + self.segment_bytes()) };
         }
+    }
+
+    /// Bytes for segments and long values.
+    pub(super) fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// From now on there are so many bytes for items, or the fewest that are possible. Where that
+    /// is less than is in use, [`shrink`](Self::shrink) says so. False: there are no addresses for
+    /// as many.
+    pub(super) fn set_memory(&self, memory: usize) -> bool {
+        let memory = memory.max(SEGMENTS_MIN * self.segment_bytes());
+        if memory > self.memory_max {
+            return false;
+        }
+        let pool = self.pool();
+        self.memory.store(memory, Ordering::Relaxed);
         self.note_shortage(&pool);
-        drop(pool);
-        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
+        true
+    }
+
+    /// Gives back to the system what is free and more than may be used. True: more is in use than
+    /// may be.
+    pub(super) fn shrink(&self) -> bool {
+        let mut pool = self.pool();
+        self.chill(&mut pool);
+        pool.used() > self.allowed()
     }
 
     /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
@@ -229,7 +269,7 @@ impl Segments {
 
     /// Can a long value of so many bytes ever find room?
     pub(super) fn is_possible(&self, large: usize) -> bool {
-        large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory
+        large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory()
     }
 
     /// Writes an item into its room. `expires` is that of its words.
@@ -311,7 +351,7 @@ impl Segments {
     /// do, an open one is sealed.
     pub(super) fn choose(&self, now: u32, may: May, to: &mut Destinations) -> Option<(u32, Fate)> {
         let mut pool = self.pool();
-        let room = (self.memory >> self.unit) as u64;
+        let room = (self.memory() >> self.unit) as u64;
         let sizes = (self.unit, self.capacity);
         let choose = |pool: &mut Pool| pool.choose(&self.segments, sizes, room, now, may);
         let chosen = choose(&mut pool);
@@ -382,7 +422,7 @@ impl Segments {
             Wants::Large(length) => {
                 let kept = (pool.used() + FOR_MOVES + 1) as usize * segment;
                 let all = self.large.load(Ordering::Relaxed) + length + kept;
-                match all.saturating_sub(self.memory) {
+                match all.saturating_sub(self.memory()) {
                     0 => Lack::Nothing,
                     excess if excess <= pool.waiting(segment) => Lack::Readers,
                     excess => Lack::Units(self.units(excess.min(segment))),
@@ -399,7 +439,7 @@ impl Segments {
     }
 
     fn note_shortage(&self, pool: &Pool) {
-        let enough = FOR_MOVES + 2 + self.segments.len() as u32 / 32;
+        let enough = FOR_MOVES + 2 + self.allowed() / 32;
         let short = pool.soon_available(self.allowed()) < enough;
         self.short.store(u32::from(short), Ordering::Relaxed);
     }
@@ -447,7 +487,7 @@ impl Segments {
     /// Segments that may be used beside the long values there are.
     fn allowed(&self) -> u32 {
         let large = self.large.load(Ordering::Relaxed);
-        (self.memory.saturating_sub(large) / self.segment_bytes()) as u32
+        (self.memory().saturating_sub(large) / self.segment_bytes()) as u32
     }
 
     fn segment_bytes(&self) -> usize {

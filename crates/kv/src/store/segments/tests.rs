@@ -16,7 +16,7 @@ fn the_end_of_the_last_segment_has_a_location() {
         32 * GIB,
         64 * GIB,
     ] {
-        let segments = Segments::new(memory).expect("it is only reserved");
+        let segments = Segments::new(memory, memory).expect("it is only reserved");
         let (last, capacity) = (segments.segments.len() as u32 - 1, segments.capacity);
         let segment = &segments.segments[last as usize];
         segment.open(0);

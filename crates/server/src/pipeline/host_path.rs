@@ -1,21 +1,48 @@
-//! Hosts: what answers routes of the site without cohorts, at once or later.
+//! The host path: what answers routes of the site without cohorts, at once or later.
 //!
 //! Whatever hosts are told of, the answers that they give in it are counted and logged.
 
 use super::Pipeline;
-use crate::host::files::STREAM_BYTES_EXPECTED;
-use crate::site::routes::{Found, Target};
-use rhythm_http::{Event, Hosts, Incoming, Owed, Reading};
+use crate::host::disk::Disk;
+use crate::host::files::{STREAM_BYTES_EXPECTED, SharedFiles};
+use rhythm_http::{Event, Host, HostId, Hosts, Owed, Reading};
 use rhythm_net::{Port, Time};
+
+/// Those who answer without cohorts.
+pub(super) struct HostPath {
+    pub(super) hosts: Hosts,
+    /// One of them: files that are read while they are sent.
+    pub(super) files: SharedFiles,
+    files_id: HostId,
+}
+
+impl HostPath {
+    /// These hosts, each with its name, and files of a disk, of which so many bytes are held.
+    pub(super) fn new(
+        hosts: Vec<(String, Box<dyn Host>)>,
+        disk: Box<dyn Disk>,
+        held_max: usize,
+    ) -> HostPath {
+        let files = SharedFiles::new(disk, held_max);
+        let (hosts, files_id) = files.among(hosts);
+        HostPath {
+            hosts,
+            files,
+            files_id,
+        }
+    }
+}
 
 impl Pipeline {
     /// Begins the answers that were given as files that are yet to be read.
     pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
-        let (files, id) = &self.files;
+        let HostPath {
+            files, files_id, ..
+        } = &self.host_path;
         while let Some((slot, stream)) = self.responder.next_stream() {
             let kept = stream.memory() + self.responder.kept_of(slot);
             files.open(slot, stream);
-            let is_turn = (self.clients).await_turn(port, slot, *id, STREAM_BYTES_EXPECTED);
+            let is_turn = (self.clients).await_turn(port, slot, *files_id, STREAM_BYTES_EXPECTED);
             self.clients.keeps_beside(port, slot, kept);
             if is_turn {
                 files.read(slot, self.clients.room(), now);
@@ -25,12 +52,7 @@ impl Pipeline {
 
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
     pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
-        let Incoming { head, bytes, .. } = reading.request();
-        let found = self.parser.route(&self.epoch.site, head, bytes);
-        let Found::Target(Target::Host(route), _) = found else {
-            return;
-        };
-        if let Some(host) = self.epoch.hosts[route as usize] {
+        if let Some(host) = self.intake.host(&self.epoch, reading.request()) {
             self.responder.keep_line(reading.request());
             self.ask_host(port, now, |hosts, event| {
                 hosts.take_early(host, event, reading)
@@ -47,7 +69,7 @@ impl Pipeline {
     ) {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);
-        (self.responder).hosts_gave(request, self.hosts.given(), now);
+        (self.responder).hosts_gave(request, self.host_path.hosts.given(), now);
         if let Some(Owed { slot, .. }) = request {
             let kept = self.responder.kept_of(slot);
             self.clients.keeps_beside(port, slot, kept);
@@ -63,7 +85,7 @@ impl Pipeline {
     ) -> T {
         let (hosts, event) = self.for_hosts(port, now);
         let told = tell(hosts, event);
-        (self.responder).hosts_gave(None, self.hosts.given(), now);
+        (self.responder).hosts_gave(None, self.host_path.hosts.given(), now);
         told
     }
 
@@ -79,6 +101,6 @@ impl Pipeline {
             date: self.responder.date(),
             now,
         };
-        (&mut self.hosts, event)
+        (&mut self.host_path.hosts, event)
     }
 }

@@ -1,5 +1,9 @@
 //! Commands as clients send them, and as they should not.
 
+mod binary;
+
+pub(crate) use binary::noop;
+
 /// A simple generator of random numbers (splitmix64), the same for the same seed.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -55,57 +59,44 @@ const NUMBERS: &[&str] = &[
     "1.5",
     "noreply",
 ];
-/// Expiries that do not come about during a test.
-const EXPTIMES: &[&str] = &[
+/// Expiries that do not come about during a test, nor have a digit less when a second has passed.
+const FAR: &[&str] = &[
     "0",
     "0",
     "0",
-    "1000",
+    "1500",
     "2592000",
     "-1",
     "3000000000",
-    "100",
+    "150",
     "x",
     "0x",
 ];
+/// Expiries that come about.
+const NEAR: &[&str] = &["0", "1", "2", "2", "3", "4", "-1"];
+/// Some of them are meant in base64 as well. None has a minus: where a number is beyond 2^63,
+/// memcached looks for one in all memory behind it up to a zero, and what lay there before may be
+/// found.
 const KEYS: &[&str] = &[
     "a",
     "b",
     "c",
     "d:e",
     "d:f",
+    "abc",
     "number",
     "counter",
-    "key-of-16-bytes.",
+    "key_of_16_bytes.",
 ];
+/// Bytes that a key may have.
+const ODD: &str = "\u{1}\u{7f}ü";
+/// The same keys, and others, in base64.
+const ENCODED: &[&str] = &["YWJj", "YQ==", "/wA=", "!", "YQ="];
 
-/// A request that is answered by nothing but its own answer, and that answer.
-pub(crate) fn noop() -> (Vec<u8>, Vec<u8>) {
-    let mut request = packet(0x0a, &[], &[], &[], 0);
-    request[12..16].copy_from_slice(b"mark");
-    let mut answer = request.clone();
-    answer[0] = 0x81;
-    (request, answer)
-}
-
-fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
-    let body = (extras.len() + key.len() + value.len()) as u32;
-    let mut packet = vec![0x80, opcode];
-    packet.extend((key.len() as u16).to_be_bytes());
-    packet.extend([extras.len() as u8, 0, 0, 0]);
-    packet.extend(body.to_be_bytes());
-    packet.extend(*b"opaq");
-    packet.extend(cas.to_be_bytes());
-    for part in [extras, key, value] {
-        packet.extend_from_slice(part);
-    }
-    packet
-}
-
-/// Behind the names of keys that hold numbers: nothing but arithmetic looks at these. Whether
-/// memcached changes a number where it lies, which leaves blanks behind it, depends on whether an
-/// answer with it is still on its way, or its LRU has it in hand.
-const ONLY: &str = "-only";
+/// Behind the names of keys that hold numbers where commands come together: nothing but arithmetic
+/// looks at these. memcached changes a number where it lies, which may leave blanks behind it, but
+/// not while an answer with it is on its way.
+const ONLY: &str = "_only";
 
 pub(crate) struct Generator {
     pub(crate) random: Random,
@@ -113,6 +104,10 @@ pub(crate) struct Generator {
     pub(crate) has_wrong_lengths: bool,
     /// Some values do not end as they must.
     pub(crate) has_wrong_ends: bool,
+    /// Numbers are changed that nothing else looks at.
+    pub(crate) has_numbers_apart: bool,
+    /// Expiries come about.
+    pub(crate) is_near: bool,
 }
 
 impl Generator {
@@ -121,13 +116,38 @@ impl Generator {
             random,
             has_wrong_lengths: false,
             has_wrong_ends: true,
+            has_numbers_apart: false,
+            is_near: false,
+        }
+    }
+
+    /// Looks at all keys, and changes nothing that can be seen.
+    pub(crate) fn look_at_all() -> Vec<u8> {
+        let plain = KEYS.iter().map(|key| format!("me {key}\r\n"));
+        let encoded = ENCODED.iter().map(|key| format!("me {key} b\r\n"));
+        let long = format!("me {}\r\nme {ODD}\r\nme probe\r\n", "k".repeat(250));
+        (plain.chain(encoded).collect::<String>() + &long).into_bytes()
+    }
+
+    fn exptime(&mut self) -> &'static str {
+        match self.is_near {
+            true => self.random.of(NEAR),
+            false => self.random.of(FAR),
+        }
+    }
+
+    /// A key for a number.
+    fn number_key(&mut self) -> String {
+        match self.has_numbers_apart {
+            true => format!("{}{ONLY}", self.random.of(KEYS)),
+            false => self.key(),
         }
     }
 
     fn key(&mut self) -> String {
         match self.random.below(40) {
             0 => "k".repeat(250),
-            1 => "\u{1}\u{7f}ü".to_owned(),
+            1 => ODD.to_owned(),
             _ => self.random.of(KEYS).to_owned(),
         }
     }
@@ -136,16 +156,6 @@ impl Generator {
         match self.random.one_in(2) {
             true => self.random.below(1000).to_string(),
             false => self.random.of(NUMBERS).to_owned(),
-        }
-    }
-
-    /// A number with which no sum gets so large that memcached looks for a minus behind it, in
-    /// memory that has nothing to do with it.
-    fn small(&mut self) -> String {
-        let number = self.number();
-        match number.parse::<u64>() {
-            Ok(1_000_000_000_000..) => "7".to_owned(),
-            _ => number,
         }
     }
 
@@ -178,7 +188,7 @@ impl Generator {
     pub(crate) fn ascii(&mut self) -> Vec<u8> {
         let key = self.key();
         let noreply = self.noreply();
-        let exptime = self.random.of(EXPTIMES);
+        let exptime = self.exptime();
         match self.random.below(22) {
             0..=3 => {
                 let verbs = ["set", "set", "add", "replace", "append", "prepend"];
@@ -213,8 +223,8 @@ impl Generator {
             }
             9 | 10 => {
                 let verb = self.random.of(&["incr", "decr"]);
-                let number = self.small();
-                format!("{verb} {key}{ONLY} {number}{noreply}\r\n").into_bytes()
+                let (key, number) = (self.number_key(), self.number());
+                format!("{verb} {key} {number}{noreply}\r\n").into_bytes()
             }
             11 => {
                 let number = self.random.of(&["", "", " 0", " 1", " 0 noreply", " x y"]);
@@ -224,8 +234,8 @@ impl Generator {
             13..=18 => self.meta(&key),
             19 => self.other(),
             20 => {
-                let number = self.small();
-                format!("set {key}{ONLY} 0 0 {}\r\n{number}\r\n", number.len()).into_bytes()
+                let (key, number) = (self.number_key(), self.number());
+                format!("set {key} 0 0 {}\r\n{number}\r\n", number.len()).into_bytes()
             }
             _ => format!("me {key}\r\n").into_bytes(),
         }
@@ -277,13 +287,14 @@ impl Generator {
             .of(&["mg", "mg", "mg", "ms", "ms", "md", "ma", "me"]);
         let mut line = format!("{verb} ");
         let key = if verb == "ma" {
-            format!("{key}{ONLY}")
+            self.number_key()
         } else {
             key.to_owned()
         };
-        let is_encoded = self.random.one_in(12);
+        let is_apart = verb == "ma" && self.has_numbers_apart;
+        let is_encoded = !is_apart && self.random.one_in(6);
         line += match is_encoded {
-            true => self.random.of(&["YWJj", "/wA=", "!", "YQ="]),
+            true => self.random.of(ENCODED),
             false => &key,
         };
         let value = self.value();
@@ -293,12 +304,12 @@ impl Generator {
                 false => format!(" {}", value.len()),
             };
         }
-        let number = if verb == "ma" {
-            self.small()
-        } else {
-            self.number()
+        let number = self.number();
+        let exptime = match self.is_near {
+            true => self.random.of(NEAR),
+            false => self.random.of(&["0", "160000", "-1", "2000000"]),
         };
-        let exptime = self.random.of(&["0", "100000", "-1", "2000000"]);
+        let recache = if self.is_near { "2" } else { "150000" };
         for _ in 0..self.random.below(7) {
             line += &match self.random.below(21) {
                 0 | 1 => " v".to_owned(),
@@ -312,9 +323,10 @@ impl Generator {
                 8 => " l".to_owned(),
                 9 => " q".to_owned(),
                 10 => " Opaque".to_owned(),
-                11 => format!(" T{exptime}"),
-                12 if !is_encoded && (verb == "mg" || verb == "ma") => format!(" N{exptime}"),
-                13 => " R150000".to_owned(),
+                // memcached gives the new expiry to the item before, where a number got longer.
+                11 if verb != "ma" => format!(" T{exptime}"),
+                12 if verb == "mg" || verb == "ma" => format!(" N{exptime}"),
+                13 => format!(" R{recache}"),
                 14 => " I".to_owned(),
                 15 => format!(" C{}", self.random.below(300)),
                 16 => format!(" F{number}"),
@@ -338,6 +350,23 @@ impl Generator {
             "ms" => self.with_value(line, value),
             _ => line.into_bytes(),
         }
+    }
+
+    /// A command whose effect depends on the time, or shows it, and what must come before.
+    pub(crate) fn timed(&mut self) -> Vec<Vec<u8>> {
+        if !self.random.one_in(15) {
+            let command = self.ascii();
+            // A flush of all tells of now alone.
+            return if command.len() < 1000 {
+                vec![command]
+            } else {
+                Vec::new()
+            };
+        }
+        let delay = self.random.of(NEAR);
+        // A delayed flush brings back what an earlier one took, if nobody has looked for it since.
+        let flush = format!("flush_all {delay}\r\n").into_bytes();
+        vec![Generator::look_at_all(), flush]
     }
 
     /// Commands that are rare, or wrong from the beginning.
@@ -406,62 +435,6 @@ impl Generator {
             "shutdown x",
         ];
         format!("{}\r\n", self.random.of(&lines)).into_bytes()
-    }
-
-    /// One whole binary request, right or nearly so.
-    pub(crate) fn binary(&mut self) -> Vec<u8> {
-        let key = self.key().into_bytes();
-        let value = self.value();
-        let exptime = [0_u32, 0, 100_000, 3_000_000_000, u32::MAX][self.random.below(5)];
-        let flags = self.random.below(3) as u32 * 0x0102_0304;
-        let cas = match self.random.one_in(4) {
-            true => self.random.below(300) as u64,
-            false => 0,
-        };
-        let store = [flags.to_be_bytes(), exptime.to_be_bytes()].concat();
-        match self.random.below(14) {
-            0..=2 => {
-                let opcode = [1, 1, 2, 3, 0x11, 0x12, 0x13][self.random.below(7)];
-                packet(opcode, &store, &key, &value, cas)
-            }
-            3..=5 => {
-                let opcode = [0, 9, 0x0c, 0x0d][self.random.below(4)];
-                packet(opcode, &[], &key, &[], cas)
-            }
-            6 => {
-                let opcode = [0x1c, 0x1d, 0x1e, 0x23, 0x24][self.random.below(5)];
-                packet(opcode, &exptime.to_be_bytes(), &key, &[], cas)
-            }
-            7 => packet([4, 0x14][self.random.below(2)], &[], &key, &[], cas),
-            8 | 9 => {
-                let opcode = [5, 5, 0x15][self.random.below(3)];
-                let delta = self.random.next() >> (34 + self.random.below(30));
-                let initial = self.random.below(2000) as u64;
-                let extras = [
-                    &delta.to_be_bytes()[..],
-                    &initial.to_be_bytes(),
-                    &exptime.to_be_bytes(),
-                ]
-                .concat();
-                packet(opcode, &extras, b"number-only", &[], cas)
-            }
-            10 => {
-                let opcode = [0x0e, 0x0f, 0x19, 0x1a][self.random.below(4)];
-                packet(opcode, &[], &key, &value, cas)
-            }
-            11 => match self.random.below(6) {
-                0 | 1 => packet(0x08, &[], &[], &[], 0),
-                2 => packet(0x18, &[0; 4], &[], &[], 0),
-                3 => packet(0x20, &[], &[], &[], 0),
-                4 => packet(0x10, &[], b"nonsense", &[], 0),
-                _ => packet(0x0a, &[], &[], &[], 0),
-            },
-            12 => {
-                let number = self.random.below(2000).to_string();
-                packet(1, &store, b"number-only", number.as_bytes(), 0)
-            }
-            _ => packet(0x21, &[], b"PLAIN", b"\0user\0password", 0),
-        }
     }
 
     /// A command with some bytes changed, gone, or put in.

@@ -1,5 +1,14 @@
-//! Launches: from cohorts that form, through stages on the device and answers of backends, to
-//! answers.
+//! Process: from cohorts that are formed to their answers (paper, sections 3.2 and 4.1).
+//!
+//! A cohort that is launched goes through n + 1 process stages on the device
+//! (`flight/device.rs`) and the n backend stages between them (`flight/backends.rs`); whoever is
+//! finished is answered after each.
+//!
+//! ```text
+//!   launch --> run_stage --> stage_done --> answer --> ask --> go_on --> run_stage ...
+//!                  ^             |                      |
+//!                  +-- again, when there is memory <----+
+//! ```
 
 use super::Pipeline;
 use crate::flight::backends::Asked;
@@ -70,9 +79,7 @@ impl Pipeline {
 
     /// A connection's stall is over: takes up its input again.
     fn proceed(&mut self, port: &mut dyn Port, id: ConnectionId, waited: bool, now: Time) {
-        if let Some(reading) = self.clients.proceed(id, waited) {
-            self.read(port, reading, now);
-        }
+        self.read(port, now, |clients| clients.proceed(id, waited));
     }
 
     /// Launches the cohorts that are full, however much more there is to read: nothing is gained by

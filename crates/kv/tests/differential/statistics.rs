@@ -1,0 +1,173 @@
+//! What both tell of themselves: the same names in the same order, and the same settings.
+
+use crate::pair::{Pair, ask};
+
+/// Settings that each has its own of.
+const OWN_SETTINGS: &[&str] = &["tcpport", "udpport", "inter", "hash_algorithm"];
+/// What memcached tells of its workings as they are set.
+const SETTINGS_WITHOUT_MEANING: &[&str] = &[
+    "oldest",
+    "slab_automove_ratio",
+    "slab_automove_window",
+    "slab_chunk_max",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "tail_repair_time",
+    "hot_lru_pct",
+    "warm_lru_pct",
+    "hot_max_factor",
+    "warm_max_factor",
+    "temporary_ttl",
+    "watcher_logbuf_size",
+    "worker_logbuf_size",
+    "read_buf_mem_limit",
+    "ext_item_size",
+    "ext_item_age",
+    "ext_low_ttl",
+    "ext_recache_rate",
+    "ext_wbuf_size",
+    "ext_compact_under",
+    "ext_drop_under",
+    "ext_max_sleep",
+    "ext_max_frag",
+    "slab_automove_freeratio",
+    "ext_drop_unread",
+    "ssl_enabled",
+    "ssl_chain_cert",
+    "ssl_key",
+    "ssl_verify_mode",
+    "ssl_keyformat",
+    "ssl_ciphers",
+    "ssl_ca_cert",
+    "ssl_wbuf_size",
+    "ssl_session_cache",
+    "ssl_kernel_tls",
+    "ssl_min_version",
+    "num_napi_ids",
+    "memory_file",
+];
+/// What memcached tells of its workings, which are others here.
+const WITHOUT_MEANING: &[&str] = &[
+    "libevent",
+    "response_obj_oom",
+    "response_obj_count",
+    "response_obj_bytes",
+    "read_buf_count",
+    "read_buf_bytes",
+    "read_buf_bytes_free",
+    "read_buf_oom",
+    "reserved_fds",
+    "get_expired",
+    "get_flushed",
+    "listen_disabled_num",
+    "time_in_listen_disabled_us",
+    "hash_is_expanding",
+    "malloc_fails",
+    "log_worker_dropped",
+    "log_worker_written",
+    "log_watcher_skipped",
+    "log_watcher_sent",
+    "log_watchers",
+    "unexpected_napi_ids",
+    "round_robin_fallback",
+    "slab_global_page_pool",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "lrutail_reflocked",
+];
+/// What it does not tell.
+const OWN_STATS: &[&str] = &["cohorts", "cohort_commands"];
+
+impl Pair {
+    /// Asks both for all statistics there are, and compares what can be: the lines' names, and the
+    /// settings.
+    pub(crate) fn compare_statistics(&mut self) {
+        let mut streams = [self.connect(0), self.connect(1)];
+        let mut ask_both = |command: &[u8]| {
+            let command = [command, b"\r\n"].concat();
+            (streams.each_mut()).map(|stream| ask(stream, &command, b"mn\r\n", b"MN\r\n"))
+        };
+        for command in [
+            "set d:k 0 0 1\r\nv",
+            "stats detail on",
+            "get d:k d:l",
+            "delete d:k",
+            "stats detail dump",
+            "stats detail off",
+            "stats detail",
+            "stats cachedump",
+            "stats cachedump 1",
+            "stats cachedump x 0",
+            "stats reset",
+            "stats reset x",
+            "stats sizes",
+            "stats nonsense",
+            "stats  noreply",
+            "version",
+            "version x",
+        ] {
+            let [ours, theirs] = ask_both(command.as_bytes());
+            assert_eq!(
+                without_version(&ours),
+                without_version(&theirs),
+                "{command}"
+            );
+        }
+        let [ours, theirs] = ask_both(b"stats settings").map(|answer| stats(&answer));
+        compare_names(&ours, &theirs, SETTINGS_WITHOUT_MEANING, &[]);
+        for (name, theirs) in &theirs {
+            let ours = ours.iter().find(|(same, _)| same == name);
+            // The ports, and the hash.
+            if let Some((_, ours)) = ours.filter(|_| !OWN_SETTINGS.contains(&name.as_str())) {
+                assert_eq!(ours, theirs, "{name}");
+            }
+        }
+        let [ours, theirs] = ask_both(b"stats").map(|answer| stats(&answer));
+        compare_names(&ours, &theirs, WITHOUT_MEANING, OWN_STATS);
+    }
+}
+
+/// Names and values of statistics.
+fn stats(answer: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(answer);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("STAT "));
+    let split = |line: &str| match line.split_once(' ') {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None => (line.to_owned(), String::new()),
+    };
+    lines.map(split).collect()
+}
+
+/// The names of statistics are in the same order, but for those that mean nothing here, and our own.
+fn compare_names(
+    ours: &[(String, String)],
+    theirs: &[(String, String)],
+    without_meaning: &[&str],
+    own: &[&str],
+) {
+    let names = |stats: &[(String, String)]| -> Vec<String> {
+        stats.iter().map(|(name, _)| name.clone()).collect()
+    };
+    let (ours, theirs) = (names(ours), names(theirs));
+    let split = |all: &[String], of: &[String]| -> (Vec<String>, Vec<String>) {
+        all.iter().cloned().partition(|name| of.contains(name))
+    };
+    let (ours_common, ours_own) = split(&ours, &theirs);
+    let (theirs_common, lacking) = split(&theirs, &ours);
+    assert_eq!(ours_common, theirs_common);
+    assert_eq!(
+        (lacking, ours_own),
+        (names_of(without_meaning), names_of(own))
+    );
+}
+
+fn names_of(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Text with the version of either in the place of which the other's may stand.
+fn without_version(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    text.replace("1.6.18", "#")
+        .replace(rhythm_kv::shared::VERSION, "#")
+}

@@ -1,0 +1,169 @@
+//! Requests into lanes: dispatched, admitted, parsed into the cohort of their page.
+//!
+//! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
+//! or what becomes of the request instead. Nothing is written to any connection here.
+
+use crate::answer::responder::Responder;
+use crate::flight::asker::ClientsBy;
+use crate::flight::cohorts::{Cohorts, NotOpen};
+use crate::host::files::STREAM_BYTES_EXPECTED;
+use crate::host::site_answer::Source;
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
+use crate::intake::parser::Parser;
+use crate::site::Site;
+use crate::site::epoch::Epoch;
+use crate::site::routes::{Found, PatternId, Target};
+use rhythm_http::{HostId, Incoming, Owed, Reader, Stall};
+use rhythm_net::Time;
+use rhythm_protocol::http::conditional::Conditions;
+use std::sync::Arc;
+
+/// See the module's text.
+pub(crate) struct Intake {
+    parser: Parser,
+    /// What tells clients apart.
+    clients_by: ClientsBy,
+}
+
+/// What requests become lanes of, and what decides whether they may.
+pub(crate) struct Lanes<'a> {
+    pub(crate) epoch: &'a Arc<Epoch>,
+    pub(crate) cohorts: &'a mut Cohorts,
+    pub(crate) responder: &'a mut Responder,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It is a lane of its page's cohort.
+    Lane,
+    /// A host is to answer it.
+    ByHost(HostId),
+    /// This answers it.
+    BySite(SiteAnswer),
+    /// It has to wait, and is to be put back.
+    Not(Stall),
+}
+
+impl Intake {
+    pub(crate) fn new(clients_by: ClientsBy) -> Intake {
+        Intake {
+            parser: Parser::default(),
+            clients_by,
+        }
+    }
+
+    /// Why content that the client only announced is not wanted, if it is not.
+    pub(crate) fn early_refusal(&mut self, site: &Site, request: Incoming<'_>) -> Option<u16> {
+        let Incoming { head, bytes, .. } = request;
+        let found = self.parser.route(site, head, bytes);
+        early_refusal(site, found, head, bytes)
+    }
+
+    /// The host that is to answer a request, if one is.
+    pub(crate) fn host(&mut self, epoch: &Epoch, request: Incoming<'_>) -> Option<HostId> {
+        let Incoming { head, bytes, .. } = request;
+        match self.parser.route(&epoch.site, head, bytes) {
+            Found::Target(Target::Host(route), _) => epoch.hosts[route as usize],
+            _ => None,
+        }
+    }
+
+    /// Takes the request at hand: to a cohort of its page, or out of here.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        reader: &mut Reader<'_, '_>,
+        lanes: &mut Lanes<'_>,
+        now: Time,
+    ) -> Taken {
+        let Incoming { head, bytes, .. } = reader.reading.request();
+        let epoch = lanes.epoch;
+        let found = self.parser.route(&epoch.site, head, bytes);
+        let taken = match dispatch(&epoch.site, found, head, bytes) {
+            Way::Lane(page, pattern) => self.take_lane(reader, lanes, page, pattern, now),
+            Way::Host(route) => match epoch.hosts[route as usize] {
+                Some(host) => Taken::ByHost(host),
+                None => Taken::BySite(SiteAnswer::Error(404)),
+            },
+            Way::Site(answer) => Taken::BySite(answer),
+        };
+        let Taken::BySite(answer) = &taken else {
+            return taken;
+        };
+        let admitted = match answer.source(&epoch.site) {
+            Source::Stream => reader.admit(STREAM_BYTES_EXPECTED),
+            Source::Memory(bytes) => reader.may_take(bytes),
+        };
+        match admitted {
+            Ok(()) => taken,
+            Err(stall) => Taken::Not(stall),
+        }
+    }
+
+    /// Adds a request to the cohort of its page as a lane, or tells what refuses it.
+    fn take_lane(
+        &mut self,
+        reader: &mut Reader<'_, '_>,
+        lanes: &mut Lanes<'_>,
+        page: u32,
+        pattern: Option<PatternId>,
+        now: Time,
+    ) -> Taken {
+        let Lanes {
+            epoch,
+            cohorts,
+            responder,
+        } = lanes;
+        if let Err(stall) = reader.admit(epoch.sizes(page).expected()) {
+            return Taken::Not(stall);
+        }
+        let request = reader.reading.request();
+        let Incoming {
+            head,
+            bytes,
+            content,
+        } = request;
+        // Up to the last field: other requests may follow in the bytes.
+        let fields = head
+            .headers()
+            .last()
+            .map_or(head.target(), |last| last.value);
+        let info = epoch.page(page);
+        let Owed { slot, shape, peer } = reader.reading.owed();
+        if info.begins_session
+            && let Err(too_many) = responder.may_try(peer.ip(), now)
+        {
+            return Taken::BySite(SiteAnswer::TooMany(too_many));
+        }
+        let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
+        let context = match cohorts.open(epoch, page, room, now) {
+            Ok(context) => context,
+            Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
+            Err(NotOpen::TooLarge) => return Taken::BySite(SiteAnswer::Error(413)),
+        };
+        let (cohort, flight) = cohorts.pair_mut(context);
+        if cohort.is_empty() {
+            flight.deserted = reader.deserted();
+        }
+        let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
+        let session = match lane {
+            Ok(session) => session,
+            Err(bad) => {
+                cohorts.take_back_lane(context);
+                return Taken::BySite(SiteAnswer::BadParameter(bad));
+            }
+        };
+        let client = self.clients_by.number(peer.ip(), slot.connection);
+        (flight.requests).push(slot, shape, now, session, client);
+        if responder.logs() {
+            flight.requests.keep_line(peer.ip(), head, bytes);
+        }
+        if info.has_files {
+            (flight.requests).keep_conditions(&Conditions::of(head, bytes));
+        }
+        epoch.metrics(page).requests.add(1);
+        cohorts.filled(context);
+        Taken::Lane
+    }
+}

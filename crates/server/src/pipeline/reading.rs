@@ -1,0 +1,134 @@
+//! Reading: a connection's input, request by request, into lanes of cohorts (`intake/lanes.rs`) or
+//! to the host path.
+//!
+//! While requests become lanes their connection stays at hand. Where somebody is answered, its
+//! input is set aside meanwhile. What has to wait, be it for a context, for its turn or for room, is
+//! put back and shown again.
+
+use super::Pipeline;
+use crate::intake::lanes::{Lanes, Taken};
+use rhythm_http::{Clients, Next, Reader, Reading, Stall};
+use rhythm_net::{Port, Time};
+
+impl Pipeline {
+    /// Takes all requests that a connection's input has, if it `begins` to be read. Whether it
+    /// does.
+    #[inline]
+    pub(super) fn read<'a>(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        begins: impl FnOnce(&mut Clients) -> Option<Reader<'_, 'a>>,
+    ) -> bool {
+        let Some(mut reader) = begins(&mut self.clients) else {
+            return false;
+        };
+        let left = loop {
+            let (reading, goes_on) = match reader.next(port, &self.epoch.site.request_limits, now) {
+                Next::Nothing => break reader.leave(port, now),
+                Next::Request => {
+                    let mut lanes = Lanes {
+                        epoch: &self.epoch,
+                        cohorts: &mut self.cohorts,
+                        responder: &mut self.responder,
+                    };
+                    match self.intake.take(&mut reader, &mut lanes, now) {
+                        Taken::Lane => {
+                            reader.reading.taken();
+                            continue;
+                        }
+                        Taken::Not(stall) => {
+                            // It is shown again later.
+                            if reader.put_back(port, stall, now) && stall == Stall::Context {
+                                self.former.wait(reader.reading.connection());
+                                self.metrics.stalls.add(1);
+                            }
+                            break reader.leave(port, now);
+                        }
+                        elsewhere => {
+                            let mut reading = reader.pause();
+                            self.answer_elsewhere(port, &reading, elsewhere, now);
+                            reading.taken();
+                            (reading, true)
+                        }
+                    }
+                }
+                part => {
+                    let mut reading = reader.pause();
+                    let goes_on = self.take_part(port, &mut reading, part, now);
+                    (reading, goes_on)
+                }
+            };
+            reader = match self.clients.go_on(reading) {
+                Ok(reader) if goes_on => reader,
+                Ok(reader) => break reader.leave(port, now),
+                Err(left) => break left,
+            };
+        };
+        self.clients.read_done(port, left);
+        true
+    }
+
+    /// Has a whole request answered that is no lane.
+    fn answer_elsewhere(
+        &mut self,
+        port: &mut dyn Port,
+        reading: &Reading<'_>,
+        taken: Taken,
+        now: Time,
+    ) {
+        match taken {
+            Taken::ByHost(host) => {
+                self.responder.keep_line(reading.request());
+                self.ask_host(port, now, |hosts, event| {
+                    hosts.take(host, event, reading);
+                    Some(reading.owed())
+                });
+            }
+            Taken::BySite(answer) => {
+                let (clients, site) = (&mut self.clients, &self.epoch.site);
+                (self.responder).answer_from_site(port, clients, site, reading, answer, now);
+                self.open_files(port, now);
+            }
+            Taken::Lane | Taken::Not(_) => unreachable!("it is elsewhere that it is answered"),
+        }
+    }
+
+    /// Takes what there is of a request that is not whole. Whether there may be more behind it.
+    fn take_part(
+        &mut self,
+        port: &mut dyn Port,
+        reading: &mut Reading<'_>,
+        part: Next,
+        now: Time,
+    ) -> bool {
+        let id = reading.connection();
+        match part {
+            // The content is asked for only where it would be of use.
+            Next::Expects => {
+                let site = &self.epoch.site;
+                match self.intake.early_refusal(site, reading.request()) {
+                    Some(status) => {
+                        (self.responder).refuse(port, &mut self.clients, id, status, now);
+                    }
+                    None => self.clients.send_continue(port, id, now),
+                }
+                false
+            }
+            // Pages take their content whole.
+            Next::Head => {
+                self.take_early(port, reading, now);
+                true
+            }
+            Next::Piece => {
+                self.host_event(port, now, |hosts, event| hosts.piece(event, reading));
+                true
+            }
+            Next::Refuse(status) => {
+                (self.responder).refuse(port, &mut self.clients, id, status, now);
+                false
+            }
+            Next::Request | Next::Nothing => unreachable!("a part of a request is at hand"),
+        }
+    }
+}
