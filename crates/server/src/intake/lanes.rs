@@ -30,6 +30,8 @@ pub(crate) struct Lanes<'a> {
     pub(crate) epoch: &'a Arc<Epoch>,
     pub(crate) cohorts: &'a mut Cohorts,
     pub(crate) responder: &'a mut Responder,
+    /// The request at hand has waited for memory long enough.
+    pub(crate) gives_up: bool,
 }
 
 /// What becomes of a request.
@@ -114,6 +116,7 @@ impl Intake {
             epoch,
             cohorts,
             responder,
+            gives_up,
         } = lanes;
         if let Err(stall) = reader.admit(epoch.sizes(page).expected()) {
             return Taken::Not(stall);
@@ -140,6 +143,12 @@ impl Intake {
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
+            Err(NotOpen::NoMemory) => {
+                return match gives_up {
+                    true => Taken::BySite(SiteAnswer::Error(503)),
+                    false => Taken::Not(Stall::Memory),
+                };
+            }
             Err(NotOpen::TooLarge) => return Taken::BySite(SiteAnswer::Error(413)),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
