@@ -184,11 +184,12 @@ impl CudaExecutor {
 
     /// The job that a piece of work is.
     #[allow(clippy::result_large_err)]
-    fn job(&mut self, work: Work) -> Result<Job, (Work, GpuError)> {
+    fn job(&mut self, mut work: Work) -> Result<Job, (Work, GpuError)> {
         let index = match self.known(&work.service) {
             Ok(index) => index,
             Err(error) => return Err((work, error)),
         };
+        work.cohort.begin_run();
         let known = &mut self.services[index];
         let program = work.program();
         let first = work.cohort.stage;

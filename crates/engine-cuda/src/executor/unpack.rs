@@ -31,6 +31,8 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
         .resize(job.work.cohort.lanes.len(), LaneOutput::default());
     output.runs.truncate(output.runs_used);
     output.segments.truncate(output.segments_used);
+    // What has gone through several stages cannot be run again.
+    let runs_again = job.first == job.last;
     let mut again = Vec::new();
     let launched_with = job.room;
     for (index, &lane) in launched.iter().enumerate() {
@@ -56,20 +58,19 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                     .take(cohort, lane, delivered, form, &mut job.queries)
                     .is_none()
                 {
-                    cohort.fail_without_room(lane as usize);
+                    without_room(cohort, lane, runs_again);
                 }
             }
             Outcome::Finished if !has_room(cohort, &result, layout) => {
-                cohort.lanes[lane as usize] = match job.first == job.last {
+                cohort.lanes[lane as usize] = match runs_again {
                     true => LaneState::Later,
-                    // It has gone through several stages: they cannot be run again.
                     false => LaneState::Failed(LaneError::MemoryShort),
                 };
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form, &mut job.queries) {
-                    None => cohort.fail_without_room(lane as usize),
+                    None => without_room(cohort, lane, runs_again),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
                         let answer =
@@ -84,6 +85,14 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     }
     again.append(&mut job.pending);
     job.pending = again;
+}
+
+/// A lane's texts have found no room.
+fn without_room(cohort: &mut Cohort, lane: u32, runs_again: bool) {
+    match runs_again {
+        true => cohort.leave_without_room(lane as usize),
+        false => cohort.fail_without_room(lane as usize),
+    }
 }
 
 /// Whether there is memory for a lane's body in its cohort.

@@ -215,6 +215,15 @@ impl Cohort {
         self.fail(lane, error);
     }
 
+    /// Leaves a lane for another go for whose texts there was no room beside others; it fails where
+    /// there is none in any cohort.
+    pub fn leave_without_room(&mut self, lane: usize) {
+        self.lanes[lane] = match self.take_short() {
+            true => LaneState::Later,
+            false => LaneState::Failed(LaneError::TooLarge),
+        };
+    }
+
     /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for
     /// and what has been answered of those, to the end of `into`, a cohort of the same page at the
     /// same stage; in `self` they become [`LaneState::Moved`]. A lane whose texts find no room in
