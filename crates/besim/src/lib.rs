@@ -41,3 +41,9 @@ pub use date::Date;
 pub use money::Cents;
 pub use query::{ARGUMENTS_MAX, Argument, Query};
 pub use table::Table;
+
+/// The name of its kind, as service.toml has it in a backend's `kind`.
+pub const KIND: &str = "besim";
+
+/// What service.toml has for `url` where it is in the server's process, or on its device.
+pub const EMBEDDED: &str = "embedded";

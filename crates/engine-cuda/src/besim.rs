@@ -11,8 +11,16 @@ use crate::abi::besim::{BesimArgs, Word, Words};
 use crate::gpu::{DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice};
 use crate::upload::{Bundle, upload};
 use rhythm_besim::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
-use rhythm_besim::{Bank, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
+use rhythm_besim::{Bank, EMBEDDED, KIND, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
 use rhythm_engine::cohort::View;
+use rhythm_engine::settings::BackendConfig;
+
+/// How many users a backend has, where it is the embedded BeSim, for which a device may answer.
+#[must_use]
+pub fn embedded_users(config: &BackendConfig) -> Option<u32> {
+    let is_embedded = config.kind == KIND && config.text("url") == EMBEDDED;
+    is_embedded.then(|| u32::try_from(config.int("users")).ok())?
+}
 
 /// The most bytes an answer takes, in whole words of 8 as the kernel stores them.
 pub const ANSWER_BYTES: u32 = {

@@ -7,7 +7,7 @@ use common::flight::{Bell, Filling, Flight, fly};
 use common::wasteful::wasteful;
 use common::{ORDERS, banking};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::LaneState;
+use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_engine::device::conformance::{
     Dice, check, check_goes, check_with_backend, make_cohort, make_service, make_service_with_rows,
 };
@@ -351,6 +351,50 @@ fn a_cohort_in_parts_is_the_same() {
         // A lane a launch, in both stages.
         assert!(launches[2] >= 40, "{launches:?}");
     }
+}
+
+#[test]
+fn what_lanes_ask_is_of_their_cohorts_share() {
+    const LANES: usize = 30;
+    let service = wasteful();
+    let program = &service.pages[0];
+    let run_with = |common: usize| {
+        let budget = Budget::new(0, common);
+        let share = Share::new(&budget);
+        let mut cohort = Box::new(Cohort::of_share(&share, 1 << 20));
+        cohort.reset(program);
+        let lanes: Vec<usize> = (0..LANES).collect();
+        let mut made = (Filling::wasteful(&service, LANES, [100, 0, 0]).cohort)();
+        made.move_lanes(program, &lanes, &mut cohort);
+        let before = share.bytes();
+        let work = Work {
+            service: Arc::clone(&service),
+            page: 0,
+            cohort,
+            token: 1,
+        };
+        let (mut executor, _) = start(DEFERRED, options(Layout::Runs, 1));
+        let mut cohort = run(&mut executor, work).cohort;
+        assert_eq!(executor.statistics().on_host, 0);
+        let texts =
+            (0..cohort.queries.len()).map(|query| match cohort.queries.argument(query, 0) {
+                Argument::Text(text) => text.len(),
+                other => panic!("{other:?} is no text"),
+            });
+        assert!(share.bytes() >= before + texts.sum::<usize>());
+        assert!(budget.lent() <= common);
+        let states = cohort.lanes.clone();
+        cohort.rest();
+        cohort.forget();
+        assert_eq!((share.bytes(), budget.lent()), (0, 0));
+        states
+    };
+    assert_eq!(run_with(1 << 20), [LaneState::Active; LANES]);
+    let short = run_with(8 << 10);
+    let failed = |state: &&LaneState| **state == LaneState::Failed(LaneError::MemoryShort);
+    let failed = short.iter().filter(failed).count();
+    let active = (short.iter()).filter(|state| **state == LaneState::Active);
+    assert!(failed > 0 && active.count() == LANES - failed, "{short:?}");
 }
 
 #[test]

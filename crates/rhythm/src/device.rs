@@ -8,6 +8,7 @@ use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::program::Service;
+use rhythm_engine_cuda::besim::embedded_users;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
@@ -177,20 +178,22 @@ impl Device {
 fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
     let mut users = None;
     for backend in &service.backends {
-        let url = backend.text("url");
-        if backend.kind != "besim" || url != "embedded" {
+        let Some(of_backend) = embedded_users(backend) else {
             if layout.has_device_backend() {
+                let what = match backend.kind {
+                    rhythm_besim::KIND => format!("at {}", backend.text("url")),
+                    kind => format!("of kind {kind}"),
+                };
                 bail!(
-                    "--layout {layout} has the backend on the GPU, but {} is at {url}: \
+                    "--layout {layout} has the backend on the GPU, but {} is {what}: \
                      give --backend {}=embedded, or --layout a",
                     backend.name,
                     backend.name
                 );
             }
             continue;
-        }
+        };
         // The device has one bank.
-        let of_backend = u32::try_from(backend.int("users")).unwrap_or(u32::MAX);
         if users
             .replace(of_backend)
             .is_some_and(|other| other != of_backend)

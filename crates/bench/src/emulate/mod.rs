@@ -302,8 +302,8 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// The bank that a site's backend is.
 fn bank_of(site: &Site) -> Bank {
     let backends = &site.service().backends;
-    let users = backends
-        .first()
+    let users = (backends.first())
+        .filter(|backend| backend.kind == rhythm_besim::KIND)
         .map_or(i64::from(Bank::USERS_DEFAULT), |backend| {
             backend.int("users")
         });

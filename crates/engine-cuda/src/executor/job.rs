@@ -3,11 +3,11 @@
 
 use crate::cohort::room::Room;
 use crate::service::DeviceService;
-use rhythm_engine::cohort::Queries;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
 
-/// A piece of work that the executor has taken.
+/// A piece of work that the executor has taken. Its cohort's queries are those of lanes that are
+/// done.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
@@ -20,8 +20,6 @@ pub(crate) struct Job {
     pub(crate) launched: usize,
     /// Lanes that the host must run.
     pub(crate) host: Vec<u32>,
-    /// Queries asked by lanes that are done.
-    pub(crate) queries: Queries,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
     /// Its service on the device.

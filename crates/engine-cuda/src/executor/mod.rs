@@ -18,7 +18,7 @@ mod job;
 mod slot;
 mod unpack;
 
-use crate::besim::BesimTables;
+use crate::besim::{BesimTables, embedded_users};
 use crate::case;
 use crate::cohort::room::Room;
 use crate::gpu::{GpuError, SharedGpu, Stream};
@@ -27,7 +27,7 @@ use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Cohort, LaneState, Queries};
+use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
@@ -185,6 +185,11 @@ impl CudaExecutor {
     /// The job that a piece of work is.
     #[allow(clippy::result_large_err)]
     fn job(&mut self, mut work: Work) -> Result<Job, (Work, GpuError)> {
+        let asked = &work.cohort.queries;
+        debug_assert!(
+            asked.is_empty() || work.cohort.is_between_goes(),
+            "none is left of a call"
+        );
         let index = match self.known(&work.service) {
             Ok(index) => index,
             Err(error) => return Err((work, error)),
@@ -212,7 +217,6 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            queries: Queries::default(),
             room,
             limits: self.options.limits,
             service: known.device.clone(),
@@ -306,11 +310,7 @@ impl CudaExecutor {
 /// Whether a call's backend is the embedded BeSim of this bank, which the device has, too.
 fn is_embedded(service: &Service, backend: usize, bank: &Bank) -> bool {
     let config = service.backends.get(backend);
-    config.is_some_and(|config| {
-        config.kind == "besim"
-            && config.text("url") == "embedded"
-            && config.int("users") == i64::from(bank.users())
-    })
+    config.and_then(embedded_users) == Some(bank.users())
 }
 
 /// The lanes that take part in the next stage, in rising order.
@@ -326,8 +326,9 @@ impl Executor for CudaExecutor {
     }
 
     fn submit(&mut self, work: Work) -> Result<(), Refusal> {
-        if self.lost.is_some() || !work.cohort.has_active() {
-            // Stages without lanes, and all once there is no device.
+        if self.lost.is_some() || !work.cohort.has_active() || work.cohort.is_between_goes() {
+            // All once there is no device, stages without lanes, and for lanes that the host left
+            // out: beside them others wait with their queries for the same call.
             return self.submit_to_host(work);
         }
         let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {

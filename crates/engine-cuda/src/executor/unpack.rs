@@ -6,7 +6,7 @@ use crate::abi::layout::PAD;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::layout::Layout;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, Queries, View};
+use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
 use rhythm_engine::cohort::{LaneOutput, Output, SessionChange, answer_texts};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
@@ -54,10 +54,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
-                if texts
-                    .take(cohort, lane, delivered, form, &mut job.queries)
-                    .is_none()
-                {
+                if texts.take(cohort, lane, delivered, form).is_none() {
                     without_room(cohort, lane, runs_again);
                 }
             }
@@ -69,7 +66,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
-                match texts.take(cohort, lane, delivered, form, &mut job.queries) {
+                match texts.take(cohort, lane, delivered, form) {
                     None => without_room(cohort, lane, runs_again),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
@@ -155,13 +152,13 @@ impl Texts {
         lane: u32,
         delivered: &Delivered<'_>,
         form: Option<&Form>,
-        queries: &mut Queries,
     ) -> Option<Option<View>> {
-        let (queries_before, headers_before) = (queries.len(), cohort.output.headers.len());
+        let queries_before = cohort.queries.len();
+        let headers_before = cohort.output.headers.len();
         let mut take = || {
             for index in self.queries.clone() {
                 let text = delivered.query(index).1;
-                queries.push_text(lane, form?, text).then_some(())?;
+                (cohort.queries.push_text(lane, form?, text)).then_some(())?;
             }
             for index in self.headers.clone() {
                 let (name, value) = delivered.header(index);
@@ -175,7 +172,7 @@ impl Texts {
         };
         let file = take();
         if file.is_none() {
-            queries.truncate(queries_before);
+            cohort.queries.truncate(queries_before);
             cohort.output.headers.truncate(headers_before);
         }
         file
@@ -243,7 +240,6 @@ fn take_body(
 
 /// Ends a job whose lanes are all done but those of the host, which are run now.
 pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>) -> Work {
-    let mut queries = std::mem::take(&mut job.queries);
     let mut work = job.work;
     if job.host.is_empty() {
         work.cohort.stage = job.last + 1;
@@ -251,17 +247,16 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
     }
-    // Those of the host's lanes, and of lanes that have run the stage in an earlier go.
-    work.cohort.give_queries(&mut queries);
     // Of lanes launched later, or run by the host, they may have come out of order.
-    queries.sort_from(0);
-    work.cohort.queries = queries;
+    work.cohort.queries.sort_from(0);
+    // Nor do those of an earlier go stand before them.
     let headers = &mut work.cohort.output.headers;
     headers.sort_by_key(|header| header.0);
     work
 }
 
 /// Runs some lanes of a cohort on the host, up to stage `last`; the others are kept out of it.
+/// Where that is more than a stage, no others have asked: all that is asked is these lanes'.
 fn run_on_host(
     mut work: Work,
     lanes: &[u32],
@@ -286,17 +281,8 @@ fn run_on_host(
                 bank.answer(query, body);
             });
         }
-        match host.submit(work) {
-            Ok(()) => {}
-            // The host executor refuses nothing.
-            Err(
-                rhythm_engine::device::Refusal::Busy(back)
-                | rhythm_engine::device::Refusal::Lost(back, _),
-            ) => {
-                work = back;
-                break;
-            }
-        }
+        host.submit(work)
+            .expect("the host executor refuses nothing");
         let mut done = Vec::new();
         host.poll(&mut done);
         work = done.pop().expect("the host executor is done at once");

@@ -216,10 +216,9 @@ impl Lease {
 
     /// The same, for a buffer of answers.
     pub(super) fn for_answers(share: &Arc<Share>, usual_max: usize) -> Lease {
-        Lease {
-            for_answers: true,
-            ..Lease::new(share, usual_max)
-        }
+        let mut lease = Lease::new(share, usual_max);
+        lease.for_answers = true;
+        lease
     }
 
     /// Whether the buffer may have so many bytes in all. They stay there for it.
@@ -260,6 +259,12 @@ impl Lease {
         {
             share.give_back(self.bytes.replace(bytes) - bytes);
         }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.keep(0);
     }
 }
 
@@ -312,6 +317,20 @@ mod tests {
         first.end_first();
         assert_eq!((first.lent(), budget.lent()), (40, 100));
         assert!(!answers.covers(1));
+    }
+
+    #[test]
+    fn what_a_buffer_had_comes_back_with_its_end() {
+        let budget = Budget::new(10, 100);
+        let share = Share::new(&budget);
+        let leases = [Lease::new(&share, 0), Lease::for_answers(&share, 0)];
+        assert!(leases.iter().all(|lease| lease.covers(30)));
+        assert_eq!((share.bytes(), budget.lent()), (60, 50));
+        let [texts, answers] = leases;
+        drop(texts);
+        assert_eq!((share.bytes(), budget.lent()), (30, 20));
+        drop(answers);
+        assert_eq!((share.bytes(), budget.lent()), (0, 0));
     }
 
     proptest! {

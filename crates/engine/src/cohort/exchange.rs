@@ -214,18 +214,6 @@ impl Cohort {
         self.queries.retain_from(0, |lane| place(lane).is_none());
         self.answers = kept;
     }
-
-    /// Appends this cohort's queries to others of the same call; a lane fails where there is no
-    /// room for its texts.
-    pub fn give_queries(&mut self, to: &mut Queries) {
-        for query in 0..self.queries.len() {
-            let lane = self.queries.lanes()[query];
-            if !to.push(lane, self.queries.arguments(query)) {
-                self.fail(lane as usize, LaneError::TooLarge);
-            }
-        }
-        self.queries.clear();
-    }
 }
 
 /// The rows of a lane's answers, the first status that is not 0, and whether the rows stand one

@@ -19,18 +19,24 @@ pub enum Setting<T = String> {
 }
 
 impl<T: AsRef<str>> Setting<T> {
-    /// The string; empty for an integer.
+    /// The string.
+    ///
+    /// # Panics
+    /// If it is an integer: a key's type is that of its default, so that is its kind's mistake.
     pub fn text(&self) -> &str {
         match self {
             Setting::Text(text) => text.as_ref(),
-            Setting::Int(_) => "",
+            Setting::Int(value) => unreachable!("{value} is read as a string"),
         }
     }
 
-    /// The integer; 0 for a string.
+    /// The integer.
+    ///
+    /// # Panics
+    /// If it is a string, likewise.
     pub fn int(&self) -> i64 {
         match self {
-            Setting::Text(_) => 0,
+            Setting::Text(text) => unreachable!("{:?} is read as an integer", text.as_ref()),
             Setting::Int(value) => *value,
         }
     }
@@ -67,14 +73,27 @@ pub struct BackendConfig {
 }
 
 impl BackendConfig {
-    /// A string of its kind's own; empty where the kind has no such key.
+    /// A string of its kind's own.
+    ///
+    /// # Panics
+    /// If its kind has no such key, or it is an integer: the caller's mistake.
     pub fn text(&self, key: &str) -> &str {
-        self.own.get(key).map_or("", Setting::text)
+        self.own(key).text()
     }
 
-    /// An integer of its kind's own; 0 where the kind has no such key.
+    /// An integer of its kind's own.
+    ///
+    /// # Panics
+    /// If its kind has no such key, or it is a string: the caller's mistake.
     pub fn int(&self, key: &str) -> i64 {
-        self.own.get(key).map_or(0, Setting::int)
+        self.own(key).int()
+    }
+
+    fn own(&self, key: &str) -> &Setting {
+        match self.own.get(key) {
+            Some(setting) => setting,
+            None => unreachable!("backends of kind {} have no key {key}", self.kind),
+        }
     }
 
     /// Its table as `service.toml` has it, with all keys.
@@ -125,5 +144,32 @@ section! {
         circuit_failures: u32 = 20; count(1, 1_000_000),
         /// That window: what happened before counts half.
         circuit_window: Duration = Duration::from_secs(5); time(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn a_key_that_a_kind_does_not_have_is_no_value() {
+        let own = [
+            ("url", Setting::Text("there".to_owned())),
+            ("users", Setting::Int(7)),
+        ];
+        let config = BackendConfig {
+            name: "bank".to_owned(),
+            kind: "made",
+            pool: PoolSettings::default(),
+            own: own.into(),
+        };
+        assert_eq!((config.text("url"), config.int("users")), ("there", 7));
+        for key in ["url", "other"] {
+            assert!(catch_unwind(|| config.int(key)).is_err(), "{key}");
+        }
+        for key in ["users", "other"] {
+            assert!(catch_unwind(|| config.text(key).len()).is_err(), "{key}");
+        }
     }
 }

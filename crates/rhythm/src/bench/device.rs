@@ -23,6 +23,7 @@ use measure::Bench;
 use report::*;
 use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
+use rhythm_engine::settings::BackendConfig;
 use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
 use rhythm_engine_cuda::gpu::power::PowerMeter;
@@ -132,8 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .backends
         .first()
         .context("the service has no backend: it is not Banking")?;
-    let users = u32::try_from(backend.int("users")).context("the backend is no BeSim")?;
-    let bank = Bank::new(users);
+    let bank = bank_of(backend)?;
     // Check images are files: the host's (and left out by the paper, section 5.1).
     let all = Page::ALL
         .into_iter()
@@ -243,6 +243,20 @@ fn measure_layouts(
         tell(report)?;
     }
     Ok(failed)
+}
+
+/// The bank that a backend of Banking is.
+fn bank_of(backend: &BackendConfig) -> Result<Bank> {
+    if backend.kind != rhythm_besim::KIND {
+        bail!(
+            "the backend {} is of kind {}, not {}: the service is not Banking",
+            backend.name,
+            backend.kind,
+            rhythm_besim::KIND
+        );
+    }
+    let users = u32::try_from(backend.int("users")).context("`users` is too large")?;
+    Ok(Bank::new(users))
 }
 
 /// The report, with what it was made on and by.

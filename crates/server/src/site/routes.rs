@@ -285,6 +285,9 @@ struct RawTable {
     keys: Vec<(Box<[u8]>, u32)>,
     /// Index into `keys` plus one; 0 is empty. A power of two long, at most half full.
     places: Vec<u32>,
+    /// How often a key was put at its place.
+    #[cfg(test)]
+    placed: usize,
 }
 
 impl RawTable {
@@ -293,16 +296,31 @@ impl RawTable {
             return;
         }
         self.keys.push((key.into(), value));
+        if self.keys.len() * 2 <= self.places.len() {
+            self.place(self.keys.len() - 1);
+            return;
+        }
+        // At most a quarter full: it grows the next time for more than twice as many.
         let size = (self.keys.len() * 4).next_power_of_two();
         self.places.clear();
         self.places.resize(size, 0);
-        for (index, (key, _)) in self.keys.iter().enumerate() {
-            let mut at = hash(key) as usize & (size - 1);
-            while self.places[at] != 0 {
-                at = (at + 1) & (size - 1);
-            }
-            self.places[at] = index as u32 + 1;
+        for index in 0..self.keys.len() {
+            self.place(index);
         }
+    }
+
+    /// Puts a key at the first free place of those where it is looked for.
+    fn place(&mut self, index: usize) {
+        #[cfg(test)]
+        {
+            self.placed += 1;
+        }
+        let mask = self.places.len() - 1;
+        let mut at = hash(&self.keys[index].0) as usize & mask;
+        while self.places[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.places[at] = index as u32 + 1;
     }
 
     #[inline]
@@ -405,6 +423,23 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn many_paths_are_added_in_time_that_grows_with_them() {
+        const PATHS: u32 = 10_000;
+        let path = |index: u32| format!("/files/{index}");
+        let mut table = RawTable::default();
+        for index in 0..PATHS {
+            table.insert(path(index).as_bytes(), index);
+            assert!(table.keys.len() * 2 <= table.places.len());
+        }
+        table.insert(path(7).as_bytes(), 8);
+        assert!(table.placed <= 3 * PATHS as usize, "{} times", table.placed);
+        for index in 0..PATHS {
+            assert_eq!(table.get(path(index).as_bytes()), Some(index));
+        }
+        assert_eq!(table.get(path(PATHS).as_bytes()), None);
     }
 
     #[test]

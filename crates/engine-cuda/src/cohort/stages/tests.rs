@@ -141,19 +141,12 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     (0..lanes.len()).map(lane).collect()
 }
 
-/// What the kernel makes of them, of each lane, and the most rows that it says a lane has. `None`
-/// is a lane with more rows than its share.
-fn decoded(
-    service: &Service,
-    page: usize,
+/// Answers as a backend on the device leaves them: each lane's result, where its answers are, of so
+/// many places a lane, and their bytes.
+fn laid_out(
     lanes: &[Vec<Option<Vec<u8>>>],
-    item_stride: usize,
-    order: LaneOrder,
-) -> (Vec<Option<Got>>, u32) {
-    let gpu = &Emulated::new(order);
-    let stream = gpu.stream().unwrap();
-    let on_device = DeviceService::new(gpu, stream, service).unwrap();
-    let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    stride: usize,
+) -> (Vec<LaneResult>, Vec<View>, Vec<u8>) {
     let mut arena = Vec::new();
     let mut views = vec![View::default(); lanes.len() * stride];
     let mut results = Vec::new();
@@ -175,6 +168,23 @@ fn decoded(
         }
     }
     arena.resize(arena.len().next_multiple_of(16), b'9');
+    (results, views, arena)
+}
+
+/// What the kernel makes of them, of each lane, and the most rows that it says a lane has. `None`
+/// is a lane with more rows than its share.
+fn decoded(
+    service: &Service,
+    page: usize,
+    lanes: &[Vec<Option<Vec<u8>>>],
+    item_stride: usize,
+    order: LaneOrder,
+) -> (Vec<Option<Got>>, u32) {
+    let gpu = &Emulated::new(order);
+    let stream = gpu.stream().unwrap();
+    let on_device = DeviceService::new(gpu, stream, service).unwrap();
+    let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    let (results, views, arena) = laid_out(lanes, stride);
     let (arena, views) = (Items::new(gpu, &arena), Items::new(gpu, &views));
     let results = Items::new(gpu, &results);
     let rows_needed = Items::new(gpu, &[[0u32; 2]]);

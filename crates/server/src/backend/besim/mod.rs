@@ -12,14 +12,11 @@ pub use wire::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
 use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::{ConnectionPool, InProcess, PoolOptions};
-use rhythm_besim::{Bank, Command, Query};
+use rhythm_besim::{Bank, Command, EMBEDDED, Query};
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake, CallPart, PageCall};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
-
-/// What `url` says of a backend in this process.
-const EMBEDDED: &str = "embedded";
 
 /// Most requests at a time on a connection: BeSim answers what came together at once.
 const DEPTH: usize = 128;
@@ -27,7 +24,7 @@ const DEPTH: usize = 128;
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
-        name: "besim",
+        name: rhythm_besim::KIND,
         call_key: "request",
         keys: &[
             BackendKey {
