@@ -400,7 +400,8 @@ impl Connection {
                 self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
-            Some(Stall::Context | Stall::Turn | Stall::Room | Stall::Host) | None => false,
+            Some(Stall::Context | Stall::Memory | Stall::Turn | Stall::Room | Stall::Host)
+            | None => false,
         }
     }
 

@@ -5,6 +5,8 @@
 pub enum Stall {
     /// No cohort context is free.
     Context,
+    /// No cohort has memory for its request: others have it.
+    Memory,
     /// It is others' turn: it asks for more than they (`quantum.rs`).
     Turn,
     /// All connections hold as much as they may.
