@@ -247,23 +247,25 @@ impl Backends {
         self.complete.pop_front()
     }
 
-    /// What is due for a cohort that waits: gives up what is past its deadline, and where `idle`,
-    /// moves lanes that keep the others waiting to another context. Whether the cohort can go on.
+    /// What is due for a cohort that waits: gives up what had not come by its deadline, of all that
+    /// was `heard`, and where `idle`, moves lanes that keep the others waiting to another context.
+    /// Whether the cohort can go on.
     pub(crate) fn look_after(
         &mut self,
         cohorts: &mut Cohorts,
         id: ContextId,
         idle: bool,
+        heard: Time,
         now: Time,
     ) -> bool {
         let wait = *cohorts.flight_mut(id).wait_mut();
-        if wait.deadline <= now {
-            self.give_up(cohorts, id, now);
+        if wait.deadline <= heard {
+            self.give_up(cohorts, id, heard);
         }
         if cohorts.flight_mut(id).wait_mut().unanswered == 0 {
             return true;
         }
-        if cohorts.waits_until(id, idle) > now {
+        if cohorts.goes_on_at(id, idle) > now {
             return false;
         }
         let is_needed = cohorts.are_few_free();
@@ -274,7 +276,7 @@ impl Backends {
     }
 
     /// Fails the lanes whose queries are past their deadline.
-    fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
+    fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, heard: Time) {
         let (cohort, flight) = cohorts.pair_mut(id);
         let mut next = Time::NEVER;
         let mut given_up = 0;
@@ -282,7 +284,7 @@ impl Backends {
             let Some(pending) = self.pending.get_mut(*key) else {
                 continue;
             };
-            if pending.deadline > now {
+            if pending.deadline > heard {
                 next = next.min(pending.deadline);
                 continue;
             }

@@ -83,19 +83,22 @@ impl Handler for Pipeline {
         self.host_event(port, now, |hosts, event| hosts.notified(event, token));
     }
 
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.begin(port, now);
-        if self.clients.wake_at().is_some_and(|at| at <= now) {
+    fn tick(&mut self, port: &mut dyn Port, heard: Time) {
+        self.begin(port, heard);
+        self.turn.heard = heard;
+        if self.clients.wake_at().is_some_and(|at| at <= heard) {
             self.gauges.touch();
         }
         let mut expired = Vec::new();
-        self.clients.expire(port, now, &mut expired);
+        self.clients.expire(port, heard, &mut expired);
         for id in expired {
-            (self.responder).refuse(port, &mut self.clients, id, 408, now);
+            (self.responder).refuse(port, &mut self.clients, id, 408, heard);
         }
-        self.backends.tick(port, now);
-        self.device.tick(port, now);
-        self.host_event(port, now, Hosts::tick);
+        self.backends.tick(port, heard);
+        self.device.tick(port, heard);
+        self.host_event(port, heard, Hosts::tick);
+        // What begins now has its time from now on.
+        let now = self.turn.now;
         self.work(port, now);
         self.check_waiting(port, now);
         self.tick_ending(port, now);

@@ -63,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) one_hangs: bool,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
+    /// The loop is kept from its core once, for so long as no connection may take to be opened.
+    pub(crate) stalls: bool,
 }
 
 /// Others may have a silent connection's place after this.
@@ -71,6 +73,9 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
 pub(crate) const SOON: u64 = 10 * SECOND;
+
+/// How long a loop is kept from its core: longer than it waits for a connection to be opened.
+pub(crate) const STALL: u64 = 1_100 * MILLISECOND;
 
 /// No page's calls are more than so many, all together.
 const CALLS: usize = 20;
@@ -225,11 +230,17 @@ impl Config {
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
         server.hangs = is_spare && (dice.once_in(2) || one_hangs);
-        let remote = (dice.once_in(3) || one_hangs).then_some((server, options));
-        if calm && remote.is_some() {
+        let is_remote = dice.once_in(3) || one_hangs;
+        if calm && is_remote {
             // Long enough for any queue.
             timeout = 100 * SECOND;
         }
+        let stalls = calm && is_remote && dice.once_in(2);
+        if stalls {
+            // Then one attempt would do that is taken for failed.
+            options.circuit.unreachable_max = 1;
+        }
+        let remote = is_remote.then_some((server, options));
         let straggler_delay = match dice.once_in(2) && !one_hangs {
             true => timeout / 8,
             false => MILLISECOND,
@@ -320,6 +331,7 @@ impl Config {
             requests,
             one_hangs,
             scarcer,
+            stalls,
         }
     }
 
@@ -363,7 +375,7 @@ impl Config {
                 let nanos = |time: Duration| time.as_nanos() as u64;
                 (
                     nanos(header.min(idle)),
-                    nanos(header.max(idle)) + SECOND / 10,
+                    nanos(header.max(idle)) + SECOND / 10 + u64::from(self.stalls) * STALL,
                 )
             },
             // What hangs may be waited for as long as a drain takes.

@@ -105,8 +105,10 @@ pub struct ConnectionPool<W: Wire> {
     pace: Pace,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
-    /// Connections that could not be opened, in a row.
+    /// Connections that could not be opened since one could.
     connect_failures: usize,
+    /// When one could not last, of those that were begun when the one before had failed.
+    connect_failed_at: Time,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
     /// Something has happened in this turn, so that requests may leave at its end.
@@ -148,6 +150,7 @@ impl<W: Wire> ConnectionPool<W> {
             pipes: Vec::new(),
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
+            connect_failed_at: Time::ZERO,
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
@@ -398,7 +401,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 port.close(pipe.id);
             } else {
                 port.abort(pipe.id);
-                self.connect_failed(pipe.address, ErrorKind::TimedOut, now);
+                self.connect_failed(pipe.address, pipe.begun, ErrorKind::TimedOut, now);
             }
         }
         self.has_news = true;

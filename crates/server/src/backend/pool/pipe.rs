@@ -44,6 +44,8 @@ pub(super) struct Pipe<W: Wire> {
     pub(super) id: ConnectionId,
     /// The other side's, at a TCP port.
     pub(super) address: Option<SocketAddr>,
+    /// When it was begun to be opened.
+    pub(super) begun: Time,
     standing: Standing,
     /// What the wire keeps of it.
     pub(super) connection: W::Connection,
@@ -67,10 +69,12 @@ pub(super) fn address_of(peer: &Peer) -> Option<SocketAddr> {
 const UNSENT_KEPT: usize = 64 << 10;
 
 impl<W: Wire> Pipe<W> {
-    pub(super) fn new(id: ConnectionId, peer: &Peer, until: Time) -> Pipe<W> {
+    /// A connection that is begun to be opened now, and is to be so by then.
+    pub(super) fn new(id: ConnectionId, peer: &Peer, now: Time, until: Time) -> Pipe<W> {
         Pipe {
             id,
             address: address_of(peer),
+            begun: now,
             standing: Standing::Opening { until },
             connection: W::Connection::default(),
             awaited: Awaited::default(),
