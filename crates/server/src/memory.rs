@@ -3,6 +3,7 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
+use crate::answer::lengths::Lengths;
 use crate::backend::request_bytes_max;
 use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
@@ -77,7 +78,12 @@ impl Memory {
                 "worker_buffers",
                 product([
                     workers,
-                    sum([receive, Clients::OUTBOX_BYTES, product([2, response])]),
+                    sum([
+                        receive,
+                        Clients::OUTBOX_BYTES,
+                        Lengths::BYTES,
+                        product([2, response]),
+                    ]),
                 ]),
             ),
             (

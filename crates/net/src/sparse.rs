@@ -1,7 +1,7 @@
 //! Log lines that anybody can cause, at most one a second of a kind: the next one says how many
 //! were left out. Kinds are told apart by hand, or by what their lines say.
 
-use rhythm_net::Time;
+use crate::port::Time;
 use std::time::Duration;
 
 /// The time between two lines.
@@ -9,16 +9,22 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// When the next line may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sparse {
+pub struct Sparse {
     next: Option<Time>,
     left_out: u64,
 }
 
 impl Sparse {
     /// Whether to write a line now, and how many were left out before it.
-    pub(crate) fn line(&mut self, now: Time) -> Option<u64> {
+    pub fn line(&mut self, now: Time) -> Option<u64> {
+        self.tell(1, now).map(|all| all - 1)
+    }
+
+    /// Whether to write a line now of what has happened so many times, and how many times it was
+    /// with those that were left out.
+    pub fn tell(&mut self, times: u64, now: Time) -> Option<u64> {
+        self.left_out += times;
         if self.next.is_some_and(|next| now < next) {
-            self.left_out += 1;
             return None;
         }
         self.next = Some(now + EVERY);
@@ -32,7 +38,7 @@ const KINDS_MAX: usize = 64;
 /// When the next line of each kind may be. Kinds beyond those that are told apart wait until one of
 /// these was silent for as long.
 #[derive(Debug)]
-pub(crate) struct SparseByKind<K> {
+pub struct SparseByKind<K> {
     lines: Vec<(K, Sparse)>,
     /// Lines of others that were left out.
     left_out: u64,
@@ -49,7 +55,7 @@ impl<K> Default for SparseByKind<K> {
 
 impl<K: PartialEq> SparseByKind<K> {
     /// Whether to write a line of this kind now, and how many were left out before it.
-    pub(crate) fn line(&mut self, kind: K, now: Time) -> Option<u64> {
+    pub fn line(&mut self, kind: K, now: Time) -> Option<u64> {
         if let Some((_, sparse)) = self.lines.iter_mut().find(|(known, _)| *known == kind) {
             return sparse.line(now);
         }
@@ -99,5 +105,7 @@ mod tests {
         assert_eq!(sparse.line(at(1004)), None);
         assert_eq!(sparse.line(at(1005)), Some(2));
         assert_eq!(sparse.line(at(9000)), Some(0));
+        assert_eq!(sparse.tell(4, at(9001)), None);
+        assert_eq!(sparse.tell(3, at(10_000)), Some(7));
     }
 }
