@@ -16,7 +16,7 @@ use crate::flight::cohorts::NextGo;
 use crate::flight::former::Outlook;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::Hosts;
+use rhythm_http::{Hosts, LONG_BYTES};
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Pipeline {
@@ -59,9 +59,19 @@ impl Pipeline {
         }
     }
 
-    /// Lets waiting connections try again, in their order, until one still finds no context.
+    /// Lets waiting connections try again, in their order: those that wait for memory until one
+    /// still finds none, and beside them the others until one still finds no context.
     fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
+        while let Some(id) = self.former.next_short() {
+            let before = self.former.short();
+            self.proceed(port, id, true, now);
+            self.former.taken();
+            any = true;
+            if self.former.short() > before {
+                break;
+            }
+        }
         for _ in 0..self.former.waiting() {
             let Some(id) = self.former.next_waiter() else {
                 break;
@@ -140,6 +150,10 @@ impl Pipeline {
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
+        if flight.epoch().sizes(page).expected() > LONG_BYTES {
+            // Whose answers are ready is not to wait for these.
+            self.clients.flush(port, now);
+        }
         self.run_stage(port, id, now);
     }
 
