@@ -42,6 +42,11 @@ impl Budget {
         })
     }
 
+    /// Bytes of each cohort that are always there for it.
+    pub fn first_part(&self) -> usize {
+        self.first_part
+    }
+
     /// Bytes that are lent.
     pub fn lent(&self) -> usize {
         self.lent.get()

@@ -213,7 +213,8 @@ impl Pipeline {
         let (mut any, mut index) = (false, 0);
         while let Some(&id) = self.cohorts.waiting().get(index) {
             let idle = self.device.in_flight() == 0;
-            if (self.backends).look_after(&mut self.cohorts, id, idle, now) {
+            let heard = self.turn.heard;
+            if (self.backends).look_after(&mut self.cohorts, id, idle, heard, now) {
                 self.go_on(port, id, now);
                 any = true;
             }

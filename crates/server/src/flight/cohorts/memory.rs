@@ -8,7 +8,8 @@
 //!   other does it may take whatever its answers need.
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
 //!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
-//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503).
+//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
+//!   not been answered yet, no more lanes ask together than find much memory each.
 
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
@@ -22,6 +23,10 @@ const KEPT_BYTES: usize = 256 << 10;
 
 /// And more for so long.
 const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// What a lane of a page that nothing is known of may take: this part of what is always there for a
+/// cohort.
+const UNKNOWN_SHARE: usize = 2;
 
 /// Longest that a cohort waits for memory before it asks its backend.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,10 +61,17 @@ impl Cohorts {
     }
 
     /// Whether there is memory for all texts that so many lanes take by their end, if they are as
-    /// long as the page's were of late. It stays there for the cohort.
+    /// long as the page's were of late. It stays there for the cohort; where nothing is known of
+    /// the page, it is enough that much is there now.
     #[inline]
     pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
-        let of_lanes = lanes.saturating_mul(epoch.sizes(page).texts());
+        let Some(texts) = epoch.sizes(page).texts() else {
+            let first_part = self.budget.first_part();
+            let much = lanes.saturating_mul(first_part / UNKNOWN_SHARE);
+            let left = self.budget.common() - self.budget.lent();
+            return much <= first_part.saturating_add(left);
+        };
+        let of_lanes = lanes.saturating_mul(texts);
         let bytes = of_lanes.saturating_add(epoch.program(page).texts.len());
         self.pool.cohort(id).arena.expects(bytes)
     }

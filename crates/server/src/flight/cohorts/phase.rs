@@ -93,19 +93,26 @@ impl Cohorts {
         waits.map(|&id| self.waits_until(id, idle)).min()
     }
 
-    /// When something is to be done about one that waits. Where the device is not `idle`, nothing
-    /// is about stragglers: who has waited for them goes on as soon as it is.
-    pub(crate) fn waits_until(&self, id: ContextId, idle: bool) -> Time {
-        let Phase::Backend(wait) = self.phase(id) else {
-            unreachable!("it is {:?} and waits for a backend", self.phase(id));
-        };
+    /// When something is to be done about one that waits.
+    fn waits_until(&self, id: ContextId, idle: bool) -> Time {
+        self.wait(id).deadline.min(self.goes_on_at(id, idle))
+    }
+
+    /// When one that waits goes on without its stragglers. Where the device is not `idle`, that is
+    /// as soon as it is.
+    pub(crate) fn goes_on_at(&self, id: ContextId, idle: bool) -> Time {
+        let wait = self.wait(id);
         let may_go = self.pool.state(id) == ContextState::Busy && !wait.stays;
         match idle {
-            true => {
-                let patience_over = wait.patience_over(may_go && self.are_few_free());
-                wait.deadline.min(patience_over)
-            }
-            false => wait.deadline,
+            true => wait.patience_over(may_go && self.are_few_free()),
+            false => Time::NEVER,
+        }
+    }
+
+    fn wait(&self, id: ContextId) -> Wait {
+        match self.phase(id) {
+            Phase::Backend(wait) => wait,
+            phase => unreachable!("it is {phase:?} and waits for a backend"),
         }
     }
 }
