@@ -47,7 +47,6 @@ mod turn;
 
 pub use parts::PipelineParts;
 
-use crate::answer::lengths::Lengths;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::drain::Drain;
@@ -59,6 +58,7 @@ use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
+use crate::site::lengths::Lengths;
 use ending::Ending;
 use gauges::Gauges;
 use host_path::HostPath;

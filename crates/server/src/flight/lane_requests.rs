@@ -4,9 +4,9 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
-use crate::answer::lengths::RequestKey;
 use crate::backend::Failure;
 use crate::observe::access_log::LogEntry;
+use crate::site::lengths::RequestKey;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};

@@ -3,7 +3,6 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
-use crate::answer::lengths::RequestKey;
 use crate::answer::responder::Responder;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
@@ -13,6 +12,7 @@ use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::{Parser, session_text};
 use crate::site::Site;
 use crate::site::epoch::Epoch;
+use crate::site::lengths::RequestKey;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
 use rhythm_net::Time;
