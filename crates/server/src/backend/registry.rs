@@ -35,7 +35,7 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 }
 
 /// Most bytes that a backend of service.toml takes for requests, in each worker.
-pub fn request_bytes_max(config: &BackendConfig) -> usize {
+pub(crate) fn request_bytes_max(config: &BackendConfig) -> usize {
     of(config, |kind| Ok((kind.request_bytes_max)(config))).unwrap_or(0)
 }
 
