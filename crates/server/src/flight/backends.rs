@@ -171,7 +171,7 @@ impl Backends {
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
             stays: false,
         };
-        cohorts.is_now(id, Phase::Backend(wait));
+        cohorts.set_phase(id, Phase::Backend(wait));
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();

@@ -62,12 +62,12 @@ impl Device {
                 if std::mem::take(&mut self.is_lost) {
                     tracing::info!(device = self.link.name(), "the device is back");
                 }
-                cohorts.is_now(id, Phase::Device);
+                cohorts.set_phase(id, Phase::Device);
                 Ok(())
             }
             Err(Refusal::Busy(work)) => {
                 take_back(cohorts, id, work.cohort);
-                cohorts.is_now(id, Phase::Ready);
+                cohorts.set_phase(id, Phase::Ready);
                 self.ready.push_back(id);
                 Ok(())
             }

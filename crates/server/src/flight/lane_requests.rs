@@ -4,9 +4,9 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
-use crate::answer::lengths::RequestKey;
 use crate::backend::Failure;
 use crate::observe::access_log::LogEntry;
+use crate::site::lengths::RequestKey;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
@@ -14,7 +14,7 @@ use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A client's request between its parsing and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ const VERSION: &[u8] = b" HTTP/1.1";
 impl LaneRequests {
     /// Those of a cohort that has its memory of this share, and texts of at most so many bytes: no
     /// more is kept of its requests.
-    pub(crate) fn of_share(share: &Arc<Share>, texts_max: usize) -> LaneRequests {
+    pub(crate) fn of_share(share: &Rc<Share>, texts_max: usize) -> LaneRequests {
         LaneRequests {
             lanes: Vec::new(),
             sessions: Vec::new(),
@@ -107,8 +107,8 @@ impl LaneRequests {
     }
 
     /// Whether there is room to keep what matters of a request of so many bytes.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.arena.has_room(bytes + VERSION.len())
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        self.arena.reserve(bytes + VERSION.len())
     }
 
     /// Bytes that are kept.

@@ -100,7 +100,7 @@ impl Handler for Pipeline {
         let now = self.turn.now;
         self.work(port, now);
         self.check_waiting(port, now);
-        self.tick_ending(port, now);
+        self.ending.tick(port, &mut self.clients, now);
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -138,7 +138,7 @@ impl Handler for Pipeline {
             self.backends.wake_at(),
             self.device.wake_at(),
             self.host_path.hosts.wake_at(),
-            self.ends_at(),
+            self.ending.wake_at(&self.clients),
             self.gauges.wake_at(),
         ]
         .into_iter()
@@ -147,7 +147,8 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.has_ended()
+        let requests = self.cohorts.requests();
+        (self.ending).is_over(&self.clients, requests, self.turn.now)
     }
 }
 

@@ -14,7 +14,7 @@
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
-use rhythm_engine::cohort::Go;
+use rhythm_engine::cohort::Pass;
 use rhythm_net::Time;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a stage that a cohort has run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NextGo {
+pub(crate) enum NextPass {
     /// All lanes have run it.
     Over,
     /// It is to be run again, for those that were left out.
@@ -55,9 +55,9 @@ impl Cohorts {
     /// Whether a cohort has room for texts of so many bytes, and for what is kept of their
     /// requests: as much at most for the log and for conditions, both.
     #[inline]
-    pub(super) fn has_room(&self, id: ContextId, texts: usize, kept: usize) -> bool {
-        self.pool.cohort(id).arena.has_room(texts)
-            && self.flights[id as usize].requests.has_room(kept)
+    pub(super) fn reserve(&self, id: ContextId, texts: usize, kept: usize) -> bool {
+        self.pool.cohort(id).arena.reserve(texts)
+            && self.flights[id as usize].requests.reserve(kept)
     }
 
     /// Whether there is memory for all texts that so many lanes take by their end, if they are as
@@ -104,19 +104,19 @@ impl Cohorts {
     /// How the stage goes on that a cohort has run last, whose finished lanes are answered. Where
     /// it is short though it was first, it is texts that there is no memory for, and the lanes that
     /// need them fail: they are to be answered, and this is to be asked again.
-    pub(crate) fn next_go(&mut self, id: ContextId) -> NextGo {
-        let go = self.pool.cohort_mut(id).next_go();
+    pub(crate) fn next_pass(&mut self, id: ContextId) -> NextPass {
+        let go = self.pool.cohort_mut(id).next_pass();
         match go {
-            Go::Again => NextGo::Again,
-            Go::Over => {
+            Pass::Again => NextPass::Again,
+            Pass::Over => {
                 self.end_first(id);
-                NextGo::Over
+                NextPass::Over
             }
-            Go::Short if self.end_first(id) => {
-                self.pool.cohort_mut(id).give_up_go();
-                NextGo::GivenUp
+            Pass::Short if self.end_first(id) => {
+                self.pool.cohort_mut(id).give_up_pass();
+                NextPass::GivenUp
             }
-            Go::Short => NextGo::Wait,
+            Pass::Short => NextPass::Wait,
         }
     }
 
@@ -156,7 +156,7 @@ impl Cohorts {
 
     /// A cohort found no memory: it waits for others to give some back, or to be first.
     pub(crate) fn wait_for_memory(&mut self, id: ContextId, now: Time) {
-        self.is_now(id, Phase::Short);
+        self.set_phase(id, Phase::Short);
         self.give_output_back(id);
         let flight = &mut self.flights[id as usize];
         flight.short_since.get_or_insert(now);
@@ -181,7 +181,7 @@ impl Cohorts {
         let gave_back = self.gave_back || self.forget_free();
         let may_go_on = |&id: &ContextId| {
             let flight = &self.flights[id as usize];
-            match self.pool.cohort(id).is_between_goes() {
+            match self.pool.cohort(id).is_between_passes() {
                 true => flight.share.be_first(),
                 false => flight.short_until().is_some_and(|until| until <= now),
             }
@@ -197,7 +197,7 @@ impl Cohorts {
 
     /// When the first of the cohorts that wait for memory asks its backend whatever there is.
     pub(crate) fn short_until(&self) -> Option<Time> {
-        let asks = |id: &&ContextId| !self.pool.cohort(**id).is_between_goes();
+        let asks = |id: &&ContextId| !self.pool.cohort(**id).is_between_passes();
         let untils = self.short.iter().filter(asks);
         untils
             .filter_map(|id| self.flights[*id as usize].short_until())
@@ -212,7 +212,7 @@ impl Cohorts {
     pub(super) fn find_memory(&mut self, id: ContextId, bytes: usize) -> Result<(), NotOpen> {
         self.give_output_back(id);
         self.forget_free();
-        if self.has_room(id, bytes, bytes) {
+        if self.reserve(id, bytes, bytes) {
             return Ok(());
         }
         match self.others_have_none(id) {
@@ -276,7 +276,7 @@ impl Cohorts {
         if firsts > 1 {
             return Err(format!("{firsts} cohorts are first"));
         }
-        let runs = |&id: &ContextId| self.pool.cohort(id).is_between_goes();
+        let runs = |&id: &ContextId| self.pool.cohort(id).is_between_passes();
         if firsts == 0 && self.short.iter().any(runs) {
             return Err("cohorts wait to run, and none is first".to_owned());
         }
