@@ -35,7 +35,8 @@ pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
 pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
-pub use registry::{KINDS, besim, kinds, locate, open, query_bytes_max};
+pub(crate) use registry::query_bytes_max;
+pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;

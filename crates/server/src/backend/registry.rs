@@ -35,7 +35,7 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 }
 
 /// Most bytes that a backend of service.toml takes for queries, in each worker.
-pub fn query_bytes_max(config: &BackendConfig) -> usize {
+pub(crate) fn query_bytes_max(config: &BackendConfig) -> usize {
     of(config, |kind| Ok((kind.query_bytes_max)(config))).unwrap_or(0)
 }
 

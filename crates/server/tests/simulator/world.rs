@@ -4,8 +4,8 @@
 //! A *link* is one simulated TCP connection. Its near end is the server's and is named by a
 //! [`ConnectionId`]; its far end belongs to an *actor* (a client, or a backend's server), which is
 //! told what happens by [`FarEvent`]s. The world is the server's [`Port`] and calls its [`Handler`]
-//! as the epoll driver would: what is ready is told in any order, level triggered, sometimes not all
-//! of it in a turn, an id is never told of after it was closed, and input not before `resume`.
+//! as the epoll driver would: what is ready is told in any order, level triggered, sometimes not
+//! all of it in a turn, an id is never told of after it was closed, and input not before `resume`.
 //!
 //! Actors use what is in [`actors`]; what the server sees is in [`driver`].
 //!
