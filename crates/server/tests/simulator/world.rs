@@ -168,6 +168,8 @@ pub(crate) enum Sabotage {
     RepeatBytes,
     /// One `writable` in five is not told.
     ForgetWritable,
+    /// Time-outs are compared with the clock, whatever is not told of yet.
+    HideLateness,
     /// Turns take no time, by what the server is told of them.
     HideTurns,
 }
@@ -190,6 +192,8 @@ pub(crate) struct World {
     left: usize,
     /// Up to when all that came is told of.
     heard: u64,
+    /// The next turn tells of little of what is ready.
+    is_late: bool,
     outgoing: usize,
     accepting: bool,
     /// When the server took no more clients; before, later than any time.
@@ -224,6 +228,7 @@ impl World {
             ready: Vec::new(),
             left: 0,
             heard: 1_000 * SECOND,
+            is_late: false,
             outgoing: 0,
             accepting: true,
             stopped_accepting: u64::MAX,

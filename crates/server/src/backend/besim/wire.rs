@@ -96,7 +96,7 @@ impl BesimWire {
             status => Err(Cause::Status(status)),
         };
         Verdict {
-            request: Which::Oldest,
+            query: Which::Oldest,
             outcome,
             is_healthy: response.status < 500,
             goes_on: response.keep_alive,
