@@ -18,7 +18,7 @@ use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment};
 use rhythm_http::RequestLimits;
-use rhythm_protocol::http::request::{HeadLimits, Method};
+use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{PreparedHead, ResponseWriter, SENDERS_HEADERS};
 use std::sync::Arc;
 
@@ -184,14 +184,6 @@ impl Site {
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
-        let request_limits = RequestLimits {
-            head: HeadLimits {
-                head_max: settings.head_max,
-                target_max: settings.target_max,
-                headers_max: settings.headers_max,
-            },
-            body_max: settings.body_max,
-        };
         Ok(Site {
             pages: (service.pages.iter())
                 .map(|page| PageInfo::new(page, &settings))
@@ -199,7 +191,7 @@ impl Site {
             service,
             statics,
             settings,
-            request_limits,
+            request_limits: settings.requests,
             routes,
             redirects,
         })
