@@ -63,7 +63,7 @@ struct LaneResult {
     u32 run_length;
     u32 segment_count;
     u32 body_length;
-    u32 request_count;
+    u32 query_count;
     u32 header_count;
     // The file of static/ that is its body; length NO_TEXT: none.
     View file;
@@ -71,7 +71,7 @@ struct LaneResult {
     i64 user;
     // Bytes of its text region that it used.
     u32 text_used;
-    // Bytes of the texts that the host needs: requests, header values, the file's path.
+    // Bytes of the texts that the host needs: queries, header values, the file's path.
     u32 texts_length;
 };
 

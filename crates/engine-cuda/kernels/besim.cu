@@ -1,9 +1,9 @@
 // BeSim on the device (paper, section 5.3.2: Titan B has the backend on the GPU): a thread answers
-// one request, byte for byte as `Bank::answer` of the crate rhythm-besim does. That function keeps
+// one query, byte for byte as `Bank::answer` of the crate rhythm-besim does. That function keeps
 // nothing, so this is all of it but the words, which the host uploads.
 //
 // The names are the host's (bank, answer; besim_values.cuh: mix, date, money); what they mean is
-// said there. Requests of a cohort are of one page and so of one command: a warp rarely diverges
+// said there. Queries of a cohort are of one page and so of one command: a warp rarely diverges
 // but in how many rows its users have.
 #include "abi.cuh"
 #include "besim_values.cuh"
@@ -35,12 +35,12 @@ struct BesimArgs {
     // Of the bank: users 1 to this one.
     u32 users;
     u32 lanes;
-    // Requests of a lane: slots lane * stride to lane * stride + request_count.
+    // Queries of a lane: slots lane * stride to lane * stride + query_count.
     const LaneResult* results;
-    const View* requests;
+    const View* queries;
     View* answers;
     u8* arena;
-    u32 request_stride;
+    u32 query_stride;
     // Where the answers' region begins in the arena, and the bytes a slot has there; multiples of
     // 8.
     u32 answer_base;
@@ -430,18 +430,18 @@ DEVICE Refusal answer_query(const BesimArgs& args, Writer& to, Text query) {
 
 KERNEL(answer_besim, BesimArgs, 128 WITH_BLOCKS(12)) {
     u32 slot = global_thread();
-    u32 lane = slot / args.request_stride;
+    u32 lane = slot / args.query_stride;
     if (lane >= args.lanes) return;
     const LaneResult& result = args.results[lane];
     if (result.outcome != LANE_ACTIVE ||
-        slot - lane * args.request_stride >= result.request_count) {
+        slot - lane * args.query_stride >= result.query_count) {
         args.answers[slot] = View{0, NO_TEXT};
         return;
     }
-    View request = args.requests[slot];
+    View query = args.queries[slot];
     u32 offset = args.answer_base + slot * args.answer_stride;
     Writer to(args.arena + offset, args.answer_stride);
-    Refusal refusal = answer_query(args, to, Text{args.arena + request.offset, request.length});
+    Refusal refusal = answer_query(args, to, Text{args.arena + query.offset, query.length});
     if (refusal != ANSWERED) to.resume(refuse(to, refusal));
     write_literal(to, "</pre>\n");
     to.finish();

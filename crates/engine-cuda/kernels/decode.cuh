@@ -26,7 +26,7 @@ struct DecodeArgs {
     const u64* columns;
     const u8* arena;
     // The answers of the launch's lane i: asked[i] says which of `answers`; where that is null, the
-    // lane's requests of the stage before have theirs at the same places.
+    // lane's queries of the stage before have theirs at the same places.
     const Span* asked;
     const View* answers;
     const u32* lane_list;
@@ -35,7 +35,7 @@ struct DecodeArgs {
     // The most rows a lane has, where that is more than its share.
     u32* rows_needed;
     u32 lanes;
-    u32 request_stride;
+    u32 query_stride;
     u32 decoded_count;
     u32 status_slot;
     // NO_SLOT: one row, its columns to scalar fields.
@@ -193,7 +193,7 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
     LaneResult& result = args.results[index];
     u32 lane = args.lane_list ? args.lane_list[index] : index;
     Span asked =
-        args.asked ? args.asked[index] : Span{index * args.request_stride, result.request_count};
+        args.asked ? args.asked[index] : Span{index * args.query_stride, result.query_count};
     Decoder decoder = {args, lane, lane * args.item_stride, 0};
     i64 status = 0;
     bool readable = true;

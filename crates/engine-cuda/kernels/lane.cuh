@@ -164,7 +164,7 @@ template <bool SPILLED> DEVICE void begin(Lane<SPILLED>& lane) {
     LaneResult& result = lane.result();
     result.session = SESSION_KEPT;
     result.status = 0;
-    result.request_count = 0;
+    result.query_count = 0;
     result.header_count = 0;
     result.file = {0, NO_TEXT};
     result.user = 0;
@@ -189,7 +189,7 @@ template <bool SPILLED> DEVICE void finish(Lane<SPILLED>& lane) {
     result.segment_count = lane.segment_count;
     result.body_length = lane.body_length;
     bool overflowed = run.overflowed() || lane.segment_count > regions.segment_stride ||
-                      result.request_count > regions.request_stride ||
+                      result.query_count > regions.query_stride ||
                       result.header_count > regions.header_stride;
     if (overflowed && result.outcome <= LANE_FINISHED) result.outcome = LANE_ROOM;
     if (result.file.length != NO_TEXT) lane.deliver(result.file.length);

@@ -26,7 +26,7 @@ DEVICE void add(LaneOffsets& to, const LaneOffsets& more) {
     to.segments += more.segments;
     // As much as can be said at most: the host sees that there is no room for so much.
     to.texts = to.texts + more.texts < to.texts ? ~0u : to.texts + more.texts;
-    to.requests += more.requests;
+    to.queries += more.queries;
     to.headers += more.headers;
 }
 
@@ -38,7 +38,7 @@ DEVICE LaneOffsets size_of(const LaneResult& result, u32 runs_only) {
     if (finished && runs_only) size.segments = result.segment_count;
     if (finished || result.outcome == LANE_ACTIVE) {
         size.texts = result.texts_length;
-        size.requests = result.request_count;
+        size.queries = result.query_count;
         size.headers = result.header_count;
     }
     return size;
@@ -57,7 +57,7 @@ KERNEL(lane_offsets, OffsetsArgs, SCAN_THREADS) {
         LaneOffsets sum = size;
         for (u32 by = 1; by < WARP; by *= 2) {
             LaneOffsets lower = {shfl_up(sum.body, by), shfl_up(sum.segments, by),
-                                 shfl_up(sum.texts, by), shfl_up(sum.requests, by),
+                                 shfl_up(sum.texts, by), shfl_up(sum.queries, by),
                                  shfl_up(sum.headers, by)};
             if (warp_lane() >= by) add(sum, lower);
         }
@@ -73,7 +73,7 @@ KERNEL(lane_offsets, OffsetsArgs, SCAN_THREADS) {
         start.body -= size.body;
         start.segments -= size.segments;
         start.texts -= size.texts;
-        start.requests -= size.requests;
+        start.queries -= size.queries;
         start.headers -= size.headers;
         if (index < args.lanes) args.offsets[index] = start;
         before = all;
@@ -101,14 +101,14 @@ KERNEL(deliver_texts, TextsArgs, 128) {
     LaneOffsets offsets = args.offsets[index];
     const LaneOffsets& sums = args.offsets[args.lanes];
     // Where the room is too small for all of them the host sees that from the sums, and asks again.
-    bool fits = sums.texts <= args.texts_capacity && sums.requests <= args.requests_capacity &&
+    bool fits = sums.texts <= args.texts_capacity && sums.queries <= args.queries_capacity &&
                 sums.headers <= args.headers_capacity;
     if (fits && result.outcome <= LANE_FINISHED) {
         u32 lane = args.lane_list ? args.lane_list[index] : index;
         u32 at = offsets.texts;
-        for (u32 i = 0; i < result.request_count; ++i) {
-            View text = args.regions.requests[u64(args.regions.request_stride) * index + i];
-            args.requests_out[offsets.requests + i] = {lane, 0, deliver(args, text, at)};
+        for (u32 i = 0; i < result.query_count; ++i) {
+            View text = args.regions.queries[u64(args.regions.query_stride) * index + i];
+            args.queries_out[offsets.queries + i] = {lane, 0, deliver(args, text, at)};
         }
         for (u32 i = 0; i < result.header_count; ++i) {
             HeaderValue header = args.regions.headers[u64(args.regions.header_stride) * index + i];

@@ -16,7 +16,7 @@ struct LaneOffsets {
     u64 body;
     u32 segments;
     u32 texts;
-    u32 requests;
+    u32 queries;
     u32 headers;
 };
 
@@ -33,19 +33,19 @@ struct TextsArgs {
     const LaneOffsets* offsets;
     const u32* lane_list;
     const u8* arena;
-    // Delivered: results with files' views into texts_out; requests and headers with theirs.
+    // Delivered: results with files' views into texts_out; queries and headers with theirs.
     LaneResult* results_out;
-    struct DeliveredText* requests_out;
+    struct DeliveredText* queries_out;
     struct DeliveredText* headers_out;
     u8* texts_out;
     Regions regions;
     u32 lanes;
-    u32 requests_capacity;
+    u32 queries_capacity;
     u32 headers_capacity;
     u32 texts_capacity;
 };
 
-// A request or a header of a lane.
+// A query or a header of a lane.
 struct __align__(8) DeliveredText {
     u32 lane;
     // Of a header: its name.

@@ -342,13 +342,13 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             lane.grow_body(op.e);
             break;
         }
-        case CODE_REQUEST: {
+        case CODE_QUERY: {
             u32 length = lane.length(op.a);
             if (length > lane.left().text) return lane.fail(ERROR_TOO_LARGE);
             lane.left().text -= length;
-            u32 at = lane.result().request_count++;
-            if (at < args.regions.request_stride)
-                args.regions.requests[u64(args.regions.request_stride) * lane.index + at] = {
+            u32 at = lane.result().query_count++;
+            if (at < args.regions.query_stride)
+                args.regions.queries[u64(args.regions.query_stride) * lane.index + at] = {
                     u32(lane.reg(op.a)), length};
             lane.deliver(length);
             break;

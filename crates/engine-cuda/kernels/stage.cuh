@@ -65,7 +65,7 @@ enum Code : u16 {
     CODE_TURN_KEPT,
     CODE_TURN_END,
     CODE_SEGMENT,
-    CODE_REQUEST,
+    CODE_QUERY,
     CODE_STATUS,
     CODE_HEADER,
     CODE_FILE,
@@ -133,9 +133,9 @@ struct Regions {
     // Texts made: bytes of the arena from text_base on, a multiple of 16 each.
     u32 text_base;
     u32 text_stride;
-    View* requests;
+    View* queries;
     HeaderValue* headers;
-    u32 request_stride;
+    u32 query_stride;
     u32 header_stride;
 };
 

@@ -1,5 +1,5 @@
 //! BeSim on the device (paper, section 5.3.2, Titan B): [`rhythm_besim::Bank::answer`] for all
-//! requests of a cohort, in the cohort's arena.
+//! queries of a cohort, in the cohort's arena.
 //!
 //! The kernel computes; the words it needs are uploaded from [`rhythm_besim::names`], so that they
 //! are said once.
@@ -101,19 +101,19 @@ pub struct BesimTables {
     users: u32,
 }
 
-/// What is to be answered: the requests of a cohort.
+/// What is to be answered: the queries of a cohort.
 #[derive(Clone, Copy, Debug)]
 pub struct BesimCohort<'m> {
-    /// Of each lane: the requests of active ones are answered, `request_count` of them.
+    /// Of each lane: the queries of active ones are answered, `query_count` of them.
     pub results: Slice<'m, LaneResult>,
     /// In the arena: as many places for each lane.
-    pub requests: Slice<'m, View>,
+    pub queries: Slice<'m, View>,
     /// For each of these places the answer, likewise; of length [`NO_TEXT`](crate::abi::NO_TEXT)
     /// where nothing was asked, or where the answer has no room.
     pub answers: Slice<'m, View>,
     /// The cohort's arena, 16-byte aligned.
     pub arena: Slice<'m, u8>,
-    /// Where in the arena the answers go, a multiple of 16, behind all requests.
+    /// Where in the arena the answers go, a multiple of 16, behind all queries.
     pub answer_base: u32,
     /// Bytes an answer may take, a multiple of 8; [`ANSWER_BYTES`] is enough for any.
     pub answer_stride: u32,
@@ -151,7 +151,7 @@ impl BesimTables {
         })
     }
 
-    /// Answers a cohort's requests.
+    /// Answers a cohort's queries.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] if views cannot address so many answers (4 GiB), or the device
@@ -164,9 +164,9 @@ impl BesimTables {
         queue: &Queue<'m>,
         cohort: &BesimCohort<'m>,
     ) -> Result<(), GpuError> {
-        let (lanes, places) = (cohort.results.len(), cohort.requests.len());
-        let request_stride = places / lanes.max(1);
-        assert_eq!([lanes * request_stride, cohort.answers.len()], [places; 2]);
+        let (lanes, places) = (cohort.results.len(), cohort.queries.len());
+        let query_stride = places / lanes.max(1);
+        assert_eq!([lanes * query_stride, cohort.answers.len()], [places; 2]);
         assert!(cohort.answer_base.is_multiple_of(16) && cohort.answer_stride.is_multiple_of(8));
         let end = cohort.answer_base as usize + places * cohort.answer_stride as usize;
         if end > u32::MAX as usize {
@@ -184,16 +184,16 @@ impl BesimTables {
             users: self.users,
             lanes: lanes as u32,
             results: cohort.results.address(),
-            requests: cohort.requests.address(),
+            queries: cohort.queries.address(),
             answers: cohort.answers.address(),
             arena: cohort.arena.address(),
-            request_stride: request_stride as u32,
+            query_stride: query_stride as u32,
             answer_base: cohort.answer_base,
             answer_stride: cohort.answer_stride,
             padding: 0,
         };
-        // SAFETY: all is borrowed for 'm: a result a lane, `request_stride` requests and answers
-        // for each, and an arena that has the answers' region. That requests lie in the arena is
+        // SAFETY: all is borrowed for 'm: a result a lane, `query_stride` queries and answers
+        // for each, and an arena that has the answers' region. That queries lie in the arena is
         // for those who wrote them, the kernels of stages.
         unsafe { queue.launch(Grid::over(places, THREADS), &arguments) }
     }

@@ -30,8 +30,8 @@ fn any_answer_is_read_as_the_reference_reads_it() {
         let page = service.pages[0].clone();
         filling.answer = Box::new(move |_, cohort: &mut Cohort| {
             let mut asked = vec![0; lanes];
-            let (requests, mut rows) = cohort.exchange(&page);
-            for (request, &lane) in requests.lanes().iter().enumerate() {
+            let (queries, mut rows) = cohort.exchange(&page);
+            for (query, &lane) in queries.lanes().iter().enumerate() {
                 let lane = lane as usize;
                 asked[lane] += 1;
                 let own = &answers[lane / 2];
@@ -41,7 +41,7 @@ fn any_answer_is_read_as_the_reference_reads_it() {
                     (2, 0) => &answers[(lane * 7 + 3) % answers.len()],
                     _ => &answers[0],
                 };
-                rows.answer(request, |answer| deliver_text(body, 2, answer));
+                rows.answer(query, |answer| deliver_text(body, 2, answer));
             }
             cohort.settle(&page);
         });

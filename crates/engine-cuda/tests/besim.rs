@@ -20,10 +20,10 @@ const ORDERS: [LaneOrder; 3] = [
 /// What memory holds that nobody has written to.
 const UNTOUCHED: u8 = 0xa5;
 
-/// A lane: its outcome and its requests.
+/// A lane: its outcome and its queries.
 type Lane = (u8, Vec<Vec<u8>>);
 
-/// Answers a cohort on the device. `None` for places without a request; all that is not an answer
+/// Answers a cohort on the device. `None` for places without a query; all that is not an answer
 /// must be as it was.
 fn answers(
     gpu: &SharedGpu,
@@ -31,24 +31,24 @@ fn answers(
     lanes: &[Lane],
     answer_stride: u32,
 ) -> Vec<Vec<Option<Vec<u8>>>> {
-    let request_stride = lanes
+    let query_stride = lanes
         .iter()
         .map(|lane| lane.1.len())
         .max()
         .unwrap_or(0)
         .max(1);
     let mut arena = Vec::new();
-    let mut requests = vec![View::default(); lanes.len() * request_stride];
+    let mut queries = vec![View::default(); lanes.len() * query_stride];
     let mut results = Vec::new();
-    for (lane, (outcome, queries)) in lanes.iter().enumerate() {
+    for (lane, (outcome, asked)) in lanes.iter().enumerate() {
         results.push(LaneResult {
             outcome: *outcome,
-            request_count: queries.len() as u32,
+            query_count: asked.len() as u32,
             ..LaneResult::default()
         });
-        for (i, query) in queries.iter().enumerate() {
+        for (i, query) in asked.iter().enumerate() {
             // At any place of a word, and what follows is no `&`, digit or zero by chance.
-            requests[lane * request_stride + i] = View {
+            queries[lane * query_stride + i] = View {
                 offset: arena.len() as u32,
                 length: query.len() as u32,
             };
@@ -60,16 +60,16 @@ fn answers(
     let answer_base = arena.len();
     let before = arena.clone();
     arena.resize(
-        answer_base + requests.len() * answer_stride as usize,
+        answer_base + queries.len() * answer_stride as usize,
         UNTOUCHED,
     );
     let arena = Typed::new(gpu, &arena);
-    let requests = Typed::new(gpu, &requests);
-    let views = Typed::new(gpu, &vec![View::default(); requests.items().len()]);
+    let queries = Typed::new(gpu, &queries);
+    let views = Typed::new(gpu, &vec![View::default(); queries.items().len()]);
     let results = Typed::new(gpu, &results);
     let cohort = BesimCohort {
         results: results.slice(),
-        requests: requests.slice(),
+        queries: queries.slice(),
         answers: views.slice(),
         arena: arena.slice(),
         answer_base: answer_base as u32,
@@ -98,7 +98,7 @@ fn answers(
         Some(answer.to_vec())
     };
     let slots = (0..views.items().len()).map(take).collect::<Vec<_>>();
-    slots.chunks(request_stride).map(<[_]>::to_vec).collect()
+    slots.chunks(query_stride).map(<[_]>::to_vec).collect()
 }
 
 /// Compares the answers to these queries, a lane each, in all orders.
@@ -372,7 +372,7 @@ fn any_bytes_get_an_answer() {
 }
 
 #[test]
-fn lanes_ask_several_requests_or_none() {
+fn lanes_ask_several_queries_or_none() {
     let bank = Bank::new(100_000);
     let mut random = Random(2);
     for order in ORDERS {

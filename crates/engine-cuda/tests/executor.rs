@@ -423,7 +423,7 @@ fn waste(
 
 #[test]
 fn what_lanes_need_is_found_out_and_remembered_within_bounds() {
-    // Requests, rows of an answer, headers.
+    // Queries, rows of an answer, headers.
     const SOME: [i64; 3] = [200, 200, 60];
     const MANY: [i64; 3] = [400, 3000, 300];
     // More bytes of headers than there is room for bodies.

@@ -304,7 +304,8 @@ pub(crate) fn did_you_mean_or<'n>(
     }
 }
 
-/// The hint `did you mean ...?`, or the names there are; nothing where there are none.
+/// The hint `did you mean ...?`, of a near name or the file whose ending is left out, or the names
+/// there are; nothing where there are none.
 pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
@@ -315,6 +316,11 @@ pub(crate) fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n s
     let length = name.chars().count();
     let near = best.filter(|(edits, _)| *edits <= 1 + length / 4 && *edits < length);
     let near = near.map(|(_, candidate)| candidate);
+    let is_same_file = |known: &&str| {
+        let ending = known.strip_prefix(name);
+        !name.is_empty() && ending.is_some_and(|ending| ending.starts_with('.'))
+    };
+    let near = known.iter().copied().find(is_same_file).or(near);
     match near.or_else(|| of_same_words(name, &known)) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
         None if known.is_empty() => String::new(),

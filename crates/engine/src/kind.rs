@@ -22,6 +22,8 @@ pub struct BackendKind {
 /// A page's call, as its kind looks at it when the page is compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct PageCall<'a> {
+    /// The backend, as service.toml has it.
+    pub backend: &'a BackendConfig,
     /// What it asks.
     pub form: &'a Form,
     /// The columns that the page names.
@@ -62,9 +64,10 @@ pub(crate) struct Kinds<'k> {
 }
 
 impl<'k> Kinds<'k> {
-    /// The kind of a backend.
-    pub(crate) fn of(&self, backend: &str) -> Option<&'k BackendKind> {
+    /// A backend and its kind.
+    pub(crate) fn of(&self, backend: &str) -> Option<(&'k BackendConfig, &'k BackendKind)> {
         let config = self.backends.iter().find(|config| config.name == backend)?;
-        self.kinds.iter().find(|kind| kind.name == config.kind)
+        let kind = self.kinds.iter().find(|kind| kind.name == config.kind)?;
+        Some((config, kind))
     }
 }

@@ -2,11 +2,11 @@
 //! is to come of them.
 //!
 //! A case is sections that begin with `=== NAME`. Files of the service come first (`pages/x.html`,
-//! `service.toml` where the usual one does not do), those of static/ as `static NAME`, those that
-//! are not used or cannot be read as `other PATH` and `unread PATH`; then `errors`, what the
-//! compiler says of them; or `program x`, the listing of a page. Pages that compile are run over
-//! made-up lanes by every executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes
-//! of a case into its file.
+//! `service.toml` where the usual one does not do, which has `missing` where there is a
+//! `pages/missing.html`), those of static/ as `static NAME`, those that are not used or cannot be
+//! read as `other PATH` and `unread PATH`; then `errors`, what the compiler says of them; or
+//! `program x`, the listing of a page. Pages that compile are run over made-up lanes by every
+//! executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes of a case into its file.
 
 mod page_common;
 
@@ -23,11 +23,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The usual service.toml, but for how a missing session is answered.
 const SERVICE: &str = "\
-[session]
-missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 [backend.besim]
 kind = \"besim\"
+";
+/// That, where there is such a page.
+const MISSING: &str = "\
+[session]
+missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 ";
 
 /// A case's sections, in order.
@@ -61,10 +65,12 @@ fn check(path: &Path) -> Result<(), String> {
             results.push((name, body));
         }
     }
+    let has_missing = sources.files.contains_key("pages/missing.html");
+    let usual = [if has_missing { MISSING } else { "" }, SERVICE].concat();
     sources
         .files
         .entry("service.toml".to_owned())
-        .or_insert(SERVICE.to_owned());
+        .or_insert(usual);
 
     let mut found = Vec::new();
     match compile(&sources, conformance::BESIM) {

@@ -2,7 +2,7 @@
 
 use crate::conform;
 use crate::device::{CudaArgs, Device};
-use crate::folder::{Folder, summary};
+use crate::folder::{Folder, so_many, summary};
 use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let statics = Statics::new(&service.config.statics.mount, files);
             let memory = Memory::of(&service.config, &options, &statics);
             println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
-            println!("# with {} workers:", memory.workers);
+            println!("# with {}:", so_many(memory.workers, "worker"));
             for (name, bytes) in memory.parts {
                 println!("# {name} = {bytes}");
             }
@@ -88,13 +88,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
         None => {
             let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
+            let fragment_bytes: usize = service.fragments.iter().map(|f| f.len()).sum();
             println!(
-                "{}: {} pages with {calls} calls, {} fragments of {} bytes, {} static files",
+                "{}: {} with {}, {} of {}, {}",
                 service.config.service.name,
-                service.pages.len(),
-                service.fragments.len(),
-                service.fragments.iter().map(|f| f.len()).sum::<usize>(),
-                folder.sources.static_files.len(),
+                so_many(service.pages.len(), "page"),
+                so_many(calls, "call"),
+                so_many(service.fragments.len(), "fragment"),
+                so_many(fragment_bytes, "byte"),
+                so_many(folder.sources.static_files.len(), "static file"),
             );
             for page in &service.pages {
                 let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();

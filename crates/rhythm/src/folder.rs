@@ -191,9 +191,12 @@ pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
     for diagnostic in diagnostics {
         text += &format!("{diagnostic}\n\n");
     }
-    let plural =
-        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    text + &plural(errors, "error") + ", " + &plural(diagnostics.len() - errors, "warning")
+    text + &so_many(errors, "error") + ", " + &so_many(diagnostics.len() - errors, "warning")
+}
+
+/// A number of things.
+pub(crate) fn so_many(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Why something could not be read, for its author.

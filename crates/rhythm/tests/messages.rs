@@ -67,6 +67,16 @@ fn an_unknown_simd_level_is_told_of_by_every_command() {
 }
 
 #[test]
+fn one_of_a_thing_is_one() {
+    let folder = service("one", "");
+    let output = rhythm(&["check"]).arg(&folder).output();
+    let said = output.expect("the binary runs").stdout;
+    let said = String::from_utf8_lossy(&said);
+    let told = "service: 1 page with 0 calls, 1 fragment of 15 bytes, 0 static files\n";
+    assert!(said.starts_with(told), "{said}");
+}
+
+#[test]
 fn an_access_log_that_cannot_be_written_names_its_setting() {
     let folder = service(
         "access_log",

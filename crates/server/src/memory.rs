@@ -83,8 +83,7 @@ impl Memory {
                 "cohorts",
                 product([
                     workers,
-                    (options.pipeline.cohort_bytes)
-                        .most(all_contexts, LaneLimits::of(limits)),
+                    (options.pipeline.cohort_bytes).most(all_contexts, LaneLimits::of(limits)),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

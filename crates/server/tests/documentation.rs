@@ -2,6 +2,7 @@
 //! the tables of kinds of backends are those of their declarations.
 
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::LaneError;
 use rhythm_engine::compile::compile;
 use rhythm_engine::settings::{Section, document};
 use rhythm_engine::source::Sources;
@@ -61,6 +62,15 @@ fn every_kind_is_documented_with_its_keys() {
     }
 }
 
+#[test]
+fn every_reason_for_which_a_request_fails_is_documented_with_its_status() {
+    let operations = include_str!("../../../docs/operations.md");
+    for error in LaneError::ALL {
+        let row = format!("| `{}` | {} | ", error.name(), error.status());
+        assert!(operations.contains(&row), "docs/operations.md has no {row}");
+    }
+}
+
 /// The first indented block of a text that begins with this line, without the indent.
 fn block(text: &str, first: &str) -> String {
     let lines = text.lines().skip_while(|line| line.trim() != first);
@@ -74,6 +84,7 @@ fn block(text: &str, first: &str) -> String {
 fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answered() {
     let readme = include_str!("../../../README.md");
     let pages = include_str!("../../../docs/pages.md");
+    let (_, language) = pages.split_once("\n## The header\n").expect("a section");
     let header = "route = \"GET /accounts\"\nsession = \"required\"\n";
     let step = block(BACKENDS, "[[step]]");
     let of_backends = format!(
@@ -83,7 +94,7 @@ fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answ
     let of_pages = format!(
         "{}\n{{{{ start }}}}{{% for c in confirmations %}}{{{{ c.text }}}}{{% endfor %}}\
          {{{{ confirmations.status }}}}",
-        block(pages, "+++")
+        block(language, "+++")
     );
     let mut sources = Sources::default();
     for (name, text) in [

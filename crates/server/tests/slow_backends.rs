@@ -118,11 +118,21 @@ fn serve(address: SocketAddr, timeout: &str) -> Handle {
 
 /// The same, with this in `[session]`.
 fn serve_with(address: SocketAddr, timeout: &str, session: &str) -> Handle {
+    serve_pages(address, timeout, session, ASKING)
+}
+
+/// The same, of these pages.
+fn serve_pages(
+    address: SocketAddr,
+    timeout: &str,
+    session: &str,
+    pages: &[(&str, &str)],
+) -> Handle {
     let toml = format!(
         "[session]\ncookie = \"sid\"\n{session}\n[static]\nmount = \"/static/\"\n[backend.bank]\n\
          kind = \"besim\"\nurl = \"http://{address}/besim\"\ntimeout = \"{timeout}\"\n"
     );
-    let service = service_of(ASKING, &toml);
+    let service = service_of(pages, &toml);
     let mut options = options_of(&service);
     // Calls that hang longer than a test are not waited for when it ends.
     options.drain.timeout = Duration::from_millis(100);
@@ -252,6 +262,41 @@ fn calls_hang(server: &Handle, shared: &Shared, cookie: &str, of_other: &str) {
         .filter(|question| question.starts_with("hang"));
     // Nobody else waited for those.
     assert_eq!(asked.count(), 14);
+}
+
+#[test]
+fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are() {
+    let (address, _) = backend();
+    let kinds: Vec<(String, String)> = (0..6)
+        .map(|kind| {
+            (
+                format!("ask{kind}.html"),
+                ASKING[1].1.replace("/ask", &format!("/ask{kind}")),
+            )
+        })
+        .collect();
+    let kinds = kinds
+        .iter()
+        .map(|(name, page)| (name.as_str(), page.as_str()));
+    let pages: Vec<(&str, &str)> = ASKING.iter().copied().chain(kinds).collect();
+    for contexts in [1, 4] {
+        let few = format!("[cohort]\nsize = 2\ncontexts = {contexts}");
+        let server = serve_pages(address, "60s", &few, &pages);
+        let cookie = sign_in(&mut client(&server), 42);
+        let mut other = client(&server);
+        let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+        for (index, hanging) in hanging.iter_mut().enumerate() {
+            let kind = index % 6;
+            let page = server.metrics().worker(0).page(&format!("ask{kind}"));
+            let before = page.requests.get();
+            hanging.send(format!(
+                "GET /ask{kind}?q=hang{index} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n"
+            ));
+            eventually("it is a cohort", || page.requests.get() > before);
+            assert_eq!(other.get("/ask?q=now").text(), "[now]", "{index} hang");
+        }
+        stop(server);
+    }
 }
 
 #[test]

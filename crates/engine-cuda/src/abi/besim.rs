@@ -1,4 +1,4 @@
-//! What `kernels/besim.cu` is given: the words of answers, and a cohort's requests.
+//! What `kernels/besim.cu` is given: the words of answers, and a cohort's queries.
 
 use crate::gpu::Address;
 
@@ -30,10 +30,10 @@ structs! {
         pub(crate) users: u32,
         pub(crate) lanes: u32,
         pub(crate) results: Address,
-        pub(crate) requests: Address,
+        pub(crate) queries: Address,
         pub(crate) answers: Address,
         pub(crate) arena: Address,
-        pub(crate) request_stride: u32,
+        pub(crate) query_stride: u32,
         pub(crate) answer_base: u32,
         pub(crate) answer_stride: u32,
         pub(crate) padding: u32,

@@ -69,8 +69,8 @@ structs! {
         pub segment_count: u32,
         /// Bytes of its body.
         pub body_length: u32,
-        /// Requests it asks.
-        pub request_count: u32,
+        /// Queries it asks.
+        pub query_count: u32,
         /// Headers it sets.
         pub header_count: u32,
         /// The file of `static/` that is its body; length [`NO_TEXT`]: none.
@@ -79,7 +79,7 @@ structs! {
         pub user: i64,
         /// Bytes of its text region that it used.
         pub text_used: u32,
-        /// Bytes of the texts that the host needs: requests, header values, the file's path.
+        /// Bytes of the texts that the host needs: queries, header values, the file's path.
         pub texts_length: u32,
     }
 

@@ -20,8 +20,8 @@ structs! {
         pub(crate) segments: u32,
         /// Its texts, bytes; a multiple of 8.
         pub(crate) texts: u32,
-        /// Its requests.
-        pub(crate) requests: u32,
+        /// Its queries.
+        pub(crate) queries: u32,
         /// Its headers.
         pub(crate) headers: u32,
     }
@@ -34,7 +34,7 @@ structs! {
         pub(crate) runs_only: u32,
     }
 
-    /// A request or header that is delivered.
+    /// A query or header that is delivered.
     pub(crate) struct DeliveredText {
         /// Whose.
         pub(crate) lane: u32,
@@ -51,12 +51,12 @@ structs! {
         pub(crate) lane_list: Address,
         pub(crate) arena: Address,
         pub(crate) results_out: Address,
-        pub(crate) requests_out: Address,
+        pub(crate) queries_out: Address,
         pub(crate) headers_out: Address,
         pub(crate) texts_out: Address,
         pub(crate) regions: Regions,
         pub(crate) lanes: u32,
-        pub(crate) requests_capacity: u32,
+        pub(crate) queries_capacity: u32,
         pub(crate) headers_capacity: u32,
         pub(crate) texts_capacity: u32,
     }

@@ -60,7 +60,7 @@ numbers! {
         TurnKept,
         TurnEnd,
         Segment,
-        Request,
+        Query,
         Status,
         Header,
         File,
@@ -151,9 +151,9 @@ structs! {
         pub(crate) text_base: u32,
         /// Bytes of a share, a multiple of 16.
         pub(crate) text_stride: u32,
-        pub(crate) requests: Address,
+        pub(crate) queries: Address,
         pub(crate) headers: Address,
-        pub(crate) request_stride: u32,
+        pub(crate) query_stride: u32,
         pub(crate) header_stride: u32,
     }
 
@@ -199,7 +199,7 @@ structs! {
         pub(crate) decoded: Address,
         pub(crate) columns: Address,
         pub(crate) arena: Address,
-        /// Null: a lane's answers stand where its requests do.
+        /// Null: a lane's answers stand where its queries do.
         pub(crate) asked: Address,
         pub(crate) answers: Address,
         pub(crate) lane_list: Address,
@@ -207,7 +207,7 @@ structs! {
         pub(crate) results: Address,
         pub(crate) rows_needed: Address,
         pub(crate) lanes: u32,
-        pub(crate) request_stride: u32,
+        pub(crate) query_stride: u32,
         pub(crate) decoded_count: u32,
         pub(crate) status_slot: u32,
         pub(crate) spans_slot: u32,

@@ -1,4 +1,4 @@
-//! What leaves the device beside bodies: each lane's result, requests, headers and texts, one
+//! What leaves the device beside bodies: each lane's result, queries, headers and texts, one
 //! lane's behind the other's.
 #![allow(unsafe_code)]
 
@@ -7,13 +7,13 @@ use crate::abi::LaneResult;
 use crate::abi::layout::{DeliveredText, LaneOffsets, OffsetsArgs, TextsArgs};
 use crate::gpu::{GpuError, Grid, Queue, Slice, address_or_null};
 
-/// Where it goes. Requests, headers and texts that find no room are left out, which the sums tell.
+/// Where it goes. Queries, headers and texts that find no room are left out, which the sums tell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery<'m> {
     /// Where each lane's things begin, and behind the last one's the sums.
     pub(crate) offsets: Slice<'m, LaneOffsets>,
     pub(crate) results: Slice<'m, LaneResult>,
-    pub(crate) requests: Slice<'m, DeliveredText>,
+    pub(crate) queries: Slice<'m, DeliveredText>,
     pub(crate) headers: Slice<'m, DeliveredText>,
     pub(crate) texts: Slice<'m, u8>,
 }
@@ -48,12 +48,12 @@ impl<'m> DeviceCohort<'m> {
             lane_list: address_or_null(self.lane_list),
             arena: self.arena.address(),
             results_out: to.results.address(),
-            requests_out: to.requests.address(),
+            queries_out: to.queries.address(),
             headers_out: to.headers.address(),
             texts_out: to.texts.address(),
             regions: self.shares(),
             lanes,
-            requests_capacity: to.requests.len() as u32,
+            queries_capacity: to.queries.len() as u32,
             headers_capacity: to.headers.len() as u32,
             texts_capacity: to.texts.len() as u32,
         };

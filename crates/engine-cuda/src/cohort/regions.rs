@@ -35,7 +35,7 @@ pub(crate) struct RegionExtents {
     results: Extent<LaneResult>,
     runs: Extent<u8>,
     segments: Extent<Segment>,
-    requests: Extent<View>,
+    queries: Extent<View>,
     headers: Extent<HeaderValue>,
     answers: Extent<View>,
     registers: Extent<u64>,
@@ -53,9 +53,9 @@ impl RegionExtents {
             results: places.take(lanes),
             runs: places.take(lanes * shares.run as usize),
             segments: places.take(lanes * shares.segments as usize),
-            requests: places.take(lanes * shares.requests as usize),
+            queries: places.take(lanes * shares.queries as usize),
             headers: places.take(lanes * shares.headers as usize),
-            answers: places.take(lanes * shares.requests as usize),
+            answers: places.take(lanes * shares.queries as usize),
             registers: places.take(spilled_words(lanes, registers)),
         }
     }
@@ -67,7 +67,7 @@ impl RegionExtents {
             results: buffer.slice(self.results),
             runs: buffer.slice(self.runs),
             segments: buffer.slice(self.segments),
-            requests: buffer.slice(self.requests),
+            queries: buffer.slice(self.queries),
             headers: buffer.slice(self.headers),
             answers: buffer.slice(self.answers),
             registers: buffer.slice(self.registers),
@@ -83,9 +83,9 @@ pub(crate) struct LaneRegions<'m> {
     pub(crate) results: Slice<'m, LaneResult>,
     pub(crate) runs: Slice<'m, u8>,
     pub(crate) segments: Slice<'m, Segment>,
-    pub(crate) requests: Slice<'m, View>,
+    pub(crate) queries: Slice<'m, View>,
     pub(crate) headers: Slice<'m, HeaderValue>,
-    /// Answers made on the device, by the places of requests.
+    /// Answers made on the device, by the places of queries.
     pub(crate) answers: Slice<'m, View>,
     /// Registers of programs that have more than shared memory has room for.
     pub(crate) registers: Slice<'m, u64>,

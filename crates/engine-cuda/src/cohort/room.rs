@@ -14,8 +14,8 @@ pub(crate) struct Shares {
     pub(crate) segments: u32,
     /// Bytes of texts made, a multiple of 16.
     pub(crate) text: u32,
-    /// Requests to a backend.
-    pub(crate) requests: u32,
+    /// Queries to a backend.
+    pub(crate) queries: u32,
     /// Headers.
     pub(crate) headers: u32,
 }
@@ -43,12 +43,12 @@ impl Room {
             run: 1024,
             segments: 4,
             text: 16,
-            requests: 0,
+            queries: 0,
             headers: 0,
         };
         for stage in stages {
             shares.segments = shares.segments.max(stage.segments);
-            shares.requests = shares.requests.max(stage.requests);
+            shares.queries = shares.queries.max(stage.queries);
             shares.headers = shares.headers.max(stage.headers);
             if stage.makes_texts {
                 shares.text = 256;
@@ -78,7 +78,7 @@ impl Room {
         let shares = &mut self.shares;
         fit(&mut shares.run, result.run_length.max(UNIT as u32));
         fit(&mut shares.segments, result.segment_count);
-        fit(&mut shares.requests, result.request_count);
+        fit(&mut shares.queries, result.query_count);
         fit(&mut shares.headers, result.header_count);
         // A lane stops at the first text without room, so what it used says little of what it
         // needs.
@@ -99,7 +99,7 @@ impl Room {
         keep(&mut shares.run, needed.run, 64 << 10);
         keep(&mut shares.segments, needed.segments, 1 << 10);
         keep(&mut shares.text, needed.text, 16 << 10);
-        keep(&mut shares.requests, needed.requests, 256);
+        keep(&mut shares.queries, needed.queries, 256);
         keep(&mut shares.headers, needed.headers, 64);
         keep(&mut self.items, job.items, 256);
         keep(&mut self.rows, job.rows, 16 << 10);
@@ -136,7 +136,7 @@ mod tests {
                 run: most,
                 segments: most,
                 text: most,
-                requests: most,
+                queries: most,
                 headers: most,
             },
             items: most,
@@ -147,7 +147,7 @@ mod tests {
         let shares = room.shares;
         assert!(room.items <= 256 && room.rows <= 16 << 10 && room.body <= 256 << 10);
         assert!(shares.run <= 64 << 10 && shares.text <= 16 << 10 && room.texts <= 16 << 10);
-        assert!(shares.segments <= 1 << 10 && shares.requests <= 256 && shares.headers <= 64);
+        assert!(shares.segments <= 1 << 10 && shares.queries <= 256 && shares.headers <= 64);
         // The kernels store whole units.
         assert!(
             [shares.run, shares.text]

@@ -1,4 +1,4 @@
-//! The launches of a stage: answers decoded, the program run, its requests answered.
+//! The launches of a stage: answers decoded, the program run, its queries answered.
 #![allow(unsafe_code)]
 
 #[cfg(all(test, feature = "emulation"))]
@@ -47,7 +47,7 @@ impl<'m> DeviceCohort<'m> {
             shares,
             runs,
             segments,
-            requests,
+            queries,
             headers,
             ..
         } = &self.regions;
@@ -62,9 +62,9 @@ impl<'m> DeviceCohort<'m> {
             segment_stride: shares.segments,
             text_base: self.text_base as u32,
             text_stride: shares.text,
-            requests: requests.address(),
+            queries: queries.address(),
             headers: headers.address(),
-            request_stride: shares.requests,
+            query_stride: shares.queries,
             header_stride: shares.headers,
         }
     }
@@ -86,7 +86,7 @@ impl<'m> DeviceCohort<'m> {
             results: self.regions.results.address(),
             rows_needed: self.rows_needed.address(),
             lanes: self.lanes() as u32,
-            request_stride: self.shares().request_stride,
+            query_stride: self.shares().query_stride,
             decoded_count: decoded.len() as u32,
             status_slot: decoding.status,
             spans_slot: decoding.spans.unwrap_or(NO_SLOT),
@@ -160,11 +160,11 @@ impl<'m> DeviceCohort<'m> {
         }
     }
 
-    /// Answers the requests that a stage asked, on the device.
+    /// Answers the queries that a stage asked, on the device.
     pub(crate) fn answer(&self, queue: &Queue<'m>, besim: &'m BesimTables) -> Result<(), GpuError> {
         let cohort = BesimCohort {
             results: self.regions.results,
-            requests: self.regions.requests,
+            queries: self.regions.queries,
             answers: self.regions.answers,
             arena: self.arena,
             answer_base: self.answer_base as u32,

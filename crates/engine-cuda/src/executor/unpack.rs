@@ -104,7 +104,7 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
 
 /// The texts that a lane needs on the host.
 struct Texts {
-    requests: std::ops::Range<usize>,
+    queries: std::ops::Range<usize>,
     headers: std::ops::Range<usize>,
     file: View,
 }
@@ -114,7 +114,7 @@ impl Texts {
         let offsets = delivered.offsets(index);
         let range = |start: u32, count: u32| start as usize..(start + count) as usize;
         Texts {
-            requests: range(offsets.requests, result.request_count),
+            queries: range(offsets.queries, result.query_count),
             headers: range(offsets.headers, result.header_count),
             file: result.file,
         }
@@ -131,8 +131,8 @@ impl Texts {
         let queries_before = cohort.queries.len();
         let headers_before = cohort.output.headers.len();
         let mut take = || {
-            for index in self.requests.clone() {
-                let text = delivered.request(index).1;
+            for index in self.queries.clone() {
+                let text = delivered.query(index).1;
                 (cohort.queries.push_text(lane, form?, text)).then_some(())?;
             }
             for index in self.headers.clone() {

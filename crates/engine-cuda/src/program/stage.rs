@@ -33,9 +33,9 @@ pub(crate) struct Stage {
     pub(crate) constants: Vec<StageConstant>,
     /// Operands of concatenations.
     pub(crate) parts: Vec<u16>,
-    /// Requests that one pass of the program asks, loops taken as one turn: a first guess at the
+    /// Queries that one pass of the program asks, loops taken as one turn: a first guess at the
     /// room for them.
-    pub(crate) requests: u32,
+    pub(crate) queries: u32,
     /// Headers, likewise.
     pub(crate) headers: u32,
     /// Fragments that become segments, likewise.
@@ -256,8 +256,8 @@ impl Encoder<'_> {
                 to
             }
         };
-        self.stage.requests += 1;
-        self.plain(Code::Request, text, 0, 0, 0);
+        self.stage.queries += 1;
+        self.plain(Code::Query, text, 0, 0, 0);
     }
 
     /// A register beside those of the program.

@@ -1,4 +1,4 @@
-//! The backend on the host, across PCIe: the paper's Titan A (section 5.3.2). Requests come one
+//! The backend on the host, across PCIe: the paper's Titan A (section 5.3.2). Queries come one
 //! behind the other, and answers go back likewise.
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use rhythm_engine::cohort::View;
 #[derive(Debug)]
 struct Mail {
     results: Extent<LaneResult>,
-    requests: Extent<DeliveredText>,
+    queries: Extent<DeliveredText>,
     /// Of lanes that have their answer already, such as a redirection.
     headers: Extent<DeliveredText>,
     texts: Extent<u8>,
@@ -27,14 +27,14 @@ struct Mail {
 impl Mail {
     fn new(places: &mut Extents, cohort: &DeviceCohort<'_>) -> Mail {
         let (lanes, shares) = (cohort.lanes(), &cohort.regions.shares);
-        let requests = lanes * shares.requests as usize;
+        let queries = lanes * shares.queries as usize;
         Mail {
             results: places.take(lanes),
-            requests: places.take(requests),
+            queries: places.take(queries),
             headers: places.take(lanes * shares.headers as usize),
             texts: places.take(lanes * (shares.text as usize).max(UNIT)),
-            views: places.take(requests),
-            answers: places.take(requests * ANSWER_BYTES as usize),
+            views: places.take(queries),
+            answers: places.take(queries * ANSWER_BYTES as usize),
         }
     }
 }
@@ -51,7 +51,7 @@ impl HostBackend {
         Ok(HostBackend { pinned })
     }
 
-    /// Answers the requests that a stage asked: waits for them, and puts the answers' copies into
+    /// Answers the queries that a stage asked: waits for them, and puts the answers' copies into
     /// the stream.
     ///
     /// # Safety
@@ -75,7 +75,7 @@ impl HostBackend {
         let to = Delivery {
             offsets,
             results: self.pinned.slice(mail.results),
-            requests: self.pinned.slice(mail.requests),
+            queries: self.pinned.slice(mail.queries),
             headers: self.pinned.slice(mail.headers),
             texts: self.pinned.slice(mail.texts),
         };
@@ -118,19 +118,19 @@ impl Mail {
         let text_bytes: u64 = texts.map(|result| u64::from(result.texts_length)).sum();
         if text_bytes > self.texts.len() as u64 {
             // Then the kernel has brought none.
-            let why = "the requests to the backend are longer than the texts that the page makes";
+            let why = "the queries to the backend are longer than the texts that the page makes";
             return Err(GpuError::Failed(why.to_owned()));
         }
-        let stride = cohort.regions.shares.requests as usize;
+        let stride = cohort.regions.shares.queries as usize;
         let mut views = vec![NONE; self.views.len()];
         let (mut next, mut used, mut body) = (0, 0, Vec::new());
         for (lane, result) in results.iter().enumerate() {
             let asked = match Outcome::of(result.outcome) {
-                Outcome::Active => (result.request_count as usize).min(stride),
+                Outcome::Active => (result.query_count as usize).min(stride),
                 _ => 0,
             };
             for view in &mut views[lane * stride..][..asked] {
-                let text = self.requests.read(come, next).text;
+                let text = self.queries.read(come, next).text;
                 next += 1;
                 let texts = &come[self.texts.range()];
                 body.clear();

@@ -21,7 +21,7 @@ type Answer = (u16, SessionChange, Option<Vec<u8>>, Vec<u8>);
 pub struct Seen {
     stage: usize,
     lanes: Vec<LaneState>,
-    requests: Vec<(u32, Vec<u8>)>,
+    queries: Vec<(u32, Vec<u8>)>,
     headers: Vec<(u32, u16, Vec<u8>)>,
     answers: Vec<Option<Answer>>,
 }
@@ -41,7 +41,7 @@ impl Seen {
         Seen {
             stage: cohort.stage,
             lanes: cohort.lanes.clone(),
-            requests: asked(program, cohort),
+            queries: asked(program, cohort),
             headers: (cohort.output.headers.iter())
                 .map(|&(lane, name, value)| (lane, name, text(value)))
                 .collect(),
@@ -50,7 +50,7 @@ impl Seen {
     }
 }
 
-/// Answers the requests of a cohort after a stage.
+/// Answers the queries of a cohort after a stage.
 type Backend = Box<dyn Fn(usize, &mut Cohort)>;
 
 /// What a cohort is filled with, and what its backend answers after a stage.

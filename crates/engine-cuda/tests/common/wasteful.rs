@@ -1,4 +1,4 @@
-//! A page whose lanes ask for as much as they are told: requests, rows of answers, segments,
+//! A page whose lanes ask for as much as they are told: queries, rows of answers, segments,
 //! headers.
 #![allow(dead_code, unreachable_pub)]
 
@@ -9,7 +9,7 @@ use rhythm_engine::program::*;
 use std::sync::Arc;
 
 const TEXT: FieldId = 0;
-const REQUESTS: FieldId = 1;
+const QUERIES: FieldId = 1;
 const HEADERS: FieldId = 2;
 const ROWS: FieldId = 3;
 const STATUS: FieldId = 4;
@@ -27,7 +27,7 @@ fn turns(first: Register, body: Block) -> Op {
     })
 }
 
-/// The service. Its page asks REQUESTS requests; then it shows STATUS, TEXT and a fragment for each
+/// The service. Its page asks QUERIES queries; then it shows STATUS, TEXT and a fragment for each
 /// of them, and each row with another, and sets HEADERS headers.
 pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
@@ -37,7 +37,7 @@ pub fn wasteful() -> Arc<Service> {
         body: vec![
             Op::Field(Load {
                 to: 0,
-                field: REQUESTS,
+                field: QUERIES,
             }),
             Op::Field(Load { to: 4, field: TEXT }),
             turns(
@@ -63,7 +63,7 @@ pub fn wasteful() -> Arc<Service> {
         body: vec![
             Op::Field(Load {
                 to: 0,
-                field: REQUESTS,
+                field: QUERIES,
             }),
             Op::Length(Load { to: 4, field: ROWS }),
             Op::Field(Load {
@@ -111,7 +111,7 @@ pub fn wasteful() -> Arc<Service> {
         list_params: vec![],
         fields: vec![
             field("text", FieldType::Scalar(Text)),
-            field("requests", FieldType::Scalar(Int)),
+            field("queries", FieldType::Scalar(Int)),
             field("headers", FieldType::Scalar(Int)),
             field(
                 "rows",
@@ -140,11 +140,11 @@ pub fn wasteful() -> Arc<Service> {
 }
 
 impl Filling {
-    /// Lanes of [`wasteful`]: every third asks for all of `wants` (requests, rows of an answer,
+    /// Lanes of [`wasteful`]: every third asks for all of `wants` (queries, rows of an answer,
     /// headers), the others for less.
     pub fn wasteful(service: &Arc<Service>, lanes: usize, wants: [i64; 3]) -> Filling {
         let page = service.pages[0].clone();
-        let [requests, rows, headers] = wants;
+        let [queries, rows, headers] = wants;
         let share = |lane: usize| [1, 2, 10][lane % 3] as i64 * i64::from(lane != 5);
         let cohort = move || {
             let mut cohort = Box::new(Cohort::default());
@@ -158,9 +158,7 @@ impl Filling {
                 for (field, column) in cohort.fields.iter_mut().enumerate() {
                     match (field as FieldId, column) {
                         (TEXT, Column::Text(views)) => views[lane] = text,
-                        (REQUESTS, Column::Int(values)) => {
-                            values[lane] = requests * share(lane) / 10
-                        }
+                        (QUERIES, Column::Int(values)) => values[lane] = queries * share(lane) / 10,
                         (HEADERS, Column::Int(values)) => values[lane] = headers * share(lane) / 10,
                         _ => {}
                     }
@@ -168,12 +166,12 @@ impl Filling {
             }
             cohort
         };
-        // The first request of a lane is answered with all rows, the others with none.
+        // The first query of a lane is answered with all rows, the others with none.
         let page = service.pages[0].clone();
         let answer = move |_, cohort: &mut Cohort| {
             let mut before = None;
-            let (requests, mut answers) = cohort.exchange(&page);
-            for (request, &lane) in requests.lanes().iter().enumerate() {
+            let (queries, mut answers) = cohort.exchange(&page);
+            for (query, &lane) in queries.lanes().iter().enumerate() {
                 let share = share(lane as usize);
                 let rows = if before == Some(lane) {
                     0
@@ -181,7 +179,7 @@ impl Filling {
                     rows * share / 10
                 };
                 before = Some(lane);
-                answers.answer(request, |answer| {
+                answers.answer(query, |answer| {
                     for row in 0..rows {
                         let text = format!("row <{row}>");
                         answer.row([Cell::Text(text.as_bytes()), Cell::Int(row)]);

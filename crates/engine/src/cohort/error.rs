@@ -51,7 +51,7 @@ lane_errors! {
     /// A backend's answer does not follow its protocol or has not the rows the page expects.
     BadAnswer = 7, 502, "bad_answer", "the backend answered something the page cannot read";
     /// The backend could not be reached or broke off.
-    BackendFailed = 8, 502, "backend_failed", "the backend could not be reached";
+    BackendFailed = 8, 502, "backend_failed", "the backend failed";
     /// The backend is known to be down (circuit open) or its queue is full.
     BackendRefused = 9, 503, "backend_refused", "the backend is overloaded or down";
     /// The backend did not answer in time.

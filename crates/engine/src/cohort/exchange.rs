@@ -4,7 +4,7 @@ use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
 use super::queries::{Argument, Queries};
-use super::rows::{QueryAnswer, Rows};
+use super::rows::{NoInteger, QueryAnswer, Rows};
 use crate::program::{Call, CallResult, PageProgram};
 
 impl Cohort {
@@ -27,6 +27,7 @@ impl Cohort {
             arena,
             queries,
             answers,
+            no_integers,
             ..
         } = self;
         answers.resize(queries.len(), None);
@@ -37,8 +38,14 @@ impl Cohort {
             lanes,
             arena,
             answers,
+            no_integers,
         };
         (queries, rows)
+    }
+
+    /// The lanes that have failed for cells that are no integers, since this was last asked.
+    pub fn take_no_integers(&mut self) -> impl Iterator<Item = NoInteger> {
+        self.no_integers.drain(..)
     }
 
     /// Whether a query has been answered.

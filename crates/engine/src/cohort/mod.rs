@@ -28,7 +28,7 @@ pub use form::{answer_texts, deliver_text};
 pub use go::Go;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use queries::{Argument, Queries};
-pub use rows::{AnswerWriter, Cell, ROWS_MAX, Rows, TextColumns};
+pub use rows::{AnswerWriter, Cell, NoInteger, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
@@ -50,6 +50,8 @@ pub struct Cohort {
     pub queries: Queries,
     /// What has been answered, by query; shorter where nothing has.
     answers: Vec<Option<QueryAnswer>>,
+    /// Lanes that have failed for cells that are no integers.
+    no_integers: Vec<NoInteger>,
     /// What the finished lanes answer.
     pub output: Output,
     /// What it has its memory of; `None`: there is always enough.
@@ -95,6 +97,7 @@ impl Cohort {
         self.goes = go::Goes::default();
         self.queries.clear();
         self.answers.clear();
+        self.no_integers = Vec::new();
         self.queries.kept.shrink(&mut self.answers);
         self.output.clear();
         self.fields.iter_mut().for_each(Column::clear);

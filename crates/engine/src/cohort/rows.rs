@@ -97,6 +97,16 @@ pub struct Rows<'a> {
     pub(super) lanes: &'a mut [LaneState],
     pub(super) arena: &'a mut Arena,
     pub(super) answers: &'a mut [Option<QueryAnswer>],
+    pub(super) no_integers: &'a mut Vec<NoInteger>,
+}
+
+/// A lane that has failed for a cell that is no integer, as its page has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoInteger {
+    /// The lane.
+    pub lane: usize,
+    /// The cell's column of the call's result.
+    pub column: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -136,9 +146,13 @@ impl<'a> Rows<'a> {
             width,
             rows: 0,
             error: None,
+            no_integer: None,
         };
         let status = write(&mut answer);
         let (error, mut length) = (answer.error, answer.rows);
+        if let Some(column) = answer.no_integer {
+            self.no_integers.push(NoInteger { lane, column });
+        }
         if error.is_some() || status != 0 {
             answer.undo(start);
             length = 0;
@@ -242,6 +256,8 @@ pub struct AnswerWriter<'a> {
     width: usize,
     rows: u32,
     error: Option<LaneError>,
+    /// The column of the cell that is the reason, where it is no integer.
+    no_integer: Option<usize>,
 }
 
 impl std::fmt::Debug for AnswerWriter<'_> {
@@ -326,7 +342,10 @@ impl AnswerWriter<'_> {
                 }
             }
             Column::Int(values) => {
-                let value = int_of(cell).ok_or(LaneError::BadAnswer)?;
+                let Some(value) = int_of(cell) else {
+                    self.no_integer = Some(index);
+                    return Err(LaneError::BadAnswer);
+                };
                 match lane {
                     None => values.push(value),
                     Some(lane) => values[lane] = value,

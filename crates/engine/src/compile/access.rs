@@ -187,40 +187,7 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<Operand> {
         let mut columns: Vec<(String, Vec<Literal>)> = Vec::new();
         for (row, item) in items.iter().enumerate() {
-            let mut cells: Vec<(String, &Expr<'_>)> = match item {
-                Expr::Tuple(tuple) => tuple
-                    .items
-                    .iter()
-                    .enumerate()
-                    .map(|(i, e)| (i.to_string(), e))
-                    .collect(),
-                Expr::List(list) => list
-                    .items
-                    .iter()
-                    .enumerate()
-                    .map(|(i, e)| (i.to_string(), e))
-                    .collect(),
-                Expr::Map(map) => {
-                    let mut cells = Vec::new();
-                    for (key, value) in map.keys.iter().zip(&map.values) {
-                        match self.expression(key)? {
-                            Operand::Literal(Literal::Text { text, .. }) => {
-                                cells.push((text.to_string(), value))
-                            }
-                            _ => {
-                                return Err(self.error(
-                                    place,
-                                    "the keys of a map must be constant texts",
-                                    "[{\"name\": \"a\"}, {\"name\": \"b\"}]",
-                                ));
-                            }
-                        }
-                    }
-                    cells
-                }
-                item => vec![(String::new(), item)],
-            };
-            cells.sort_by(|a, b| a.0.len().cmp(&b.0.len()).then_with(|| a.0.cmp(&b.0)));
+            let cells = self.cells_of(item, place)?;
             if row == 0 {
                 columns = cells
                     .iter()
@@ -234,24 +201,7 @@ impl<'a> Compiler<'_, 'a> {
                 return Err(self.error(item, "the items of a list must be alike", hint));
             }
             for ((_, literals), (_, expression)) in columns.iter_mut().zip(cells) {
-                let place = self.place_of(expression);
-                let literal = match self.expression(expression)? {
-                    Operand::Literal(Literal::Text { safe: true, .. }) => None,
-                    Operand::Literal(literal) => Some(literal),
-                    _ => None,
-                };
-                let Some(literal) = literal else {
-                    let message = "the items of a list must be constant";
-                    return Err(self.error(place, message, "numbers, texts, true and false"));
-                };
-                if literals
-                    .first()
-                    .is_some_and(|first| first.kind() != literal.kind())
-                {
-                    let hint = "put all of them in quotes, or none";
-                    let message = "the items of a list must be of one type";
-                    return Err(self.error(place, message, hint));
-                }
+                let literal = self.cell(expression, literals.first())?;
                 literals.push(literal);
             }
         }
@@ -281,5 +231,58 @@ impl<'a> Compiler<'_, 'a> {
             columns,
             status: None,
         })))
+    }
+
+    /// What an item of a list of constants has in each column, in the order of their names.
+    fn cells_of<'e>(
+        &mut self,
+        item: &'e Expr<'e>,
+        place: Place<'a>,
+    ) -> Result<Vec<(String, &'e Expr<'e>)>> {
+        let numbered = |items: &'e [Expr<'e>]| {
+            let items = items.iter().enumerate();
+            items
+                .map(|(index, item)| (index.to_string(), item))
+                .collect()
+        };
+        let mut cells: Vec<(String, &Expr<'_>)> = match item {
+            Expr::Tuple(tuple) => numbered(&tuple.items),
+            Expr::List(list) => numbered(&list.items),
+            Expr::Map(map) => {
+                let mut cells = Vec::new();
+                for (key, value) in map.keys.iter().zip(&map.values) {
+                    let Operand::Literal(Literal::Text { text, .. }) = self.expression(key)? else {
+                        let message = "the keys of a map must be constant texts";
+                        let hint = "[{\"name\": \"a\"}, {\"name\": \"b\"}]";
+                        return Err(self.error(place, message, hint));
+                    };
+                    cells.push((text.to_string(), value));
+                }
+                cells
+            }
+            item => vec![(String::new(), item)],
+        };
+        cells.sort_by(|a, b| a.0.len().cmp(&b.0.len()).then_with(|| a.0.cmp(&b.0)));
+        Ok(cells)
+    }
+
+    /// A constant, of the type of the first of its column.
+    fn cell(&mut self, expression: &Expr<'_>, first: Option<&Literal>) -> Result<Literal> {
+        let place = self.place_of(expression);
+        let literal = match self.expression(expression)? {
+            Operand::Literal(Literal::Text { safe: true, .. }) => None,
+            Operand::Literal(literal) => Some(literal),
+            _ => None,
+        };
+        let Some(literal) = literal else {
+            let message = "the items of a list must be constant";
+            return Err(self.error(place, message, "numbers, texts, true and false"));
+        };
+        if first.is_some_and(|first| first.kind() != literal.kind()) {
+            let hint = "put all of them in quotes, or none";
+            let message = "the items of a list must be of one type";
+            return Err(self.error(place, message, hint));
+        }
+        Ok(literal)
     }
 }

@@ -6,14 +6,14 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
-use super::step::{Steps, request};
+use super::step::{Steps, page_named, request};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
-    Call, CallResult, FieldType, Form, ListParam, PageProgram, Param, ParamType, SessionFields,
-    SessionUse, StageProgram, Type,
+    Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamType,
+    SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
 use crate::source::config::find_backend;
@@ -104,6 +104,16 @@ impl<'a> Assembly<'_, 'a> {
             texts: page.parts.texts.into_bytes(),
             tables: page.parts.tables,
             header_names: page.parts.header_names,
+        }
+    }
+
+    /// The page of `missing` is there, though none needs it.
+    pub(crate) fn check_missing(&mut self) {
+        let requires = |page: &PageFile<'_>| page.header.session == SessionUse::Required;
+        if let Some(missing) = self.missing
+            && !self.pages.iter().any(requires)
+        {
+            let _ = page_named(&missing.page, self.pages, self.lost_pages, self.report);
         }
     }
 
@@ -217,68 +227,9 @@ impl<'a> Assembly<'_, 'a> {
                 "a parameter or another call has it: choose another",
             );
         }
-        let page_call = form.as_ref().map(|form| PageCall {
-            form,
-            columns,
-            one_row: declaration.one_row,
-        });
-        if let Some(kind) = self.kinds.of(&backend.value)
-            && let Some(mistake) = page_call.as_ref().and_then(kind.check)
-        {
-            let place = match mistake.part {
-                CallPart::Asked => declaration.request.place,
-                CallPart::Columns => result_name.place,
-            };
-            match mistake.severity {
-                Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),
-                Severity::Error => {
-                    self.report.error(place, mistake.message, mistake.hint);
-                }
-            }
-        }
+        self.check_call(declaration, form.as_ref());
         let backend = find_backend(self.kinds, &backend.value, backend.place, self.report);
-        let status_name = format!("{name}.status");
-        let (result, status, operand);
-        if declaration.one_row {
-            let mut names = BTreeMap::new();
-            let mut fields = Vec::new();
-            for (column, kind) in columns {
-                if column == "status" {
-                    let hint = "`status` is the backend's status";
-                    self.report.error(
-                        result_name.place,
-                        "a column of one row cannot be named `status`",
-                        hint,
-                    );
-                }
-                let field = page
-                    .parts
-                    .field(format!("{name}.{column}"), FieldType::Scalar(*kind));
-                fields.push(field);
-                names.insert(column.clone(), Operand::Field { field, kind: *kind });
-            }
-            let field = page.parts.field(status_name, FieldType::Scalar(Type::Int));
-            names.insert(
-                "status".to_owned(),
-                Operand::Field {
-                    field,
-                    kind: Type::Int,
-                },
-            );
-            operand = Operand::Record(Rc::new(names));
-            (result, status) = (CallResult::Row(fields), field);
-        } else {
-            let field = page
-                .parts
-                .field(name.clone(), FieldType::List(columns.clone()));
-            let status_field = page.parts.field(status_name, FieldType::Scalar(Type::Int));
-            operand = Operand::List(Rc::new(List {
-                items: Items::Field(field),
-                columns: columns.clone(),
-                status: Some(status_field),
-            }));
-            (result, status) = (CallResult::Rows(field), status_field);
-        }
+        let (result, status, operand) = self.result_fields(page, declaration);
         // Which of two of one name is meant is not known.
         let operand = match is_taken {
             true => Operand::Poison,
@@ -293,6 +244,84 @@ impl<'a> Assembly<'_, 'a> {
             status,
             idempotent: declaration.retry.unwrap_or(gets),
         });
+    }
+
+    /// Reports what a call's kind finds wrong with it.
+    fn check_call(&mut self, declaration: &CallDecl<'a>, form: Option<&Form>) {
+        let (Some(form), Some((backend, kind))) = (form, self.kinds.of(&declaration.backend.value))
+        else {
+            return;
+        };
+        let call = PageCall {
+            backend,
+            form,
+            columns: &declaration.columns,
+            one_row: declaration.one_row,
+        };
+        let Some(mistake) = (kind.check)(&call) else {
+            return;
+        };
+        let place = match mistake.part {
+            CallPart::Asked => declaration.request.place,
+            CallPart::Columns => declaration.result_name.place,
+        };
+        match mistake.severity {
+            Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),
+            Severity::Error => {
+                self.report.error(place, mistake.message, mistake.hint);
+            }
+        }
+    }
+
+    /// Makes the fields of a call's rows, or of its one row, and of its status; gives what the
+    /// result's name means.
+    fn result_fields(
+        &mut self,
+        page: &mut PageUnderWay<'a>,
+        declaration: &CallDecl<'a>,
+    ) -> (CallResult, FieldId, Operand) {
+        let (name, columns) = (&declaration.result_name.value, &declaration.columns);
+        let parts = &mut page.parts;
+        let status_kind = FieldType::Scalar(Type::Int);
+        if !declaration.one_row {
+            let field = parts.field(name.clone(), FieldType::List(columns.clone()));
+            let status = parts.field(format!("{name}.status"), status_kind);
+            let list = List {
+                items: Items::Field(field),
+                columns: columns.clone(),
+                status: Some(status),
+            };
+            return (
+                CallResult::Rows(field),
+                status,
+                Operand::List(Rc::new(list)),
+            );
+        }
+        let (mut names, mut fields) = (BTreeMap::new(), Vec::new());
+        for (column, kind) in columns {
+            if column == "status" {
+                let place = declaration.result_name.place;
+                let message = "a column of one row cannot be named `status`";
+                (self.report).error(place, message, "`status` is the backend's status");
+            }
+            let field = parts.field(format!("{name}.{column}"), FieldType::Scalar(*kind));
+            fields.push(field);
+            names.insert(column.clone(), Operand::Field { field, kind: *kind });
+        }
+        let status = parts.field(format!("{name}.status"), status_kind);
+        let kind = Type::Int;
+        names.insert(
+            "status".to_owned(),
+            Operand::Field {
+                field: status,
+                kind,
+            },
+        );
+        (
+            CallResult::Row(fields),
+            status,
+            Operand::Record(Rc::new(names)),
+        )
     }
 }
 

@@ -91,7 +91,7 @@ impl<'a> Compiler<'_, 'a> {
                             "a page knows its [params], its session, and the rows of its calls"
                                 .to_owned()
                         }
-                        _ => near,
+                        _ => near + "; parameters are declared in [params]",
                     };
                     Err(self.error(place, format!("unknown name `{}`", name.id), hint))
                 }

@@ -9,6 +9,7 @@ use super::value::{Literal, Operand};
 use crate::diagnostic::{How, Place, Reported, did_you_mean, did_you_mean_or};
 use crate::source::template::{Template, TextPlace};
 use minijinja::machinery::ast::{self, Spanned, Stmt};
+use std::rc::Rc;
 
 impl<'a> Compiler<'_, 'a> {
     /// Compiles a page's or an else page's template.
@@ -169,6 +170,25 @@ impl<'a> Compiler<'_, 'a> {
         result.map(|()| frame.unwrap_or_default())
     }
 
+    /// `{% import "x.html" as x %}`
+    pub(super) fn import_statement(&mut self, node: &'a Spanned<ast::Import<'a>>) -> Result<()> {
+        let place = self.at(node);
+        let ast::Expr::Var(target) = &node.name else {
+            let hint = "{% import \"x.html\" as x %}";
+            return Err(self.error(place, "an import is given a name", hint));
+        };
+        let module = match self.import(&node.expr, place) {
+            Ok(frame) => {
+                let public = |(name, _): &(String, Operand)| !name.starts_with('_');
+                Operand::Module(Rc::new(frame.locals.into_iter().filter(public).collect()))
+            }
+            Err(Reported) => Operand::Poison,
+        };
+        self.scope.set(target.id, module);
+        Ok(())
+    }
+
+    /// `{% from "x.html" import a, b as c %}`
     pub(super) fn names_import_statement(
         &mut self,
         node: &'a Spanned<ast::FromImport<'a>>,

@@ -24,15 +24,7 @@ impl<'a> Compiler<'_, 'a> {
         });
         let items = match items {
             Ok(items) => items,
-            Err(Reported) => {
-                // The body may have mistakes of its own.
-                self.scope.frames.push(Frame::default());
-                self.scope.set("loop", Operand::Poison);
-                self.poison(&node.target);
-                self.statements(&node.body);
-                self.scope.frames.pop();
-                return Err(Reported);
-            }
+            Err(Reported) => return Err(self.body_of_nothing(node)),
         };
         let count = match &items {
             Operand::Range { count, .. } => (**count).clone(),
@@ -56,22 +48,7 @@ impl<'a> Compiler<'_, 'a> {
         };
         self.stage.fork(self.page);
 
-        let mut filter = None;
-        if let Some(expression) = &node.filter_expr {
-            // As in MiniJinja, `loop` is that of the loop around here.
-            self.stage.open();
-            self.scope.frames.push(Frame::default());
-            let keep = self
-                .bind_item(&node.target, &items, position)
-                .and_then(|()| self.condition(expression));
-            self.scope.frames.pop();
-            let keep = keep
-                .ok()
-                .and_then(|keep| self.stage.register(&keep, self.page));
-            let block = self.stage.close(self.fragments).ops;
-            filter = keep.map(|keep| LoopFilter { block, keep });
-        }
-
+        let filter = self.loop_filter(node, &items, position);
         self.stage.open();
         self.scope.frames.push(Frame {
             looping: Some(registers),
@@ -83,25 +60,7 @@ impl<'a> Compiler<'_, 'a> {
         self.stage.join(self.page);
         let body = self.stage.close(self.fragments);
 
-        let mut otherwise = OpenBlock::default();
-        if !node.else_body.is_empty() && !runs_always {
-            let before = self.scope.snapshot();
-            let (block, ()) = self.in_branch(|this| this.statements(&node.else_body));
-            otherwise = block;
-            // Where the loop has turns, names keep what they were: that is copied before it.
-            let after_else = self.scope.restore(before.clone());
-            let mut unchanged = OpenBlock::default();
-            self.merge(&before, &mut unchanged, &after_else, &mut otherwise);
-            for op in unchanged.ops {
-                self.stage.push(op);
-            }
-        } else if runs_always && !node.else_body.is_empty() {
-            let place = self.at(node);
-            self.report
-                .warning(place, "the `else` of this loop is never reached", {
-                    "the list is written out and not empty: remove the `else`"
-                });
-        }
+        let otherwise = self.loop_else(node, runs_always);
         if body.ops.is_empty() && otherwise.ops.is_empty() && filter.is_none() {
             return result;
         }
@@ -119,6 +78,61 @@ impl<'a> Compiler<'_, 'a> {
                 otherwise,
             });
         result
+    }
+
+    /// Compiles the body of a loop through what is no list, for the mistakes that it may have of its
+    /// own.
+    fn body_of_nothing(&mut self, node: &'a ast::ForLoop<'a>) -> Reported {
+        self.scope.frames.push(Frame::default());
+        self.scope.set("loop", Operand::Poison);
+        self.poison(&node.target);
+        self.statements(&node.body);
+        self.scope.frames.pop();
+        Reported
+    }
+
+    /// Compiles what says which items a loop takes. `None`: all, or there is a mistake.
+    fn loop_filter(
+        &mut self,
+        node: &'a ast::ForLoop<'a>,
+        items: &Operand,
+        position: Register,
+    ) -> Option<LoopFilter> {
+        let expression = node.filter_expr.as_ref()?;
+        // As in MiniJinja, `loop` is that of the loop around here.
+        self.stage.open();
+        self.scope.frames.push(Frame::default());
+        let keep = self
+            .bind_item(&node.target, items, position)
+            .and_then(|()| self.condition(expression));
+        self.scope.frames.pop();
+        let keep = keep.ok();
+        let keep = keep.and_then(|keep| self.stage.register(&keep, self.page));
+        let block = self.stage.close(self.fragments).ops;
+        keep.map(|keep| LoopFilter { block, keep })
+    }
+
+    /// Compiles what a loop without turns does.
+    fn loop_else(&mut self, node: &'a Spanned<ast::ForLoop<'a>>, runs_always: bool) -> OpenBlock {
+        if node.else_body.is_empty() {
+            return OpenBlock::default();
+        }
+        if runs_always {
+            let message = "the `else` of this loop is never reached";
+            let hint = "the list is written out and not empty: remove the `else`";
+            self.report.warning(self.at(node), message, hint);
+            return OpenBlock::default();
+        }
+        let before = self.scope.snapshot();
+        let (mut otherwise, ()) = self.in_branch(|this| this.statements(&node.else_body));
+        // Where the loop has turns, names keep what they were: that is copied before it.
+        let after_else = self.scope.restore(before.clone());
+        let mut unchanged = OpenBlock::default();
+        self.merge(&before, &mut unchanged, &after_else, &mut otherwise);
+        for op in unchanged.ops {
+            self.stage.push(op);
+        }
+        otherwise
     }
 
     /// What `for` goes through, or a mistake.

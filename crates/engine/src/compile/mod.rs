@@ -5,7 +5,7 @@
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
 //!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`, `size`, `redirect`: stages, steps and pages.
+//! - `assemble`, `step`, `size`: stages, steps and pages; `routes` and `redirect`: pages together.
 
 mod access;
 mod assemble;
@@ -20,6 +20,7 @@ mod looping;
 mod operator;
 mod output;
 mod redirect;
+mod routes;
 mod scope;
 mod size;
 mod statement;
@@ -29,13 +30,14 @@ mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
 use crate::kind::{BackendKind, Kinds};
-use crate::program::{PageProgram, Route, Segment, Service};
+use crate::program::{PageProgram, Service};
 use crate::source::config::ServiceFile;
+use crate::source::declaration::AnswerDecl;
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
 use assemble::Assembly;
 use build::Fragments;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Compiles a service, whose backends are of these kinds.
 ///
@@ -43,84 +45,24 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All mistakes, and the warnings with them, by file and position.
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
-    for (path, why) in &sources.unread {
-        report.error(file(path, ""), &why.message, &why.hint);
-    }
-    for path in &sources.others {
-        report.warning(file(path, ""), "this file is not used", use_of(path));
-    }
-    // What pages miss in a service.toml that is not there, or no TOML, is none of their mistakes.
-    let service_file = match sources.files.get("service.toml") {
-        Some(text) => config::read(text, kinds, &mut report),
-        None => {
-            if !sources.unread.contains_key("service.toml") {
-                let place = file("service.toml", "");
-                report.error(place, "there is no service.toml", "an empty one will do");
-            }
-            ServiceFile::lost()
-        }
-    };
-
+    report_files(sources, &mut report);
+    let service_file = read_service_file(sources, kinds, &mut report);
     let kinds = Kinds {
         kinds,
         backends: &service_file.backends,
         backends_lost: service_file.backends_lost,
     };
-    let mut library = Library::default();
-    let mut pages = Vec::new();
-    let mut lost_pages = BTreeSet::new();
-    for path in sources.unread.keys() {
-        if let Some(name) = path.strip_prefix("templates/") {
-            library.add_unread(name);
-        } else if let Some(name) = path.strip_prefix("pages/") {
-            lost_pages.insert(name);
-        }
-    }
-    for (path, text) in &sources.files {
-        let start = Place {
-            file: path,
-            text,
-            offset: 0,
-        };
-        if let Some(name) = path.strip_prefix("templates/") {
-            if text.starts_with("+++\n") || text.starts_with("+++\r\n") {
-                let hint = "pages, which have one, belong into pages/";
-                report.warning(
-                    start,
-                    "a template has no header: this is shown as text",
-                    hint,
-                );
-            }
-            library.add(name, start, &mut report);
-        } else if let Some(file_name) = path.strip_prefix("pages/") {
-            let Some((toml, offset)) = header::split(path, text, &mut report) else {
-                lost_pages.insert(file_name);
-                continue;
-            };
-            let template = Place { offset, ..start };
-            library.add(path, template, &mut report);
-            match header::read(toml, kinds, &mut report) {
-                Some(header) => pages.push(PageFile {
-                    path,
-                    file_name,
-                    header,
-                    template,
-                }),
-                None => {
-                    lost_pages.insert(file_name);
-                }
-            }
-        }
-    }
-    check_routes(&pages, &mut report);
+    let files = PageFiles::read(sources, kinds, &mut report);
+    let pages = &files.pages;
+    routes::check(pages, &mut report);
 
     let mut fragments = Fragments::default();
     let mut assembly = Assembly {
-        library: &library,
+        library: &files.library,
         report: &mut report,
         fragments: &mut fragments,
-        pages: &pages,
-        lost_pages: &lost_pages,
+        pages,
+        lost_pages: &files.lost,
         kinds,
         missing: service_file.missing.as_ref(),
         missing_lost: service_file.missing_lost,
@@ -129,24 +71,20 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
+    assembly.check_missing();
     let shown = assembly.shown;
     let most = service_file.config.limits.response_bytes_max;
     let routed = pages.iter().filter(|page| page.header.is_routed);
     for (page, program) in routed.zip(&programs) {
         size::check_body(program, &fragments.list, most, page.template, &mut report);
     }
-    // Pages that have mistakes may be the ones that show others.
-    let complete = report.errors() == 0;
-    for page in pages.iter().filter(|_| complete) {
-        if page.header.routes.is_empty() && !shown.contains(page.path) {
-            let hint = "route = \"GET /...\", or name it in the `else` of a check";
-            report.warning(page.header.place, "this page is never shown", hint);
-        }
-    }
-    if complete {
-        let statics = &service_file.config.statics;
-        let index = &service_file.index;
-        redirect::check(&pages, index, statics, &sources.static_files, &mut report);
+    // Pages that have mistakes may be the ones that show others, or that a redirect leads to.
+    if report.errors() == 0 {
+        warn_of_unshown(&files, &shown, service_file.missing.as_ref(), &mut report);
+        let (index, statics) = (&service_file.index, &service_file.config.statics);
+        let static_files = &sources.static_files;
+        routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
+        redirect::check(pages, index, statics, static_files, &mut report);
     }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();
@@ -160,6 +98,119 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         backends: service_file.backends,
         warnings: diagnostics,
     })
+}
+
+/// Tells of files that cannot be read, or are not.
+fn report_files(sources: &Sources, report: &mut Report) {
+    for (path, why) in &sources.unread {
+        report.error(file(path, ""), &why.message, &why.hint);
+    }
+    for path in &sources.others {
+        report.warning(file(path, ""), "this file is not used", use_of(path));
+    }
+}
+
+/// Reads service.toml. What pages miss in one that is not there, or no TOML, is none of their
+/// mistakes.
+fn read_service_file<'a>(
+    sources: &'a Sources,
+    kinds: &[BackendKind],
+    report: &mut Report,
+) -> ServiceFile<'a> {
+    match sources.files.get("service.toml") {
+        Some(text) => config::read(text, kinds, report),
+        None => {
+            if !sources.unread.contains_key("service.toml") {
+                let place = file("service.toml", "");
+                report.error(place, "there is no service.toml", "an empty one will do");
+            }
+            ServiceFile::lost()
+        }
+    }
+}
+
+/// The files of `pages/` and `templates/`, parsed but not yet compiled.
+#[derive(Default)]
+struct PageFiles<'a> {
+    library: Library<'a>,
+    pages: Vec<PageFile<'a>>,
+    /// Page files whose headers could not be read, which is reported.
+    lost: BTreeSet<&'a str>,
+}
+
+impl<'a> PageFiles<'a> {
+    fn read(sources: &'a Sources, kinds: Kinds<'_>, report: &mut Report) -> PageFiles<'a> {
+        let mut files = PageFiles::default();
+        for path in sources.unread.keys() {
+            if let Some(name) = path.strip_prefix("templates/") {
+                files.library.add_unread(name);
+            } else if let Some(name) = path.strip_prefix("pages/") {
+                files.lost.insert(name);
+            }
+        }
+        for (path, text) in &sources.files {
+            let start = file(path, text);
+            if let Some(name) = path.strip_prefix("templates/") {
+                files.add_template(name, start, report);
+            } else if let Some(name) = path.strip_prefix("pages/") {
+                files.add_page(path, name, start, kinds, report);
+            }
+        }
+        files
+    }
+
+    fn add_template(&mut self, name: &'a str, start: Place<'a>, report: &mut Report) {
+        if start.text.starts_with("+++\n") || start.text.starts_with("+++\r\n") {
+            let message = "a template has no header: this is shown as text";
+            report.warning(start, message, "pages, which have one, belong into pages/");
+        }
+        self.library.add(name, start, report);
+    }
+
+    fn add_page(
+        &mut self,
+        path: &'a str,
+        file_name: &'a str,
+        start: Place<'a>,
+        kinds: Kinds<'_>,
+        report: &mut Report,
+    ) {
+        let Some((toml, offset)) = header::split(path, start.text, report) else {
+            self.lost.insert(file_name);
+            return;
+        };
+        let template = Place { offset, ..start };
+        self.library.add(path, template, report);
+        match header::read(toml, kinds, report) {
+            Some(header) => self.pages.push(PageFile {
+                path,
+                file_name,
+                header,
+                template,
+            }),
+            None => drop(self.lost.insert(file_name)),
+        }
+    }
+}
+
+/// Warns of pages that are the answer to nothing.
+fn warn_of_unshown(
+    files: &PageFiles<'_>,
+    shown: &BTreeSet<&str>,
+    missing: Option<&AnswerDecl<'_>>,
+    report: &mut Report,
+) {
+    for page in &files.pages {
+        if !page.header.routes.is_empty() || shown.contains(page.path) {
+            continue;
+        }
+        let of_missing = missing.is_some_and(|answer| answer.page.value == page.file_name);
+        let hint = match of_missing {
+            true => "it is `missing` of [session], and no page says session = \"required\"",
+            false => "route = \"GET /...\", or name it in the `else` of a check",
+        };
+        report.warning(page.header.place, "this page is never shown", hint);
+    }
 }
 
 /// The beginning of a file.
@@ -181,23 +232,5 @@ fn use_of(path: &str) -> String {
         }
         _ => "pages and templates end in .html; files to be served as they are lie in static/"
             .to_owned(),
-    }
-}
-
-/// No two pages answer to one method and path.
-fn check_routes(pages: &[PageFile<'_>], report: &mut Report) {
-    let mut known: BTreeMap<(&str, Vec<Option<&str>>), &str> = BTreeMap::new();
-    for page in pages {
-        for (route, place) in &page.header.routes {
-            let Route { method, segments } = route;
-            let shape = segments.iter().map(|segment| match segment {
-                Segment::Literal(text) => Some(text.as_str()),
-                Segment::Param(_) => None,
-            });
-            if let Some(other) = known.insert((method, shape.collect()), page.path) {
-                let message = format!("{other} answers to this route already");
-                report.error(*place, message, "a route belongs to one page");
-            }
-        }
     }
 }

@@ -14,7 +14,7 @@ const ANY: char = '\0';
 /// Warns of redirects within the service that lead nowhere.
 pub(super) fn check(
     pages: &[PageFile<'_>],
-    index: &[Text<'_>],
+    index: &[(Text<'_>, Text<'_>)],
     statics: &StaticSettings,
     static_files: &BTreeSet<String>,
     report: &mut Report,
@@ -24,7 +24,7 @@ pub(super) fn check(
         StepKind::Redirect { to, status } => Some((to, *status)),
         _ => None,
     });
-    for (to, status) in of_steps.chain(index.iter().map(|to| (to, 303))) {
+    for (to, status) in of_steps.chain(index.iter().map(|(_, to)| (to, 303))) {
         let target = outline(&to.value);
         if target.is_empty() {
             let hint = "redirect = \"/path\", or a whole URL";

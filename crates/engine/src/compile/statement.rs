@@ -10,7 +10,6 @@ use crate::diagnostic::{Place, Reported};
 use crate::program::Escape;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Stmt};
-use std::rc::Rc;
 
 impl<'a> Compiler<'_, 'a> {
     /// Compiles statements. A mistake in one does not hide those of the next.
@@ -47,24 +46,7 @@ impl<'a> Compiler<'_, 'a> {
             }
             Stmt::Extends(node) => return self.extends_statement(node),
             Stmt::Include(node) => return self.include_statement(node),
-            Stmt::Import(node) => {
-                let ast::Expr::Var(target) = &node.name else {
-                    return Err(self.error(
-                        self.at(node),
-                        "an import is given a name",
-                        "{% import \"x.html\" as x %}",
-                    ));
-                };
-                let names = self.import(&node.expr, self.at(node));
-                let module = match names {
-                    Ok(frame) => {
-                        let public = |(name, _): &(String, Operand)| !name.starts_with('_');
-                        Operand::Module(Rc::new(frame.locals.into_iter().filter(public).collect()))
-                    }
-                    Err(Reported) => Operand::Poison,
-                };
-                self.scope.set(target.id, module);
-            }
+            Stmt::Import(node) => return self.import_statement(node),
             Stmt::FromImport(node) => return self.names_import_statement(node),
             Stmt::Macro(node) => {
                 self.warn_of_macro_before(node.name, node, self.at(node));
@@ -78,53 +60,42 @@ impl<'a> Compiler<'_, 'a> {
                 self.scope
                     .set(node.name, Operand::Macro(self.macros.len() - 1));
             }
+            other => return Err(self.unsupported_statement(other)),
+        }
+        Ok(())
+    }
+
+    /// Reports a statement that MiniJinja has and pages have not.
+    fn unsupported_statement(&mut self, statement: &'a Stmt<'a>) -> Reported {
+        let (place, what, hint) = match statement {
             Stmt::SetBlock(node) => {
-                return Err(self.unsupported(
-                    self.at(node),
-                    "a `set` block",
-                    "{% set x = ... %} sets a name to one expression",
-                ));
+                let hint = "{% set x = ... %} sets a name to one expression";
+                (self.at(node), "a `set` block", hint)
             }
             Stmt::AutoEscape(node) => {
-                return Err(self.unsupported(
-                    self.at(node),
-                    "`autoescape`",
-                    "`|safe` prints one value unescaped",
-                ));
+                let hint = "`|safe` prints one value unescaped";
+                (self.at(node), "`autoescape`", hint)
             }
             Stmt::FilterBlock(node) => {
-                return Err(self.unsupported(
-                    self.at(node),
-                    "a `filter` block",
-                    "apply the filter to each value",
-                ));
+                let hint = "apply the filter to each value";
+                (self.at(node), "a `filter` block", hint)
             }
             Stmt::CallBlock(node) => {
-                return Err(self.unsupported(
-                    self.at(node),
-                    "a `call` block",
-                    "give the macro an argument",
-                ));
+                let hint = "give the macro an argument";
+                (self.at(node), "a `call` block", hint)
             }
             Stmt::Do(node) => {
-                return Err(self.unsupported(
-                    self.at(node),
-                    "`do`",
-                    "expressions have no effect here",
-                ));
+                let hint = "expressions have no effect here";
+                (self.at(node), "`do`", hint)
             }
             // Further statements exist where another crate of the build switches on further
             // features of the parser.
-            #[allow(unreachable_patterns)]
             _ => {
-                return Err(self.unsupported(
-                    self.origin.place(0),
-                    "this statement",
-                    "docs/pages.md has those there are",
-                ));
+                let hint = "docs/pages.md has those there are";
+                (self.origin.place(0), "this statement", hint)
             }
-        }
-        Ok(())
+        };
+        self.unsupported(place, what, hint)
     }
 
     /// `{{ expression }}`

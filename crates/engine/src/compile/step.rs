@@ -4,7 +4,7 @@ use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::redirect;
 use super::value::{Literal, Operand};
-use crate::diagnostic::{How, Reported, did_you_mean, did_you_mean_or};
+use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{
     Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
 };
@@ -69,19 +69,7 @@ impl<'a> Steps<'_, 'a> {
                 (text.as_ref()).and_then(|text| text_template(compiler, text, Escape::None).ok());
             names.insert(name.value.clone(), operand.unwrap_or(Operand::Poison));
         }
-        let Some(file) = self
-            .pages
-            .iter()
-            .find(|file| file.file_name == answer.page.value)
-        else {
-            if self.lost_pages.contains(answer.page.value.as_str()) {
-                return Err(Reported);
-            }
-            let pages = self.pages.iter().map(|file| file.file_name);
-            let hint = did_you_mean(&answer.page.value, pages);
-            let message = format!("there is no pages/{}", answer.page.value);
-            return Err(compiler.error(answer.page.place, message, hint));
-        };
+        let file = page_named(&answer.page, self.pages, self.lost_pages, compiler.report)?;
         if !file.header.steps.is_empty() {
             let message = format!("the steps of pages/{} are not taken here", file.file_name);
             let hint = "only its template is shown: name a page without steps, or redirect to it";
@@ -189,6 +177,24 @@ impl<'a> Steps<'_, 'a> {
         }
         Ok(())
     }
+}
+
+/// The page that is shown in place of others, by its file's name.
+pub(super) fn page_named<'a>(
+    name: &Text<'_>,
+    pages: &'a [PageFile<'a>],
+    lost_pages: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Result<&'a PageFile<'a>> {
+    if let Some(file) = pages.iter().find(|file| file.file_name == name.value) {
+        return Ok(file);
+    }
+    if lost_pages.contains(name.value.as_str()) {
+        return Err(Reported);
+    }
+    let hint = did_you_mean(&name.value, pages.iter().map(|file| file.file_name));
+    let message = format!("there is no pages/{}", name.value);
+    Err(report.error(name.place, message, hint))
 }
 
 /// Compiles a string of the header as text and outputs. What is printed is escaped as said.

@@ -91,7 +91,7 @@ pub enum Escape {
     None,
     /// For HTML: `< > & " ' /` become `&lt; &gt; &amp; &quot; &#x27; &#x2f;`.
     Html,
-    /// For a URL or a BeSim request: everything but RFC 3986 unreserved characters becomes `%XX`.
+    /// For a URL or a BeSim query: everything but RFC 3986 unreserved characters becomes `%XX`.
     Percent,
     /// For a response header's value: control characters become spaces.
     Header,

@@ -6,7 +6,7 @@
 //!   field 2 accounts: list(number: text, balance: text)
 //!   stage 0, then call 0
 //!     r1: int = field session.userid
-//!     request "1&3&" r1
+//!     query "1&3&" r1
 //! ```
 
 use super::function::{Arithmetic, Comparison, Escape};
@@ -261,7 +261,7 @@ impl StagePrinter<'_> {
                     .call
                     .and_then(|call| self.listing.page.calls.get(call));
                 let pieces = call.map_or(&[][..], |call| &call.form.pieces);
-                f.write_str("request")?;
+                f.write_str("query")?;
                 for index in 0..=op.arguments.len() {
                     let piece = pieces.get(index).map_or(&b""[..], |piece| piece);
                     if !piece.is_empty() {

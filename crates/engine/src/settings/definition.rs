@@ -78,8 +78,6 @@ impl Mistake {
     }
 }
 
-/// What an address looks like.
-const ADDRESS_FORM: &str = "such as \"127.0.0.1:8080\" or \"[::]:80\"";
 /// What a path looks like.
 const FILE_FORM: &str = "such as \"access.log\"";
 
@@ -177,7 +175,11 @@ impl Definition {
     pub(crate) fn read_integer(&self, integer: i64) -> Result<Value, Mistake> {
         let (SettingKind::Count(least, most) | SettingKind::Bytes(least, most)) = self.rule.kind
         else {
-            return Err(self.mistyped());
+            let port = u16::try_from(integer).ok();
+            return Err(match self.rule.kind {
+                SettingKind::Address => self.no_address(port),
+                _ => self.mistyped(),
+            });
         };
         let number = u32::try_from(integer).ok();
         match number.filter(|number| {
@@ -213,11 +215,8 @@ impl Definition {
                 )),
             },
             SettingKind::Address => (text.parse()).map(Value::Address).map_err(|_| {
-                let form = match self.rule.none {
-                    Some(none) => format!("{ADDRESS_FORM}; \"none\": {none}"),
-                    None => ADDRESS_FORM.to_owned(),
-                };
-                self.must_be("an IP address and a port", form)
+                let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+                self.no_address(port.parse().ok())
             }),
             SettingKind::File if text.is_empty() => Err(self.must_be("a file's path", FILE_FORM)),
             SettingKind::File => Ok(Value::Text(text.to_owned())),
@@ -273,13 +272,24 @@ impl Definition {
                 let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 self.must_be("a string", words.join(" or "))
             }
-            SettingKind::Address => self.must_be("a string", ADDRESS_FORM),
+            SettingKind::Address => self.no_address(None),
             SettingKind::File => self.must_be("a string", FILE_FORM),
             SettingKind::Text(_) => {
                 let default = (self.default)().to_toml();
                 self.must_be("a string", format!("in quotes; the default is {default}"))
             }
         }
+    }
+
+    /// The mistake of what is no address, though it may be a port, or have one.
+    fn no_address(&self, port: Option<u16>) -> Mistake {
+        let port = port.unwrap_or(8080);
+        let form = format!(
+            "such as \"127.0.0.1:{port}\", for this machine alone, or \"0.0.0.0:{port}\", or \
+             \"[::]:{port}\" with IPv6"
+        );
+        let none = (self.rule.none).map(|none| format!("; \"none\": {none}"));
+        self.must_be("an IP address and a port", form + &none.unwrap_or_default())
     }
 
     fn must_be(&self, what: &str, hint: impl Into<String>) -> Mistake {

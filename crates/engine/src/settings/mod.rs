@@ -9,7 +9,7 @@
 //! - `definition`: what is known of a setting, and how its value is read;
 //! - `value`: values before they have their types, and the types;
 //! - `section`: [`section!`](crate::section), which declares a table of settings as a struct;
-//! - `tables`: the tables of `service.toml`;
+//! - `tables`: the tables of `service.toml`; `together`: what of them does not go together;
 //! - `service`: all of them, and where each value comes from;
 //! - `backend`: the backends';
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
@@ -24,6 +24,7 @@ pub mod duration;
 mod section;
 mod service;
 mod tables;
+mod together;
 mod value;
 
 pub use backend::{BackendConfig, BackendKey, PoolSettings, Setting};

@@ -3,7 +3,6 @@
 use super::definition::{
     Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
 };
-use super::duration;
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use std::collections::BTreeMap;
@@ -281,22 +280,6 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
         return Err(Mistake::new(message, "index = { \"/\" = \"/home\" }"));
     }
     Ok(())
-}
-
-impl ServerSettings {
-    /// What is wrong with the times of a shutdown together, if anything.
-    pub fn drain_mistake(&self) -> Option<Mistake> {
-        let (delay, timeout) = (self.drain_delay, self.drain_timeout);
-        (!delay.is_zero() && delay >= timeout).then(|| {
-            let (delay, timeout) = (duration::format(delay), duration::format(timeout));
-            let message = format!(
-                "a shutdown is over after `drain_timeout` = {timeout}, before `drain_delay` = \
-                 {delay} is: what is under way then is lost"
-            );
-            let hint = "`drain_timeout` is more than `drain_delay` and `drain_grace` together";
-            Mistake::new(message, hint)
-        })
-    }
 }
 
 impl HeaderSettings {

@@ -17,8 +17,8 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<AnswerDecl<'a>>,
-    /// Where the redirects lead of `index` of `[static]`.
-    pub(crate) index: Vec<Text<'a>>,
+    /// The redirects of `index` of `[static]`: from where, and where they lead.
+    pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
     /// Whether its mistakes are why there is no such answer.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
@@ -88,24 +88,14 @@ pub(crate) fn read<'a>(
                 config.set(section.name(), definition, value, Origin::File);
             }
         }
-        match section.name() {
-            "limits" => check_limits(config, &keys, report),
-            "server" => {
-                if let Some(mistake) = config.server.drain_mistake() {
-                    let written = ["drain_delay", "drain_timeout"];
-                    let key = written.into_iter().find(|key| keys.has(key));
-                    let place = keys.place_of(key.unwrap_or(written[0]));
-                    report.warning(place, mistake.message, mistake.hint);
-                }
-            }
-            _ => {}
-        }
+        warn_of_together(section.name(), config, &keys, report);
         if let Some(index) = keys
             .get("index")
             .and_then(|index| index.get_ref().as_table())
         {
             let leads = Keys::entries(&toml, index).into_iter();
-            service.index = leads.filter_map(|(_, to)| text_of(&toml, to)).collect();
+            let both = |(from, to)| Some((from, text_of(&toml, to)?));
+            service.index = leads.filter_map(both).collect();
         }
         if section.name() == "session"
             && let Some((missing, offset)) =
@@ -115,51 +105,63 @@ pub(crate) fn read<'a>(
             service.missing = read_answer(&keys, "page", report);
         }
     }
-    let mut backends_lost = false;
-    if let Some((backends, _)) = root.table("backend", "...", report) {
-        for (name, value) in Keys::entries(&toml, backends) {
-            let DeValue::Table(table) = value.get_ref() else {
-                backends_lost = true;
-                if name.value == "kind" {
-                    let hint = "[backend.NAME], and below it what it is";
-                    report.error(name.place, "a backend has a name of its own", hint);
-                    // The others belong to it.
-                    break;
-                }
-                let hint = format!("[backend.{}], and below it kind = \"...\"", name.value);
-                report.error(name.place, "a backend is a table", hint);
-                continue;
-            };
-            let offset = value.span().start;
-            let backend = read_backend(toml, table, offset, &name, kinds, report);
-            service.backends.push(backend);
-        }
-    }
+    let backends_lost = read_backends(&root, kinds, &mut service.backends, report);
     let is_mistaken = report.errors() > before;
     service.missing_lost = is_mistaken && service.missing.is_none();
     service.backends_lost = backends_lost || is_mistaken && service.backends.is_empty();
     service
 }
 
-/// So many of the longest answers are to fit what a worker's connections may hold: with two that
-/// are not taken half of it is held, and with more than all of it connections are dropped to that.
-const LONGEST_HELD: u64 = 4;
-
-/// Tells of limits that do not go together.
-fn check_limits(config: &ServiceConfig, keys: &Keys<'_, '_>, report: &mut Report) {
-    let limits = &config.limits;
-    let least = LONGEST_HELD * u64::from(limits.response_bytes_max);
-    if u64::from(limits.worker_bytes_max) < least {
-        let written = ["worker_bytes_max", "response_bytes_max"];
-        let key = written.into_iter().find(|key| keys.has(key));
-        let place = keys.place_of(key.unwrap_or(written[0]));
-        let message = "few clients that do not take a long answer make others be dropped";
-        let hint = format!(
-            "`worker_bytes_max` of {LONGEST_HELD} times `response_bytes_max`, which is {least}, or \
-             more; or a smaller `response_bytes_max`"
-        );
-        report.warning(place, message, &hint);
+/// Warns of a table's settings that do not go together, at the first that is written.
+fn warn_of_together(table: &str, config: &ServiceConfig, keys: &Keys<'_, '_>, report: &mut Report) {
+    let (mistake, settings): (_, &[&str]) = match table {
+        "server" => {
+            let times = &["drain_delay", "drain_timeout", "drain_grace"];
+            (config.server.drain_mistake(), times)
+        }
+        "session" => (config.session.reserve_mistake(), &["reserve", "capacity"]),
+        "limits" => {
+            let bytes = &["worker_bytes_max", "response_bytes_max"];
+            (config.limits.held_mistake(), bytes)
+        }
+        _ => return,
+    };
+    if let Some(mistake) = mistake {
+        let written = settings.iter().find(|key| keys.has(key));
+        let place = keys.place_of(written.unwrap_or(&settings[0]));
+        report.warning(place, mistake.message, mistake.hint);
     }
+}
+
+/// Reads the tables of backends. Whether a mistake of theirs is why one is absent.
+fn read_backends<'a>(
+    root: &Keys<'_, 'a>,
+    kinds: &[BackendKind],
+    backends: &mut Vec<BackendConfig>,
+    report: &mut Report,
+) -> bool {
+    let toml = root.toml;
+    let Some((tables, _)) = root.table("backend", "...", report) else {
+        return false;
+    };
+    let mut lost = false;
+    for (name, value) in Keys::entries(&toml, tables) {
+        let DeValue::Table(table) = value.get_ref() else {
+            lost = true;
+            if name.value == "kind" {
+                let hint = "[backend.NAME], and below it what it is";
+                report.error(name.place, "a backend has a name of its own", hint);
+                // The others belong to it.
+                break;
+            }
+            let hint = format!("[backend.{}], and below it kind = \"...\"", name.value);
+            report.error(name.place, "a backend is a table", hint);
+            continue;
+        };
+        let offset = value.span().start;
+        backends.push(read_backend(toml, table, offset, &name, kinds, report));
+    }
+    lost
 }
 
 /// Reads a backend's table: the keys of all backends, and those of its kind's own.

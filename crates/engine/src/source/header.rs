@@ -36,6 +36,10 @@ pub(crate) fn split<'a>(
                 let hint = "blank lines stand before it, or a byte order mark, which is not seen";
                 report.error(place, "the first line of a page is +++", hint)
             }
+            Some("---") => {
+                let hint = "it is TOML between two lines of +++, such as route = \"GET /path\"";
+                report.error(place, "a header does not begin with ---", hint)
+            }
             _ => report.error(place, "the page has no header", hint),
         };
         return None;
@@ -103,21 +107,8 @@ pub(crate) fn read<'a>(
     let before = report.errors();
     let table = toml.parse(report)?;
     let misplaced = refuse_misplaced(toml, &table, kinds, report);
-    let told = |key: &str| {
-        let near = |known: &[&str]| {
-            let hint = did_you_mean(key, known.iter().copied());
-            hint.strip_suffix('?').map(str::to_owned)
-        };
-        match near(&PAGE_KEYS) {
-            Some(_) => None,
-            None => Some(format!(
-                "{}, a key of a step ([[step]])?",
-                near(&STEP_KEYS)?
-            )),
-        }
-    };
     let known: Vec<&str> = PAGE_KEYS.into_iter().chain(misplaced).collect();
-    let keys = Keys::named(toml, &table, 0, &known, told, report);
+    let keys = Keys::named(toml, &table, 0, &known, near_key_of_step, report);
     // An unknown key may have been meant to declare parameters or steps.
     let declares = |value: &DeValue<'_>| matches!(value, DeValue::Table(_) | DeValue::Array(_));
     let others = (table.iter()).any(|(key, value)| {
@@ -142,118 +133,158 @@ pub(crate) fn read<'a>(
             header.routes.push((route, text.place));
         }
     }
+    header.session = read_session(&keys, report);
+    if let Some(content_type) = read_content_type(&keys, report) {
+        header.content_type = content_type;
+    }
+    read_params(&keys, &mut header, report);
+    check_path_params(&header, report);
+    check_forms(&header, report);
+    read_steps(&keys, kinds, &mut header, report);
+    if !header.is_routed && report.errors() == before {
+        warn_of_no_route(&keys, report);
+    }
+    Some(header)
+}
+
+/// The key of a step that an unknown key of a page is like, for a hint, if it is like none of a
+/// page's.
+fn near_key_of_step(key: &str) -> Option<String> {
+    let near = |known: &[&str]| {
+        let hint = did_you_mean(key, known.iter().copied());
+        hint.strip_suffix('?').map(str::to_owned)
+    };
+    match near(&PAGE_KEYS) {
+        Some(_) => None,
+        None => Some(format!(
+            "{}, a key of a step ([[step]])?",
+            near(&STEP_KEYS)?
+        )),
+    }
+}
+
+/// Reads `session`. Whatever a word that is none of its was to mean, the page looks at the session.
+fn read_session(keys: &Keys<'_, '_>, report: &mut Report) -> SessionUse {
     let uses = [
         ("required", SessionUse::Required),
         ("optional", SessionUse::Optional),
     ];
-    // Whatever a word that is none of them was to mean, the page looks at the session.
-    let of_step = (keys
-        .get("session")
-        .and_then(|value| value.get_ref().as_str()))
-    .filter(|word| ["create", "destroy"].contains(word));
-    if let Some(word) = of_step {
-        let message = format!("`session` cannot be `{word}` here");
-        let hint = format!("a step does that: [[step]], and below it session = \"{word}\"");
-        report.error(keys.place_of("session"), message, hint);
-    }
+    let word = keys.get("session").map(Spanned::get_ref);
+    let of_step =
+        (word.and_then(DeValue::as_str)).filter(|word| ["create", "destroy"].contains(word));
     let read = match of_step {
-        Some(_) => None,
+        Some(word) => {
+            let message = format!("`session` cannot be `{word}` here");
+            let hint = format!("a step does that: [[step]], and below it session = \"{word}\"");
+            report.error(keys.place_of("session"), message, hint);
+            None
+        }
         None => keys.choice("session", &uses, report),
     };
-    header.session = match read {
+    match read {
         None if keys.has("session") => SessionUse::Optional,
         read => read.unwrap_or_default(),
-    };
-    if let Some(content_type) = keys.text("content_type", report) {
-        if content_type
-            .value
-            .bytes()
-            .any(|b| !(b' '..=b'~').contains(&b))
-        {
-            let hint = "printable ASCII, such as \"text/plain; charset=utf-8\"";
-            report.error(content_type.place, "this is no content type", hint);
-        }
-        header.content_type = content_type.value;
     }
-    if let Some((params, _)) = keys.table(
-        "params",
-        "{ id = { in = \"query\", type = \"int\" } }",
-        report,
-    ) {
-        for (name, value) in Keys::entries(&toml, params) {
-            let declared = name.value.clone();
-            if PAGE_KEYS.contains(&declared.as_str())
-                && !matches!(value.get_ref(), DeValue::Table(_))
-            {
-                let message = format!("`{declared}` is a key of the page, not a parameter");
-                report.error(name.place, message, "it stands above [params]");
-                continue;
-            }
-            match read_param(&toml, name, value, &mut header.lost, report) {
-                Some(param) => header.params.push(param),
-                None => {
-                    header.lost.names.insert(declared);
-                }
-            }
-        }
-    } else {
+}
+
+/// Reads `content_type`, if it is there.
+fn read_content_type(keys: &Keys<'_, '_>, report: &mut Report) -> Option<String> {
+    let content_type = keys.text("content_type", report)?;
+    let is_printable = |byte: u8| (b' '..=b'~').contains(&byte);
+    if !content_type.value.bytes().all(is_printable) {
+        let hint = "printable ASCII, such as \"text/plain; charset=utf-8\"";
+        report.error(content_type.place, "this is no content type", hint);
+    }
+    Some(content_type.value)
+}
+
+/// Reads `params`.
+fn read_params<'a>(keys: &Keys<'_, 'a>, header: &mut PageHeader<'a>, report: &mut Report) {
+    let form = "{ id = { in = \"query\", type = \"int\" } }";
+    let Some((params, _)) = keys.table("params", form, report) else {
         header.lost.others |= keys.has("params");
-    }
-    check_path_params(&header, report);
-    check_forms(&header, report);
-    match keys.get("step").map(Spanned::get_ref) {
-        None => {}
-        Some(DeValue::Array(steps)) => {
-            for step in steps.iter() {
-                let DeValue::Table(table) = step.get_ref() else {
-                    let place = toml.place(step.span().start);
-                    report.error(place, "a step is a table", "[[step]]");
-                    header.lost.others = true;
-                    continue;
-                };
-                match read_step(toml, table, step.span().start, kinds, report) {
-                    Some(step) => header.steps.push(step),
-                    None => note_lost(table, &mut header.lost),
-                }
+        return;
+    };
+    for (name, value) in Keys::entries(&keys.toml, params) {
+        let declared = name.value.clone();
+        let is_table = matches!(value.get_ref(), DeValue::Table(_));
+        if PAGE_KEYS.contains(&declared.as_str()) && !is_table {
+            let message = format!("`{declared}` is a key of the page, not a parameter");
+            report.error(name.place, message, "it stands above [params]");
+            continue;
+        }
+        match read_param(&keys.toml, name, value, &mut header.lost, report) {
+            Some(param) => header.params.push(param),
+            None => {
+                header.lost.names.insert(declared);
             }
         }
+    }
+}
+
+/// Reads the steps.
+fn read_steps<'a>(
+    keys: &Keys<'_, 'a>,
+    kinds: Kinds<'_>,
+    header: &mut PageHeader<'a>,
+    report: &mut Report,
+) {
+    let toml = keys.toml;
+    let steps = match keys.get("step").map(Spanned::get_ref) {
+        None => return,
+        Some(DeValue::Array(steps)) => steps,
         Some(_) => {
-            report.error(
-                keys.place_of("step"),
-                "steps are a list of tables",
-                "[[step]]",
-            );
+            let message = "steps are a list of tables";
+            let hint = "[[step]], in two brackets, begins each of them";
+            report.error(keys.place_of("step"), message, hint);
             header.lost.others = true;
+            return;
+        }
+    };
+    for step in steps.iter() {
+        let start = step.span().start;
+        let DeValue::Table(table) = step.get_ref() else {
+            report.error(toml.place(start), "a step is a table", "[[step]]");
+            header.lost.others = true;
+            continue;
+        };
+        match read_step(toml, table, start, kinds, report) {
+            Some(step) => header.steps.push(step),
+            None => note_lost(table, &mut header.lost),
         }
     }
-    if !keys.has("route") && report.errors() == before {
-        for key in ["params", "step", "session"] {
-            if keys.has(key) {
-                let message = format!("`{key}` means nothing to a page without a route");
-                let hint = "route = \"GET /path\"; without one it is shown in place of others, \
-                            which give it variables by `with`";
-                report.warning(keys.key_place(key), message, hint);
-                break;
-            }
-        }
+}
+
+/// Warns of what means nothing to a page that is shown in place of others.
+fn warn_of_no_route(keys: &Keys<'_, '_>, report: &mut Report) {
+    let all = ["params", "step", "session"];
+    if let Some(key) = all.into_iter().find(|key| keys.has(key)) {
+        let message = format!("`{key}` means nothing to a page without a route");
+        let hint = "route = \"GET /path\"; without one it is shown in place of others, \
+                    which give it variables by `with`";
+        report.warning(keys.key_place(key), message, hint);
     }
-    Some(header)
 }
 
 fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
     let hint = "a method and a path, such as \"GET /users/{id}\"";
     let Some((method, path)) = text.value.split_once(' ') else {
+        let hint = match text.value.starts_with('/') {
+            true => format!("a method and a path: \"GET {}\"", text.value),
+            false => hint.to_owned(),
+        };
         report.error(text.place, "this is no route", hint);
         return None;
     };
     let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
     if !methods.contains(&method) {
         let message = format!("`{method}` is no method of a page");
-        report.error(
-            text.place,
-            message,
-            format!("one of {}", methods.join(", ")),
-        );
+        let upper = method.to_ascii_uppercase();
+        let hint = match methods.contains(&upper.as_str()) {
+            true => format!("did you mean `{upper}`?"),
+            false => format!("one of {}", methods.join(", ")),
+        };
+        report.error(text.place, message, hint);
         return None;
     }
     let Some(path) = path.strip_prefix('/') else {

@@ -52,7 +52,7 @@ pub(crate) fn read_step<'a>(
     let has = |key: &str| table.contains_key(key);
     let called = table.get("call").and_then(|call| call.get_ref().as_str());
     let asked = match called.and_then(|backend| kinds.of(backend)) {
-        Some(kind) => kind.call_key,
+        Some((_, kind)) => kind.call_key,
         // What is asked of a backend that is not there may be told by any key.
         None => {
             let others = table.keys().map(|key| key.get_ref().as_ref());

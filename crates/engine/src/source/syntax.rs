@@ -121,6 +121,10 @@ pub(super) fn explain(
         }
         _ => {}
     }
+    let twice = message.strip_prefix("block '");
+    if let Some(name) = twice.and_then(|rest| rest.strip_suffix("' defined twice")) {
+        return block_twice(name, source, offset, line);
+    }
     if let Some(word) = message.strip_prefix("unknown statement ") {
         return unknown_statement(word, &open, offset, line);
     }
@@ -185,6 +189,25 @@ fn tag_name(end: &str) -> &'static str {
         "}}" => "output",
         _ => "tag",
     }
+}
+
+/// A block of a name that one before it has.
+fn block_twice(name: &str, source: &str, offset: usize, line: impl Fn(usize) -> u32) -> Mistake {
+    let tokens = tokenize(source, false, SyntaxConfig::default());
+    let tokens: Vec<_> = tokens.map_while(Result::ok).collect();
+    let first = tokens.windows(3).find(|tokens| {
+        let [begin, statement, named] = [0, 1, 2].map(|index| &tokens[index].0);
+        matches!(begin, Token::BlockStart)
+            && matches!(statement, Token::Ident("block"))
+            && matches!(named, Token::Ident(first) if *first == name)
+    });
+    let first = first.map_or(offset, |tokens| tokens[2].1.start_offset as usize);
+    let message = format!("this template has a block `{name}` already");
+    let hint = format!(
+        "it is in line {}: give one of them another name; {{{{ self.{name}() }}}} shows it again",
+        line(first)
+    );
+    Mistake::new(offset, message, hint)
 }
 
 /// A word that begins no statement: one that ends or divides another than is open, or a misspelled

@@ -118,7 +118,8 @@ fn explain(message: &str, toml: &str, offset: usize) -> (String, &'static str) {
         return told("a comma is missing before this", "add `,`");
     }
     if begins("unexpected key or value") {
-        let hint = "each key stands on a line of its own; a text stands in one pair of quotes";
+        let hint = "each key stands on a line of its own; a text stands in one pair of quotes, and \
+                    those inside \"...\" are '...'";
         return told("nothing can follow here", hint);
     }
     if begins("key with no value") {

@@ -18,27 +18,27 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why it cannot listen.
+/// Why it cannot listen. What the system said stands in the messages.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A name.
-    #[error("cannot find the address of {host}: {source}")]
+    #[error("cannot find the address of {host}: {error}")]
     Host {
         /// What was to be found.
         host: String,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A Unix socket.
-    #[error("cannot listen on the Unix socket {path}: {source}")]
+    #[error("cannot listen on the Unix socket {path}: {error}")]
     Unix {
         /// Where.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// Neither TCP nor UDP nor a Unix socket.
     #[error("there is nothing to listen on: give a port (-p, -U) or a Unix socket (-s)")]
@@ -57,9 +57,9 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
     let mut addresses = Vec::new();
     let role = Role::default();
     if let Some(path) = &settings.unix_socket {
-        let failed = |source| BindError::Unix {
+        let failed = |error| BindError::Unix {
             path: path.clone(),
-            source,
+            error,
         };
         let listener = Listener::bind_unix(path, settings.unix_mask, &options).map_err(failed)?;
         let others = (1..threads).map(|_| listener.try_clone());
@@ -139,9 +139,9 @@ fn places(settings: &Settings, port: Option<u16>) -> Result<Vec<Place>, BindErro
             }
             Some(host) => {
                 let found = (host.as_str(), port).to_socket_addrs();
-                let found = found.map_err(|source| BindError::Host {
+                let found = found.map_err(|error| BindError::Host {
                     host: host.clone(),
-                    source,
+                    error,
                 })?;
                 places.extend(found.map(|at| Place {
                     at,

@@ -42,10 +42,10 @@ pub enum ServerError {
     Store(#[from] StoreError),
     /// The system.
     #[error("the server cannot start: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
     /// The threads.
     #[error("the server cannot start: {0}")]
-    Start(#[from] StartError<StoreError>),
+    Start(StartError<StoreError>),
 }
 
 /// A server that runs.
@@ -103,7 +103,7 @@ impl Server {
             workers: threads,
             ..StoreOptions::default()
         })?);
-        let preparer = Preparer::start(&store)?;
+        let preparer = Preparer::start(&store).map_err(ServerError::System)?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
@@ -128,7 +128,8 @@ impl Server {
             let now = clock::monotonic();
             Ok(Worker::new(shared, thread.index, store, held_max, now))
         };
-        let workers = workers::start(&worker_options, entrances, make)?;
+        let workers = workers::start(&worker_options, entrances, make);
+        let workers = workers.map_err(ServerError::Start)?;
         Ok(Server {
             addresses,
             workers,

@@ -16,16 +16,17 @@ pub(super) struct Flushes {
 
 impl Flushes {
     /// What was accessed in the second `until` or before is gone from that second on; if that is
-    /// now or was, so is all with a CAS id below `cas`. It takes the place of a flush that was to
-    /// come.
+    /// now or was, so is all with a CAS id below `cas`, which all that is there has. It takes the
+    /// place of a flush that was to come.
     pub(super) fn flush(&self, until: u32, now: u32, cas: u64) {
         self.settle(now);
         let last = now.saturating_sub(1);
         if until > now {
             self.next.store(until, Ordering::Release);
             // As in memcached the last flush counts: what is stored in the rest of this second
-            // stays. (There, what an earlier flush took would come back as well.)
-            if self.cas.load(Ordering::Acquire) != 0 {
+            // stays. (There, what an earlier flush took would come back, too.)
+            if cas != 0 && self.until.load(Ordering::Acquire) >= now {
+                self.cas.fetch_max(cas, Ordering::AcqRel);
                 self.until.fetch_min(last, Ordering::AcqRel);
             }
         } else {

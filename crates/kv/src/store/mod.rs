@@ -199,7 +199,11 @@ impl Store {
     pub fn flush_all(&self, at: u32, now: u32) {
         let until = at.saturating_sub(u32::from(self.options.cas));
         let is_due = until <= now;
-        let cas = if is_due { self.next_cas() } else { 0 };
+        let cas = match (self.options.cas, is_due) {
+            (false, _) => 0,
+            (true, true) => self.next_cas(),
+            (true, false) => self.cas.load(Ordering::Relaxed) + 1,
+        };
         self.flushes.flush(until, now, cas);
         if is_due {
             self.items.segments.sweep();

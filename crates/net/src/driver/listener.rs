@@ -56,12 +56,12 @@ pub enum ListenError {
     #[error("this system has no support for addresses like {0}")]
     Unsupported(SocketAddr),
     /// Anything else.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {error}")]
     Other {
         /// Where.
         address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
+        /// What the system said; it stands in the message.
+        error: io::Error,
     },
 }
 
@@ -74,7 +74,7 @@ impl ListenError {
             Errno::AFNOSUPPORT => ListenError::Unsupported(address),
             other => ListenError::Other {
                 address,
-                source: other.into(),
+                error: other.into(),
             },
         }
     }

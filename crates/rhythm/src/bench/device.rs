@@ -188,6 +188,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let file = args.json.as_deref();
     let is_stdout = file == Some(std::path::Path::new("-"));
+    let failed = measure_layouts(args, &bench, &mut report, |report| match is_stdout {
+        true => Ok(()),
+        false => write_json(file, &recorded(report)),
+    })?;
+    bench.bar.finish_and_clear();
+    if is_stdout {
+        write_json(file, &recorded(&report))?;
+    } else {
+        print!("{report}");
+    }
+    if failed > 0 {
+        bail!("{failed} layouts could not be measured; the notes in the report say why");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the layouts that are asked for, each told of once it is done. How many could not be.
+fn measure_layouts(
+    args: &Args,
+    bench: &Bench,
+    report: &mut Report,
+    tell: impl Fn(&Report) -> Result<()>,
+) -> Result<usize> {
     let mut chosen: Vec<Layout> = args
         .layouts
         .iter()
@@ -206,7 +229,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut failed = 0;
     for layout in chosen {
         let measured = bench.compare(layout).and_then(|()| {
-            let found = bench.layout(layout, given, &report);
+            let found = bench.layout(layout, given, report);
             found.map_err(|error| anyhow!("layout {layout}: {error}"))
         });
         match measured {
@@ -217,20 +240,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 report.notes.push(format!("{error:#}"));
             }
         }
-        if !is_stdout {
-            write_json(file, &recorded(&report))?;
-        }
+        tell(report)?;
     }
-    bench.bar.finish_and_clear();
-    if is_stdout {
-        write_json(file, &recorded(&report))?;
-    } else {
-        print!("{report}");
-    }
-    if failed > 0 {
-        bail!("{failed} layouts could not be measured; the notes in the report say why");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(failed)
 }
 
 /// The bank that a backend of Banking is.

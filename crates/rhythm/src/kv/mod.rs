@@ -10,11 +10,13 @@ use crate::logs;
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
-use rhythm_kv::server::{Address, Server};
-use rhythm_net::{resource, signal};
-use std::path::Path;
+use rhythm_kv::server::{Address, Handle, Server};
+use rhythm_net::resource;
+use rhythm_net::signal::{self, Signal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 use std::{env, fs};
 
 /// Where the ports go that the server listens on, as memcached's own tests ask for them.
@@ -29,34 +31,28 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if let Some(code) = relaunch::as_asked(&args)? {
         return Ok(code);
     }
+    // Who ends it, and whether gracefully; the first word counts. It may come while it starts.
+    let (ending, endings) = mpsc::channel();
+    let by_client = ending.clone();
+    let started = Arc::new(OnceLock::<Handle>::new());
+    let _watch = signal::watch(on_signal(
+        ending,
+        settings.auth_file.clone(),
+        Arc::clone(&started),
+    ))
+    .context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     if args.verbose > 0 {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     }
     relaunch::limits(&args)?;
     resource::raise_open_files().context("cannot raise the limit of open files")?;
-    let auth_file = settings.auth_file.clone();
-    // Who ends it, and whether gracefully; the first word counts.
-    let (ending, endings) = mpsc::channel();
-    let by_client = ending.clone();
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);
     })?;
     let handle = server.handle();
-    let users = handle.clone();
-    let _watch = signal::watch(move |signal| match signal {
-        signal::Signal::Terminate | signal::Signal::Interrupt => drop(ending.send(false)),
-        signal::Signal::User1 => drop(ending.send(true)),
-        signal::Signal::Reload => {
-            let Some(file) = &auth_file else { return };
-            match settings::users(file) {
-                Ok(read) => users.set_users(Arc::new(read)),
-                Err(error) => tracing::warn!("the users stay as they were: {error:#}"),
-            }
-        }
-    })
-    .context("cannot watch for signals")?;
+    let handle = started.get_or_init(|| handle).clone();
     if let Some(file) = env::var_os(PORT_FILE) {
         tell_ports(Path::new(&file), server.addresses())
             .with_context(|| format!("cannot write {}", Path::new(&file).display()))?;
@@ -65,6 +61,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         fs::write(file, format!("{}\n", std::process::id()))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
+    relaunch::serving(&args)?;
     for address in server.addresses() {
         match address {
             Address::Tcp(at) => tracing::info!(address = %at, "kv is serving over TCP"),
@@ -86,6 +83,28 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     ended?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What signals do, before the server is `started` and from then on.
+fn on_signal(
+    ending: Sender<bool>,
+    auth_file: Option<PathBuf>,
+    started: Arc<OnceLock<Handle>>,
+) -> impl FnMut(Signal) {
+    move |signal| match signal {
+        Signal::Terminate | Signal::Interrupt => drop(ending.send(false)),
+        Signal::User1 => drop(ending.send(true)),
+        Signal::Reload => {
+            // What it starts with was read just before.
+            let (Some(file), Some(handle)) = (&auth_file, started.get()) else {
+                return;
+            };
+            match settings::users(file) {
+                Ok(read) => handle.set_users(Arc::new(read)),
+                Err(error) => tracing::warn!("the users stay as they were: {error:#}"),
+            }
+        }
+    }
 }
 
 /// Writes a line for each port, in memcached's form. The file has them all when it appears.

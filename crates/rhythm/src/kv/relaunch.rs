@@ -2,15 +2,24 @@
 //!
 //! A process of several threads cannot go to the background, nor change its user, in safe Rust; one
 //! that has just begun can start another that is so from the beginning, with the same arguments.
+//!
+//! Who starts one in the background waits until it serves: its standard output is a pipe, on which
+//! it says so ([`serving`]), or which ends with it. What it has to say before that goes where ours
+//! does, and its exit status becomes ours.
 
 use super::args::Args;
 use anyhow::{Context, Result, bail};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdout};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
+/// What one in the background says when it serves.
+const SERVING: &[u8] = b"serving\n";
 /// Says to the process that is started that it need not start another.
 const MARK: &str = "RHYTHM_KV_RELAUNCHED";
 
@@ -36,16 +45,48 @@ pub(super) fn as_asked(args: &Args) -> Result<Option<ExitCode>> {
         command.uid(id).gid(group);
     }
     if args.daemon {
-        if args.verbose == 0 {
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-        }
-        command.stdin(Stdio::null());
-        command
-            .spawn()
-            .context("-d: cannot start in the background")?;
-        return Ok(Some(ExitCode::SUCCESS));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        return in_background(command).map(Some);
     }
     Err(command.exec()).context("-u: cannot start as this user")
+}
+
+/// Starts the program in the background, and waits until it serves or has ended.
+fn in_background(mut command: Command) -> Result<ExitCode> {
+    let failed = "-d: cannot start in the background";
+    let mut started = command.spawn().context(failed)?;
+    let mut word = Vec::new();
+    if let Some(mut output) = started.stdout.take() {
+        // As long as it is alive and says nothing, it is starting.
+        let _ = output.read_to_end(&mut word);
+    }
+    if word == SERVING {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = started.wait().context(failed)?;
+    match status.code().map(u8::try_from) {
+        Some(Ok(code)) => Ok(ExitCode::from(code)),
+        _ => bail!("-d: it ended before it served: {status}"),
+    }
+}
+
+/// Says to who waits for it that it serves, if it was started to be in the background. It has
+/// nothing more to say there then; with `-v`, what is logged goes on to where it went.
+pub(super) fn serving(args: &Args) -> Result<()> {
+    if !args.daemon {
+        return Ok(());
+    }
+    let failed = "-d: cannot leave the terminal";
+    let nowhere = File::options().write(true).open("/dev/null");
+    let nowhere = nowhere.context(failed)?;
+    let mut output = std::io::stdout();
+    // Nobody may be waiting any more.
+    let _ = output.write_all(SERVING).and_then(|()| output.flush());
+    dup2_stdout(&nowhere).context(failed)?;
+    if args.verbose == 0 {
+        dup2_stderr(&nowhere).context(failed)?;
+    }
+    Ok(())
 }
 
 /// A user's number and group, as the system's file has them.

@@ -1,6 +1,6 @@
 //! What a backend has to tell until it is asked: cells in rows, without an allocation an answer.
 
-use super::failure::{Cause, Failure};
+use super::failure::Failure;
 use rhythm_engine::cohort::{AnswerWriter, Cell};
 use std::ops::Range;
 
@@ -140,19 +140,6 @@ impl<'a> Told<'a> {
                 Kept::Bytes(bytes) => Cell::Bytes(&of.texts[bytes.clone()]),
             })
         })
-    }
-
-    /// Why its page cannot take it, if a cell is the reason: those of these columns are integers.
-    pub(crate) fn misfit(self, is_int: impl Fn(usize) -> bool) -> Option<Cause> {
-        let reads = |text| str::from_utf8(text).is_ok_and(|text| text.parse::<i64>().is_ok());
-        let fits = |cell| match cell {
-            Cell::Text(text) | Cell::Decimal(text) => reads(text),
-            Cell::Float(_) | Cell::Timestamp(_) | Cell::Bytes(_) => false,
-            Cell::Null | Cell::Int(_) | Cell::Bool(_) => true,
-        };
-        let mut columns = self.rows().flat_map(|row| row.zip(1..));
-        let wrong = columns.find(|(cell, column)| is_int(column - 1) && !fits(*cell));
-        wrong.map(|(_, column)| Cause::NoInteger(column))
     }
 
     /// Delivers its rows, and gives its status.

@@ -36,7 +36,10 @@ impl From<Cause> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
-            Some(Cause::Status(_) | Cause::Unwell | Cause::Refused) => {
+            Some(Cause::Unreachable(_)) => f.write_str("the backend could not be reached"),
+            Some(Cause::Lost(_)) => f.write_str("the backend hung up"),
+            Some(Cause::Status(status)) => write!(f, "the backend answered with status {status}"),
+            Some(Cause::Unwell | Cause::Refused) => {
                 f.write_str("the backend answered that it does not do what it was asked")
             }
             _ => self.error.fmt(f),

@@ -13,9 +13,10 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch, Cause, Told};
+use crate::backend::{Backend, Batch, Cause};
 use crate::flight::asker::asker;
-use crate::flight::cohorts::{CohortKey, Cohorts, Phase, Wait};
+use crate::flight::cohorts::{Cohorts, Phase, Wait};
+use crate::flight::lane_requests::LaneRequests;
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
@@ -23,8 +24,8 @@ use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{LaneError, LaneState};
-use rhythm_engine::program::{CallResult, FieldType, PageProgram, Type};
+use rhythm_engine::cohort::{Cohort, LaneError, NoInteger};
+use rhythm_engine::program::PageProgram;
 use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -156,6 +157,7 @@ impl Backends {
             if let Some(backend) = embedded {
                 let (queries, mut rows) = cohort.exchange(program);
                 backend.answer(queries, &mut rows);
+                say_no_integers(cohort, &mut flight.requests);
             }
             let misfits = cohort.settle(program);
             slot.say_rows(misfits, program, now);
@@ -221,12 +223,7 @@ impl Backends {
                 match answer {
                     Ok(told) => {
                         rows.answer(query, |answer| told.deliver(answer));
-                        let lane = cohort.queries.lanes()[query] as usize;
-                        if cohort.lanes[lane] == LaneState::Failed(LaneError::BadAnswer)
-                            && let Some(cause) = misfit(told, flight.epoch(), at)
-                        {
-                            flight.requests.keep_failure(lane, cause.into());
-                        }
+                        say_no_integers(cohort, &mut flight.requests);
                     }
                     Err(failure) => {
                         metrics.failures.add(1);
@@ -366,23 +363,11 @@ impl Backends {
     }
 }
 
-/// Why a page cannot take an answer to the call that it is at, if a cell is the reason.
-#[cold]
-fn misfit(told: Told<'_>, epoch: &Epoch, at: CohortKey) -> Option<Cause> {
-    let program = epoch.program(at.page);
-    let result = &epoch.call_before(at.page, at.stage)?.result;
-    let kind = |field: u16| &program.fields[usize::from(field)].kind;
-    told.misfit(|column| match result {
-        CallResult::Rows(list) => match kind(*list) {
-            FieldType::List(columns) => {
-                (columns.get(column)).is_some_and(|(_, kind)| *kind == Type::Int)
-            }
-            FieldType::Scalar(_) => false,
-        },
-        CallResult::Row(fields) => {
-            (fields.get(column)).is_some_and(|it| *kind(*it) == FieldType::Scalar(Type::Int))
-        }
-    })
+/// Keeps which cells are no integers, for the log.
+fn say_no_integers(cohort: &mut Cohort, requests: &mut LaneRequests) {
+    for NoInteger { lane, column } in cohort.take_no_integers() {
+        requests.keep_failure(lane, Cause::NoInteger(column + 1).into());
+    }
 }
 
 impl NamedBackend {

@@ -97,7 +97,7 @@ fn service() -> Service {
 /// What a lane has after its answers: the status and its rows.
 type Got = Result<(i64, Vec<(Vec<u8>, i64)>), LaneError>;
 
-/// What the engine makes of answers; `None` is a request without one.
+/// What the engine makes of answers; `None` is a query without one.
 fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     let mut cohort = Cohort::default();
     cohort.reset(program);
@@ -109,9 +109,9 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     }
     cohort.stage = 1;
     let (_, mut rows) = cohort.exchange(program);
-    for (request, body) in lanes.iter().flatten().enumerate() {
+    for (query, body) in lanes.iter().flatten().enumerate() {
         if let Some(body) = body {
-            rows.answer(request, |answer| deliver_text(body, 2, answer));
+            rows.answer(query, |answer| deliver_text(body, 2, answer));
         }
     }
     cohort.settle(program);
@@ -141,26 +141,19 @@ fn expected(program: &PageProgram, lanes: &[Vec<Option<Vec<u8>>>]) -> Vec<Got> {
     (0..lanes.len()).map(lane).collect()
 }
 
-/// What the kernel makes of them, of each lane, and the most rows that it says a lane has. `None`
-/// is a lane with more rows than its share.
-fn decoded(
-    service: &Service,
-    page: usize,
+/// Answers as a backend on the device leaves them: each lane's result, where its answers are, of so
+/// many places a lane, and their bytes.
+fn laid_out(
     lanes: &[Vec<Option<Vec<u8>>>],
-    item_stride: usize,
-    order: LaneOrder,
-) -> (Vec<Option<Got>>, u32) {
-    let gpu = &Emulated::new(order);
-    let stream = gpu.stream().unwrap();
-    let on_device = DeviceService::new(gpu, stream, service).unwrap();
-    let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    stride: usize,
+) -> (Vec<LaneResult>, Vec<View>, Vec<u8>) {
     let mut arena = Vec::new();
     let mut views = vec![View::default(); lanes.len() * stride];
     let mut results = Vec::new();
     for (lane, answers) in lanes.iter().enumerate() {
         results.push(LaneResult {
             outcome: LANE_ACTIVE,
-            request_count: answers.len() as u32,
+            query_count: answers.len() as u32,
             ..LaneResult::default()
         });
         for (at, body) in answers.iter().enumerate() {
@@ -175,6 +168,23 @@ fn decoded(
         }
     }
     arena.resize(arena.len().next_multiple_of(16), b'9');
+    (results, views, arena)
+}
+
+/// What the kernel makes of them, of each lane, and the most rows that it says a lane has. `None`
+/// is a lane with more rows than its share.
+fn decoded(
+    service: &Service,
+    page: usize,
+    lanes: &[Vec<Option<Vec<u8>>>],
+    item_stride: usize,
+    order: LaneOrder,
+) -> (Vec<Option<Got>>, u32) {
+    let gpu = &Emulated::new(order);
+    let stream = gpu.stream().unwrap();
+    let on_device = DeviceService::new(gpu, stream, service).unwrap();
+    let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    let (results, views, arena) = laid_out(lanes, stride);
     let (arena, views) = (Items::new(gpu, &arena), Items::new(gpu, &views));
     let results = Items::new(gpu, &results);
     let rows_needed = Items::new(gpu, &[[0u32; 2]]);
@@ -201,13 +211,13 @@ fn decoded(
                 run: 0,
                 segments: 0,
                 text: 0,
-                requests: stride as u32,
+                queries: stride as u32,
                 headers: 0,
             },
             results: results.slice(),
             runs: none.slice(),
             segments: none.buffer.slice(Extent::new(0, 0)),
-            requests: none.buffer.slice(Extent::new(0, 0)),
+            queries: none.buffer.slice(Extent::new(0, 0)),
             headers: none.buffer.slice(Extent::new(0, 0)),
             answers: views.slice(),
             registers: none.buffer.slice(Extent::new(0, 0)),

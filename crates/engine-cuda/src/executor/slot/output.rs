@@ -19,7 +19,7 @@ use rhythm_engine::cohort::{Segment, View};
 struct OutputExtents {
     // In `out`.
     results: Extent<LaneResult>,
-    requests: Extent<DeliveredText>,
+    queries: Extent<DeliveredText>,
     headers: Extent<DeliveredText>,
     segments: Extent<Segment>,
     texts: Extent<u8>,
@@ -56,7 +56,7 @@ impl Output {
         let (mut out, mut back) = (Extents::default(), Extents::default());
         self.places = OutputExtents {
             results: out.take(lanes),
-            requests: out.take(lanes * shares.requests as usize),
+            queries: out.take(lanes * shares.queries as usize),
             headers: out.take(lanes * shares.headers as usize),
             segments: out.take(match plan.layout {
                 Layout::Runs => lanes * shares.segments as usize,
@@ -91,7 +91,7 @@ impl Output {
         let delivery = Delivery {
             offsets,
             results: self.out.slice(places.results),
-            requests: self.out.slice(places.requests),
+            queries: self.out.slice(places.queries),
             headers: self.out.slice(places.headers),
             texts: self.out.slice(places.texts),
         };
@@ -172,7 +172,7 @@ impl<'a> Delivered<'a> {
     /// averages of (bodies, texts).
     pub(crate) fn fits(&self, layout: Layout) -> Result<(), [u32; 2]> {
         let sums = self.offsets(self.lanes());
-        // Segments, requests and headers have room for all that the shares allow.
+        // Segments, queries and headers have room for all that the shares allow.
         let bodies_fit = layout == Layout::C || sums.body <= self.places.bodies.len() as u64;
         if bodies_fit && sums.texts as usize <= self.places.texts.len() {
             return Ok(());
@@ -183,10 +183,10 @@ impl<'a> Delivered<'a> {
         Err([average(sums.body), average(u64::from(sums.texts))])
     }
 
-    /// A request of the lanes delivered: whose, and its text.
-    pub(crate) fn request(&self, index: usize) -> (u32, &'a [u8]) {
-        let request = self.places.requests.read(self.out, index);
-        (request.lane, self.text(request.text))
+    /// A query of the lanes delivered: whose, and its text.
+    pub(crate) fn query(&self, index: usize) -> (u32, &'a [u8]) {
+        let query = self.places.queries.read(self.out, index);
+        (query.lane, self.text(query.text))
     }
 
     /// A header: its name's index and its value.

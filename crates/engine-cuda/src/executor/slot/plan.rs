@@ -43,7 +43,7 @@ impl Plan {
         let shares = job.room.shares;
         // Answers made on the device; those of the host are in the arena already.
         let answers = if job.first < job.last {
-            shares.requests as usize
+            shares.queries as usize
         } else {
             0
         };
@@ -95,7 +95,7 @@ fn lane_bytes(job: &Job, layout: Layout) -> usize {
     shares.run as usize
         + shares.segments as usize * size_of::<Segment>()
         + shares.text as usize
-        + shares.requests as usize * 2 * size_of::<View>()
+        + shares.queries as usize * 2 * size_of::<View>()
         + shares.headers as usize * size_of::<HeaderValue>()
         + tile
         + room.body as usize

@@ -203,3 +203,39 @@ proptest! {
         prop_assert_eq!(at_once, one_by_one);
     }
 }
+
+#[test]
+fn a_cell_that_is_no_integer_is_named() {
+    let rows = [[&b"x"[..], b"-3"], [b"y", b"3 "]];
+    for (columns, wrong) in [
+        ([Type::Text, Type::Text], None),
+        ([Type::Text, Type::Int], Some(1)),
+        ([Type::Int, Type::Text], Some(0)),
+    ] {
+        let page = page(&columns);
+        // Row by row, and by columns.
+        for by_columns in [false, true] {
+            let mut cohort = asked(&page, 2, 1000);
+            let (_, mut answers) = cohort.exchange(&page);
+            answers.answer(0, |_| 0);
+            match by_columns {
+                false => answers.answer(1, |answer| {
+                    (rows.iter()).for_each(|row| answer.row(row.map(Cell::Text)));
+                    0
+                }),
+                true => answers.answer_columns(
+                    1,
+                    TextColumns {
+                        answers: &[(0, 2)],
+                        text: b"xy-33 ",
+                        columns: &[vec![0..1, 1..2], vec![2..4, 4..6]],
+                    },
+                ),
+            }
+            let named: Vec<NoInteger> = cohort.take_no_integers().collect();
+            let of_second = |column| NoInteger { lane: 1, column };
+            assert_eq!(named, Vec::from_iter(wrong.map(of_second)), "{columns:?}");
+            assert_eq!(cohort.take_no_integers().count(), 0, "it is said once");
+        }
+    }
+}

@@ -126,47 +126,10 @@ impl Maker {
                 table: 0,
                 position: i2,
             }),
-            7 => {
-                let operators = [
-                    Arithmetic::Add,
-                    Arithmetic::Subtract,
-                    Arithmetic::Multiply,
-                    Arithmetic::FloorDivide,
-                    Arithmetic::Remainder,
-                    Arithmetic::Power,
-                    Arithmetic::Divide,
-                ];
-                let count = if number == Float { 7 } else { 6 };
-                let operator = operators[self.dice.below(count)];
-                Op::Arithmetic(
-                    operator,
-                    Binary {
-                        to: n,
-                        left: n2,
-                        right: n3,
-                    },
-                )
-            }
+            7 => self.arithmetic(number, binary(n, n2, n3)),
             8 => Op::Negate(Unary { to: n, from: n2 }),
             9 => Op::Absolute(Unary { to: n, from: n2 }),
-            10 | 11 => {
-                let comparison = *self.dice.pick(&[
-                    Comparison::Equal,
-                    Comparison::NotEqual,
-                    Comparison::Less,
-                    Comparison::LessOrEqual,
-                    Comparison::Greater,
-                    Comparison::GreaterOrEqual,
-                ]);
-                Op::Compare(
-                    comparison,
-                    Binary {
-                        to: b,
-                        left: y,
-                        right: z,
-                    },
-                )
-            }
+            10 | 11 => self.compare(binary(b, y, z)),
             12 => Op::Not(Unary { to: b, from: b2 }),
             13 => Op::Truth(Unary { to: b, from: x }),
             14 => {
@@ -184,42 +147,14 @@ impl Maker {
                 to: t,
                 parts: vec![t2, t3, t4],
             }),
-            16 => {
-                let function = *self.dice.pick(&[
-                    TextFunction::Upper,
-                    TextFunction::Lower,
-                    TextFunction::Title,
-                    TextFunction::Capitalize,
-                    TextFunction::Trim,
-                    TextFunction::First,
-                    TextFunction::Last,
-                    TextFunction::UrlEncode,
-                    TextFunction::Md5,
-                    TextFunction::Escape(Escape::Html),
-                ]);
-                Op::Text(function, Unary { to: t, from: t2 })
-            }
+            16 => self.text_function(Unary { to: t, from: t2 }),
             17 => Op::Replace(Replace {
                 to: t,
                 from: t2,
                 old: t3,
                 new: t4,
             }),
-            18 => {
-                let test = *self.dice.pick(&[
-                    TextTest::Contains,
-                    TextTest::StartsWith,
-                    TextTest::EndsWith,
-                ]);
-                Op::TextTest(
-                    test,
-                    Binary {
-                        to: b,
-                        left: t,
-                        right: t2,
-                    },
-                )
-            }
+            18 => self.text_test(binary(b, t, t2)),
             19 => Op::TextLength(Unary { to: i, from: t }),
             20 if depth > 0 => Op::If(If {
                 condition: b,
@@ -239,6 +174,56 @@ impl Maker {
             _ => Op::Copy(Unary { to: x, from: z }),
         };
         vec![op]
+    }
+
+    fn arithmetic(&mut self, kind: Type, of: Binary) -> Op {
+        let operators = [
+            Arithmetic::Add,
+            Arithmetic::Subtract,
+            Arithmetic::Multiply,
+            Arithmetic::FloorDivide,
+            Arithmetic::Remainder,
+            Arithmetic::Power,
+            // Of floats alone.
+            Arithmetic::Divide,
+        ];
+        let count = operators.len() - usize::from(kind != Type::Float);
+        Op::Arithmetic(operators[self.dice.below(count)], of)
+    }
+
+    fn compare(&mut self, of: Binary) -> Op {
+        let comparison = *self.dice.pick(&[
+            Comparison::Equal,
+            Comparison::NotEqual,
+            Comparison::Less,
+            Comparison::LessOrEqual,
+            Comparison::Greater,
+            Comparison::GreaterOrEqual,
+        ]);
+        Op::Compare(comparison, of)
+    }
+
+    fn text_function(&mut self, of: Unary) -> Op {
+        let function = *self.dice.pick(&[
+            TextFunction::Upper,
+            TextFunction::Lower,
+            TextFunction::Title,
+            TextFunction::Capitalize,
+            TextFunction::Trim,
+            TextFunction::First,
+            TextFunction::Last,
+            TextFunction::UrlEncode,
+            TextFunction::Md5,
+            TextFunction::Escape(Escape::Html),
+        ]);
+        Op::Text(function, of)
+    }
+
+    fn text_test(&mut self, of: Binary) -> Op {
+        let test = *self
+            .dice
+            .pick(&[TextTest::Contains, TextTest::StartsWith, TextTest::EndsWith]);
+        Op::TextTest(test, of)
     }
 
     /// An if, elifs and else that append a fragment each, or now and then nothing or a number, what
@@ -361,6 +346,84 @@ impl Maker {
             }),
         ]
     }
+
+    /// A stage that refuses some lanes and asks for the others, each once or, in a loop, as often as
+    /// it has items.
+    fn first_stage(&mut self, form: &Form) -> StageProgram {
+        self.begin();
+        let mut body = self.block(2);
+        self.may_put = true;
+        let mut refused = self.block(2);
+        refused.extend([Op::Status(403), Op::Finish]);
+        self.may_put = false;
+        let condition = self.register(Type::Bool);
+        body.push(Op::If(If {
+            condition,
+            then: refused,
+            otherwise: vec![],
+        }));
+        // An argument of each type, all at one place among the registers of theirs.
+        let place = self.register(TYPES[0]);
+        let arguments = (0u16..)
+            .zip(TYPES)
+            .map(|(kind, _)| kind * REGISTERS + place);
+        let arguments: Vec<Register> = arguments.collect();
+        for piece in &form.pieces {
+            self.texts.intern(&String::from_utf8_lossy(piece));
+        }
+        let mut ask = vec![Op::Query(Query { arguments })];
+        if self.dice.once_in(2) {
+            let [count, position, index, length] = [0; 4].map(|_| self.own_register(Type::Int));
+            body.push(Op::Length(Load {
+                to: count,
+                field: LIST_FIELD,
+            }));
+            ask = vec![Op::For(For {
+                count,
+                filter: None,
+                position,
+                index,
+                length,
+                body: ask,
+                otherwise: vec![],
+            })];
+        }
+        body.extend(ask);
+        let mut first = std::mem::take(&mut self.stage);
+        first.body.extend(body);
+        first.call = Some(0);
+        first
+    }
+
+    /// A stage that writes what it has and was answered, and adds what ends a page.
+    fn last_stage(&mut self, seed: u64) -> StageProgram {
+        self.begin();
+        self.may_put = true;
+        self.rows_known = true;
+        let mut body = self.block(3);
+        let [value, path, user] =
+            [Type::Text, Type::Text, Type::Int].map(|kind| self.register(kind));
+        body.extend([
+            Op::Field(Load {
+                to: user,
+                field: STATUS_FIELD,
+            }),
+            Op::Header(Header { name: 0, value }),
+        ]);
+        body.push(match seed % 3 {
+            0 => Op::File(path),
+            1 => Op::SessionCreate(user),
+            _ => Op::SessionDestroy,
+        });
+        body.extend(self.block(3));
+        let mut last = std::mem::take(&mut self.stage);
+        last.body.extend(body);
+        last
+    }
+}
+
+fn binary(to: Register, left: Register, right: Register) -> Binary {
+    Binary { to, left, right }
 }
 
 /// A service with one page of two stages, made from a seed.
@@ -398,71 +461,8 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         field("rows.status", FieldType::Scalar(Type::Int)),
     ];
 
-    maker.begin();
-    let mut body = maker.block(2);
-    maker.may_put = true;
-    let mut refused = maker.block(2);
-    refused.extend([Op::Status(403), Op::Finish]);
-    maker.may_put = false;
-    let condition = maker.register(Type::Bool);
-    body.push(Op::If(If {
-        condition,
-        then: refused,
-        otherwise: vec![],
-    }));
-    // An argument of each type, all at one place among the registers of theirs.
-    let place = maker.register(TYPES[0]);
-    let arguments = (0u16..)
-        .zip(TYPES)
-        .map(|(kind, _)| kind * REGISTERS + place);
-    let arguments: Vec<Register> = arguments.collect();
     let form = Form::plain(&TYPES);
-    for piece in &form.pieces {
-        maker.texts.intern(&String::from_utf8_lossy(piece));
-    }
-    let mut ask = vec![Op::Query(Query { arguments })];
-    if maker.dice.once_in(2) {
-        let [count, position, index, length] = [0; 4].map(|_| maker.own_register(Type::Int));
-        body.push(Op::Length(Load {
-            to: count,
-            field: LIST_FIELD,
-        }));
-        ask = vec![Op::For(For {
-            count,
-            filter: None,
-            position,
-            index,
-            length,
-            body: ask,
-            otherwise: vec![],
-        })];
-    }
-    body.extend(ask);
-    let mut first = std::mem::take(&mut maker.stage);
-    first.body.extend(body);
-    first.call = Some(0);
-
-    maker.begin();
-    maker.may_put = true;
-    maker.rows_known = true;
-    let mut body = maker.block(3);
-    let [value, path, user] = [Type::Text, Type::Text, Type::Int].map(|kind| maker.register(kind));
-    body.extend([
-        Op::Field(Load {
-            to: user,
-            field: STATUS_FIELD,
-        }),
-        Op::Header(Header { name: 0, value }),
-    ]);
-    body.push(match seed % 3 {
-        0 => Op::File(path),
-        1 => Op::SessionCreate(user),
-        _ => Op::SessionDestroy,
-    });
-    body.extend(maker.block(3));
-    let mut last = std::mem::take(&mut maker.stage);
-    last.body.extend(body);
-
+    let stages = vec![maker.first_stage(&form), maker.last_stage(seed)];
     let page = PageProgram {
         name: "made".to_owned(),
         routes: vec![],
@@ -480,7 +480,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             status: STATUS_FIELD,
             idempotent: true,
         }],
-        stages: vec![first, last],
+        stages,
         tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],
         texts: maker.texts.into_bytes(),
         header_names: vec!["X-Made".to_owned()],

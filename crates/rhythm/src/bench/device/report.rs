@@ -207,7 +207,6 @@ impl fmt::Display for Report {
             "memory: {copy_gb_per_s:.0} GB/s copying (read and written), \
              {write_gb_per_s:.0} GB/s writing alone"
         )?;
-        let million = |rate: f64| rate / 1e6;
         writeln!(
             f,
             "host executor on {} cores: {:.2} million requests/s (mix14), {:.2} (mix16)",
@@ -215,84 +214,9 @@ impl fmt::Display for Report {
             million(self.host.requests_per_s.mix14),
             million(self.host.requests_per_s.mix16)
         )?;
-        for layout in &self.layouts {
-            writeln!(
-                f,
-                "\nlayout {}: cohorts of {}, {} in flight, {} parsers",
-                layout.layout, layout.cohort, layout.in_flight, layout.parsers
-            )?;
-            writeln!(
-                f,
-                "{:26} {:>9} {:>12} {:>9} {:>9} {:>8} {:>12}",
-                "page", "bytes", "M req/s", "GB/s", "of write", "x host", "req/J"
-            )?;
-            for page in &layout.pages {
-                let per_joule = page
-                    .requests_per_joule
-                    .map_or("-".to_owned(), |rate| format!("{rate:.0}"));
-                writeln!(
-                    f,
-                    "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {per_joule:>12}",
-                    page.page,
-                    page.answer_bytes,
-                    million(page.requests_per_s),
-                    page.written_gb_per_s,
-                    page.of_write_bandwidth,
-                    page.of_host
-                )?;
-            }
-            for (mix, rate, of_host, joule) in [
-                (
-                    "mix14",
-                    layout.requests_per_s.mix14,
-                    layout.of_host.mix14,
-                    layout.requests_per_joule.map(|mean| mean.mix14),
-                ),
-                (
-                    "mix16",
-                    layout.requests_per_s.mix16,
-                    layout.of_host.mix16,
-                    layout.requests_per_joule.map(|mean| mean.mix16),
-                ),
-            ] {
-                let joule = joule.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
-                writeln!(
-                    f,
-                    "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
-                    "",
-                    million(rate),
-                    "",
-                    layout.of_write_bandwidth
-                )?;
-            }
-            if let Some(worst) = layout
-                .latency
-                .iter()
-                .max_by(|a, b| a.p99_ms.total_cmp(&b.p99_ms))
-            {
-                writeln!(
-                    f,
-                    "latency of a cohort of {} alone: at worst {} with p50 {:.3} ms, p99 {:.3} ms",
-                    worst.cohort, worst.page, worst.p50_ms, worst.p99_ms
-                )?;
-            }
-        }
+        self.layouts.iter().try_for_each(|layout| layout.fmt(f))?;
         writeln!(f, "\nparsing alone, mixed trace (parameters of one page)")?;
-        for parsing in &self.parsing {
-            let how = if parsing.transposed {
-                "transposed"
-            } else {
-                "as it lies"
-            };
-            writeln!(
-                f,
-                "{how:12} {:>2} instances, lots of {:>6}: {:>9.3} M req/s, {:>9.1} us a lot",
-                parsing.instances,
-                parsing.lot,
-                million(parsing.requests_per_s),
-                parsing.microseconds_per_lot
-            )?;
-        }
+        self.parsing.iter().try_for_each(|parsing| parsing.fmt(f))?;
         if let Some(watts) = self.idle_watts {
             writeln!(f, "\nidle: {watts:.0} W")?;
         }
@@ -311,5 +235,95 @@ impl fmt::Display for Report {
             )?;
         }
         Ok(())
+    }
+}
+
+/// A rate in millions.
+fn million(rate: f64) -> f64 {
+    rate / 1e6
+}
+
+/// A rate that may not be known.
+fn or_dash(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
+}
+
+impl fmt::Display for LayoutResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nlayout {}: cohorts of {}, {} in flight, {} parsers",
+            self.layout, self.cohort, self.in_flight, self.parsers
+        )?;
+        writeln!(
+            f,
+            "{:26} {:>9} {:>12} {:>9} {:>9} {:>8} {:>12}",
+            "page", "bytes", "M req/s", "GB/s", "of write", "x host", "req/J"
+        )?;
+        for page in &self.pages {
+            writeln!(
+                f,
+                "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {:>12}",
+                page.page,
+                page.answer_bytes,
+                million(page.requests_per_s),
+                page.written_gb_per_s,
+                page.of_write_bandwidth,
+                page.of_host,
+                or_dash(page.requests_per_joule)
+            )?;
+        }
+        let per_joule = |of: fn(&Mean) -> f64| or_dash(self.requests_per_joule.as_ref().map(of));
+        let (rates, of_host) = (&self.requests_per_s, &self.of_host);
+        for (mix, rate, of_host, joule) in [
+            (
+                "mix14",
+                rates.mix14,
+                of_host.mix14,
+                per_joule(|mean| mean.mix14),
+            ),
+            (
+                "mix16",
+                rates.mix16,
+                of_host.mix16,
+                per_joule(|mean| mean.mix16),
+            ),
+        ] {
+            writeln!(
+                f,
+                "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
+                "",
+                million(rate),
+                "",
+                self.of_write_bandwidth
+            )?;
+        }
+        let by_p99 = |a: &&Latency, b: &&Latency| a.p99_ms.total_cmp(&b.p99_ms);
+        match self.latency.iter().max_by(by_p99) {
+            None => Ok(()),
+            Some(worst) => writeln!(
+                f,
+                "latency of a cohort of {} alone: at worst {} with p50 {:.3} ms, p99 {:.3} ms",
+                worst.cohort, worst.page, worst.p50_ms, worst.p99_ms
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Parsing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.transposed {
+            "transposed"
+        } else {
+            "as it lies"
+        };
+        writeln!(
+            f,
+            "{how:12} {:>2} instances, lots of {:>6}: {:>9.3} M req/s, {:>9.1} us a lot",
+            self.instances,
+            self.lot,
+            million(self.requests_per_s),
+            self.microseconds_per_lot
+        )
     }
 }

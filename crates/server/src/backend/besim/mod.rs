@@ -61,7 +61,7 @@ fn check_users(users: &Setting) -> bool {
 }
 
 /// What BeSim refuses is warned of: a page may look at the status. Rows of another width fail the
-/// page always.
+/// page always. What answers at a URL may have more commands than BeSim.
 fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let refused = |message: String, hint: String| CallMistake {
         part: CallPart::Asked,
@@ -86,11 +86,11 @@ fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let end = end.or((pieces.len() == 1).then_some(asked.len()))?;
     let number = Query::command_named(&asked[..end])?;
     let Some(command) = Command::of(number) else {
-        // It asks for nothing, and gets that.
-        let is_none = number == 0;
+        // Command 0 asks for nothing, and gets that.
+        let may_be = number == 0 || call.backend.text("url") != EMBEDDED;
         let message = format!("BeSim has no command {number}");
         let hint = format!("1 to {}: docs/backends.md lists them", Command::LAST);
-        return (!is_none).then(|| refused(message, hint));
+        return (!may_be).then(|| refused(message, hint));
     };
     let separators = |piece: &[u8]| piece.iter().filter(|byte| **byte == b'&').count();
     let rest = pieces[1..].iter().map(|piece| separators(piece));

@@ -5,7 +5,7 @@ use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::Awaited;
 use crate::backend::kinds;
 use crate::backend::wire::Wire;
-use crate::backend::{Cause, Embedded, Failure};
+use crate::backend::{Embedded, Failure};
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
@@ -285,24 +285,6 @@ fn why_an_answer_is_none_is_said() {
     }
 }
 
-#[test]
-fn a_cell_that_is_no_integer_is_named() {
-    let mut answers = QueryAnswers::default();
-    for cells in [[&b"x"[..], b"-3"], [b"y", b"3 "]] {
-        for cell in cells {
-            answers.cell(rhythm_engine::cohort::Cell::Text(cell));
-        }
-        answers.end_row();
-    }
-    answers.push(0, Ok(0));
-    answers.tell(&mut |_, told| {
-        let told = told.unwrap();
-        assert_eq!(told.misfit(|_| false), None);
-        assert_eq!(told.misfit(|column| column == 1), Some(Cause::NoInteger(2)));
-        assert_eq!(told.misfit(|column| column == 0), Some(Cause::NoInteger(1)));
-    });
-}
-
 fn argument() -> impl Strategy<Value = (u8, String, i64)> {
     let text = prop_oneof![
         Just("2026-01-15".to_owned()),
@@ -435,19 +417,7 @@ fn a_call_that_besim_cannot_answer_is_told_of_at_load() {
             "pages/a.html:6:12: warning: BeSim refuses all requests of this form",
         ),
     ] {
-        let header = "route = \"GET /\"\nparams.id = { in = \"query\", type = \"int\" }\n[[step]]";
-        let page = format!(
-            "+++\n{header}\ncall = \"bank\"\nrequest = \"{request}\"\nrows = \"{rows}\"\n+++\n"
-        );
-        let mut sources = Sources::default();
-        let toml = "[backend.bank]\nkind = \"besim\"\n";
-        (sources.files).insert("service.toml".to_owned(), toml.to_owned());
-        sources.files.insert("pages/a.html".to_owned(), page);
-        let found = match compile(&sources, &kinds()) {
-            Ok(service) => service.warnings,
-            Err(mistakes) => mistakes,
-        };
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let found = told_of("", request, rows);
         let first = found.first().and_then(|text| text.lines().next());
         assert_eq!(
             first.unwrap_or_default(),
@@ -456,4 +426,33 @@ fn a_call_that_besim_cannot_answer_is_told_of_at_load() {
         );
         assert_eq!(found.len(), usize::from(!told.is_empty()), "{found:?}");
     }
+}
+
+#[test]
+fn what_answers_at_a_url_may_have_commands_of_its_own() {
+    let url = "url = \"http://127.0.0.1:8081/shop\"\n";
+    for toml in [url, "url = \"embedded\"\n"] {
+        let found = told_of(toml, "1&99&{{ id }}", "a(anything)");
+        assert_eq!(found.is_empty(), toml == url, "{toml}: {found:?}");
+    }
+    // Those that BeSim has are as BeSim's.
+    let found = told_of(url, "1&2&{{ id }}", "a(number, kind)");
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+/// What is said at load of a page with such a call.
+fn told_of(toml: &str, request: &str, rows: &str) -> Vec<String> {
+    let header = "route = \"GET /\"\nparams.id = { in = \"query\", type = \"int\" }\n[[step]]";
+    let page = format!(
+        "+++\n{header}\ncall = \"bank\"\nrequest = \"{request}\"\nrows = \"{rows}\"\n+++\n"
+    );
+    let mut sources = Sources::default();
+    let toml = format!("[backend.bank]\nkind = \"besim\"\n{toml}");
+    sources.files.insert("service.toml".to_owned(), toml);
+    sources.files.insert("pages/a.html".to_owned(), page);
+    let found = match compile(&sources, &kinds()) {
+        Ok(service) => service.warnings,
+        Err(mistakes) => mistakes,
+    };
+    found.iter().map(ToString::to_string).collect()
 }

@@ -147,59 +147,88 @@ impl Collector for Scrape {
             .map(|(index, worker)| (index.to_string(), vec![worker.clone()]))
             .collect();
         let w = &by_worker;
-        let open = gauges(sums(w, "worker", |m| &m.connections), 1.0);
-        to.gauges("connections", "Connections open", open)?;
-        let accepted = sums(w, "worker", |m| &m.accepted);
-        to.counters("connections_accepted", "Connections accepted", accepted)?;
-        let yielded = sums(w, "worker", |m| &m.yielded);
+        clients(w, &mut to)?;
+        cohorts(w, &mut to)?;
+        self.loops(w, &mut to)?;
+        self.sessions(w, &mut to)?;
+        let (dropped, failures) = self.0.log.lost_and_failed();
         to.counters(
-            "connections_yielded",
-            "Silent connections closed because others needed their places",
-            yielded,
+            "access_log_lines_dropped",
+            "Access log lines that could not be written, or had no room to wait for it",
+            vec![(Vec::new(), dropped)],
         )?;
-        let stalls = sums(w, "worker", |m| &m.stalls);
         to.counters(
-            "stalls",
-            "Requests that waited for a free cohort context",
-            stalls,
-        )?;
-        let memory_waits = sums(w, "worker", |m| &m.memory_waits);
-        to.counters(
-            "cohort_memory_waits",
-            "Times that a cohort waited for memory that others had",
-            memory_waits,
-        )?;
-        let lent = gauges(sums(w, "worker", |m| &m.lent_bytes), 1.0);
-        to.gauges(
-            "cohort_lent_bytes",
-            "Bytes that cohorts have of what is common to a worker's",
-            lent,
-        )?;
-        let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
-        to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
-        let gave_way = sums(w, "worker", |m| &m.gave_way);
-        to.counters(
-            "connections_gave_way",
-            "Connections dropped because all of a worker's held too much",
-            gave_way,
-        )?;
-        let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
-        to.counters(
-            "host_answers",
-            "Answers given without a cohort: files and errors",
-            host,
-        )?;
-        let contexts = sums_by(w, "worker", ("state", STATES), |m| &m.contexts);
-        to.gauges(
-            "contexts",
-            "Cohort contexts by state",
-            gauges(contexts, 1.0),
-        )?;
+            "access_log_failures",
+            "Times that the access log could not be written or opened again",
+            vec![(Vec::new(), failures)],
+        )
+    }
+}
+
+/// What workers tell of their clients.
+fn clients(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+    let open = gauges(sums(w, "worker", |m| &m.connections), 1.0);
+    to.gauges("connections", "Connections open", open)?;
+    let accepted = sums(w, "worker", |m| &m.accepted);
+    to.counters("connections_accepted", "Connections accepted", accepted)?;
+    let yielded = sums(w, "worker", |m| &m.yielded);
+    to.counters(
+        "connections_yielded",
+        "Silent connections closed because others needed their places",
+        yielded,
+    )?;
+    let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
+    to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
+    let gave_way = sums(w, "worker", |m| &m.gave_way);
+    to.counters(
+        "connections_gave_way",
+        "Connections dropped because all of a worker's held too much",
+        gave_way,
+    )?;
+    let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
+    to.counters(
+        "host_answers",
+        "Answers given without a cohort: files and errors",
+        host,
+    )
+}
+
+/// What they tell of their cohorts.
+fn cohorts(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+    let stalls = sums(w, "worker", |m| &m.stalls);
+    to.counters(
+        "stalls",
+        "Requests that waited for a free cohort context",
+        stalls,
+    )?;
+    let memory_waits = sums(w, "worker", |m| &m.memory_waits);
+    to.counters(
+        "cohort_memory_waits",
+        "Times that a cohort waited for memory that others had",
+        memory_waits,
+    )?;
+    let lent = gauges(sums(w, "worker", |m| &m.lent_bytes), 1.0);
+    to.gauges(
+        "cohort_lent_bytes",
+        "Bytes that cohorts have of what is common to a worker's",
+        lent,
+    )?;
+    let contexts = sums_by(w, "worker", ("state", STATES), |m| &m.contexts);
+    to.gauges(
+        "contexts",
+        "Cohort contexts by state",
+        gauges(contexts, 1.0),
+    )
+}
+
+impl Scrape {
+    /// What workers tell of their loops.
+    fn loops(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         let busy = gauges(sums(w, "worker", |m| &m.busy_ns), NANOSECOND);
         to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
         let total = gauges(sums(w, "worker", |m| &m.total_ns), NANOSECOND);
         to.gauges("loop_seconds", "Time the event loop has run", total)?;
-        let utilisation = (workers.iter().enumerate())
+        let utilisation = (self.0.workers.iter().enumerate())
             .map(|(index, m)| {
                 let (busy, total) = (m.busy_ns.get() as f64, m.total_ns.get().max(1) as f64);
                 (vec![("worker", index.to_string())], busy / total)
@@ -215,7 +244,10 @@ impl Collector for Scrape {
             "worker_restarts",
             "Workers started again after a panic",
             restarts,
-        )?;
+        )
+    }
+
+    fn sessions(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         let (live, capacity) = self.0.sessions.sessions();
         to.gauges(
             "sessions",
@@ -238,22 +270,9 @@ impl Collector for Scrape {
         let failed = sums(w, "worker", |m| &m.sign_ins_failed);
         to.counters("sign_ins_failed", "Sign-ins that failed", failed)?;
         let refused = sums(w, "worker", |m| &m.sign_ins_refused);
-        to.counters("sign_ins_refused", "Sign-ins answered 429", refused)?;
-        let (dropped, failures) = self.0.log.lost_and_failed();
-        to.counters(
-            "access_log_lines_dropped",
-            "Access log lines that could not be written, or had no room to wait for it",
-            vec![(Vec::new(), dropped)],
-        )?;
-        to.counters(
-            "access_log_failures",
-            "Times that the access log could not be written or opened again",
-            vec![(Vec::new(), failures)],
-        )
+        to.counters("sign_ins_refused", "Sign-ins answered 429", refused)
     }
-}
 
-impl Scrape {
     fn pages(&self, to: &mut Writer<'_>) -> fmt::Result {
         let pages = gather(&self.0.workers, |worker| &worker.pages);
         let p = &pages;

@@ -1,0 +1,66 @@
+//! Routes: each is one page's, and hides nothing that would be answered without it.
+
+use crate::diagnostic::Report;
+use crate::program::{Route, Segment};
+use crate::settings::StaticSettings;
+use crate::source::PageFile;
+use crate::source::keys::Text;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No two pages answer to one method and path.
+pub(super) fn check(pages: &[PageFile<'_>], report: &mut Report) {
+    let mut known: BTreeMap<(&str, Vec<Option<&str>>), &str> = BTreeMap::new();
+    for page in pages {
+        for (route, place) in &page.header.routes {
+            let Route { method, segments } = route;
+            let shape = segments.iter().map(|segment| match segment {
+                Segment::Literal(text) => Some(text.as_str()),
+                Segment::Param(_) => None,
+            });
+            if let Some(other) = known.insert((method, shape.collect()), page.path) {
+                let message = format!("{other} answers to this route already");
+                report.error(*place, message, "a route belongs to one page");
+            }
+        }
+    }
+}
+
+/// Warns of static files and redirects in whose place a page is answered.
+pub(super) fn warn_of_hidden(
+    pages: &[PageFile<'_>],
+    index: &[(Text<'_>, Text<'_>)],
+    statics: &StaticSettings,
+    static_files: &BTreeSet<String>,
+    report: &mut Report,
+) {
+    let routes = pages.iter().flat_map(|page| &page.header.routes);
+    for (route, place) in routes.filter(|(route, _)| route.method == "GET") {
+        let Some(path) = path_of(route) else {
+            continue;
+        };
+        let file = path.strip_prefix(&*statics.mount);
+        if let Some(file) = file.filter(|file| static_files.contains(*file)) {
+            let message = format!("this page is answered in place of static/{file}");
+            let hint = format!(
+                "give it a path that is not below `mount` of [static], which is {}, or the file \
+                 another name",
+                statics.mount
+            );
+            report.warning(*place, message, hint);
+        }
+        if let Some((from, _)) = index.iter().find(|(from, _)| from.value == path) {
+            let message = format!("a page answers GET {path}: this redirect is never made");
+            report.warning(from.place, message, "remove it, or the page's route");
+        }
+    }
+}
+
+/// A route's path, where it has no parameters.
+fn path_of(route: &Route) -> Option<String> {
+    (route.segments.iter())
+        .map(|segment| match segment {
+            Segment::Literal(text) => Some(format!("/{text}")),
+            Segment::Param(_) => None,
+        })
+        .collect()
+}
