@@ -12,7 +12,8 @@ use rhythm_engine::device::conformance::{
     Dice, check, check_with_backend, make_cohort, make_service,
 };
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
-use rhythm_engine::program::Service;
+use rhythm_engine::program::{PageProgram, Service};
+use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options, Statistics};
 use rhythm_engine_cuda::gpu::GpuError;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, Options as Emulation};
@@ -252,7 +253,8 @@ fn any_launch_fails_with_the_backend_on_the_device() {
     let page =
         (service.pages.iter().position(|page| page.calls.len() > 1)).expect("one asks twice");
     let bank = Bank::new(1000);
-    let backend = |query: &[u8], body: &mut Vec<u8>| bank.answer(query, body);
+    let backend =
+        |program: &PageProgram, cohort: &mut Cohort| answer_queries(&bank, program, cohort);
     let with_bank = Options {
         besim_users: Some(1000),
         ..options(Layout::B, 1)

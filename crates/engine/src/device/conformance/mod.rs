@@ -13,9 +13,7 @@ pub use programs::{make_service, make_service_with_rows};
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::ScalarExecutor;
-use crate::cohort::{
-    AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts,
-};
+use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
@@ -171,8 +169,8 @@ pub fn check(
 }
 
 /// Runs a page on `executor` and on the reference from the first stage to the last, with a backend
-/// that is a function of the query: for executors that have the backend on their device, too, and
-/// go through several stages at once.
+/// that answers all queries of a cohort and gives the lanes their rows: for executors that have the
+/// backend on their device, too, and go through several stages at once.
 ///
 /// # Errors
 /// The first difference, in words.
@@ -183,7 +181,7 @@ pub fn check_with_backend(
     lanes: usize,
     seed: u64,
     limits: LaneLimits,
-    backend: &dyn Fn(&[u8], &mut Vec<u8>),
+    backend: &dyn Fn(&PageProgram, &mut Cohort),
 ) -> Result<(), String> {
     let program = &service.pages[page];
     let to_the_end = |executor: &mut dyn Executor| {
@@ -193,7 +191,7 @@ pub fn check_with_backend(
             if cohort.stage == program.stages.len() {
                 return Ok(cohort);
             }
-            answer_texts(program, &mut cohort, |text, body| backend(text, body));
+            backend(program, &mut cohort);
         }
     };
     let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
