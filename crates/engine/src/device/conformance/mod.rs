@@ -19,6 +19,7 @@ use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use crate::settings::Setting;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the
 /// paper's.
@@ -223,6 +224,10 @@ pub fn final_states(
     cohort.lanes
 }
 
+/// After this a stage is not waited for any more: it takes milliseconds, but where a device is
+/// emulated and the emulation looked at.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// Submits a stage and polls until it is done.
 fn run(
     executor: &mut dyn Executor,
@@ -239,8 +244,11 @@ fn run(
     executor
         .submit(work)
         .map_err(|refusal: Refusal| refusal.to_string())?;
-    let mut done = Vec::new();
+    let (begin, mut done) = (Instant::now(), Vec::new());
     while done.is_empty() {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("nothing came of a stage in {PATIENCE:?}"));
+        }
         executor.poll(&mut done);
         std::hint::spin_loop();
     }

@@ -362,7 +362,9 @@ mod tests {
                     .filter(|byte| *byte == b'\n')
                     .count()
             };
+            let limit = Instant::now() + Duration::from_secs(60);
             while written() < lines {
+                assert!(Instant::now() < limit, "{} of {lines} lines", written());
                 std::thread::yield_now();
             }
         };
