@@ -21,7 +21,7 @@ pub struct SiteSettings {
     /// Origins that are this service's besides that of the Host header.
     pub origins: Vec<String>,
     /// Headers of all pages and files, but where a page has its own.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(HeaderName<'static>, String)>,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
     /// How long a piece of a streamed file is waited for.
@@ -85,9 +85,7 @@ impl SiteSettings {
     /// Writes the headers of all pages and files.
     pub(crate) fn write_headers(&self, head: &mut ResponseWriter<'_>) {
         for (name, value) in &self.headers {
-            if let Some(name) = HeaderName::new(name) {
-                head.header(name, value.as_bytes());
-            }
+            head.header(*name, value.as_bytes());
         }
     }
 }
