@@ -8,7 +8,7 @@ pub use self::control::Control;
 pub use self::factory::{DeviceFactory, HostFactory, SharedBackendFactory};
 
 use self::control::Shared;
-use self::factory::{WorkerFactory, system_random};
+use self::factory::{HostNames, WorkerFactory, system_random};
 use crate::host::admin;
 use crate::host::disk::Readers;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
@@ -38,7 +38,7 @@ pub struct ServerParts {
     pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
-    /// Makes hosts, if there are any.
+    /// Makes hosts, if there are any. Sites whose routes name others are refused.
     pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
     pub log: Option<LogOpener>,
@@ -77,7 +77,7 @@ pub enum StartError {
     /// The system has no resources for it.
     #[error("the system lacks resources: {0}")]
     System(#[from] std::io::Error),
-    /// A device cannot be used.
+    /// A device cannot be used, or there is no such host as a route's.
     #[error("{0}")]
     Device(String),
 }
@@ -188,7 +188,8 @@ impl Server {
     /// Starts the workers and the admin listener. Clients can connect when it returns.
     ///
     /// # Errors
-    /// When an address cannot be listened on, or a device cannot be used.
+    /// When an address cannot be listened on, a device cannot be used, or a route of the site is to
+    /// a host that there is not.
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
         let open_files = raise_open_files(&mut options, &parts.site);
@@ -198,11 +199,13 @@ impl Server {
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = listeners::entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
+        let host_names = HostNames::default();
         let factory = WorkerFactory {
             current: current.clone(),
             devices: parts.devices,
             backends: parts.backends,
             hosts: parts.hosts,
+            host_names: host_names.clone(),
             readers: Readers::default(),
             sessions,
             sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
@@ -223,10 +226,16 @@ impl Server {
         };
         // Nobody else sets it.
         let _ = admin.started.set(workers.inboxes().to_vec());
+        let mut loader = parts.loader;
+        let checked: Loader = Box::new(move || {
+            let site = loader()?;
+            let names = host_names.get().expect("the workers have been made");
+            site.check_hosts(names).map(|()| site)
+        });
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             drain: options.drain,
-            reloads: start_reloads(parts.loader, options, open_files, &current, &workers)?,
+            reloads: start_reloads(checked, options, open_files, &current, &workers)?,
             reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
         };

@@ -210,6 +210,20 @@ impl Site {
         })
     }
 
+    /// Whether each of its routes to a host is to one of these.
+    ///
+    /// # Errors
+    /// Which is not, in words.
+    pub(crate) fn check_hosts(&self, names: &[String]) -> Result<(), String> {
+        let mut routes = self.settings.hosts.iter();
+        match routes.find(|route| !names.contains(&route.host)) {
+            None => Ok(()),
+            Some(HostRoute { path, host }) => Err(format!(
+                "the route {path} is to the host {host}, which there is not"
+            )),
+        }
+    }
+
     /// The service.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
