@@ -1,28 +1,49 @@
-//! Log lines that anybody can cause, at most one a second of a kind: the next one says how many
-//! were left out. Kinds are told apart by hand, or by what their lines say.
+//! Log lines that anybody can cause, at most one of a kind in some time, mostly a second: the next
+//! one says how many were left out. Kinds are told apart by hand, or by what their lines say.
 
 use rhythm_net::Time;
 use std::time::Duration;
 
-/// The time between two lines.
-const EVERY: Duration = Duration::from_secs(1);
-
 /// When the next line may be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sparse {
+    /// The time between two lines.
+    every: Duration,
     next: Option<Time>,
     left_out: u64,
 }
 
+impl Default for Sparse {
+    /// One a second.
+    fn default() -> Sparse {
+        Sparse::every(Duration::from_secs(1))
+    }
+}
+
 impl Sparse {
+    /// One in this time.
+    pub(crate) fn every(every: Duration) -> Sparse {
+        Sparse {
+            every,
+            next: None,
+            left_out: 0,
+        }
+    }
+
     /// Whether to write a line now, and how many were left out before it.
     pub(crate) fn line(&mut self, now: Time) -> Option<u64> {
         if self.next.is_some_and(|next| now < next) {
             self.left_out += 1;
             return None;
         }
-        self.next = Some(now + EVERY);
+        self.next = Some(now + self.every);
         Some(std::mem::take(&mut self.left_out))
+    }
+
+    /// What the lines are about is over: the next one may be at once. Whether there was one.
+    pub(crate) fn end(&mut self) -> bool {
+        self.left_out = 0;
+        self.next.take().is_some()
     }
 }
 
@@ -99,5 +120,12 @@ mod tests {
         assert_eq!(sparse.line(at(1004)), None);
         assert_eq!(sparse.line(at(1005)), Some(2));
         assert_eq!(sparse.line(at(9000)), Some(0));
+        assert_eq!(sparse.line(at(9001)), None);
+        assert!(sparse.end() && !sparse.end());
+        assert_eq!(sparse.line(at(9002)), Some(0));
+        let mut sparse = Sparse::every(Duration::from_secs(60));
+        assert_eq!(sparse.line(at(0)), Some(0));
+        assert_eq!(sparse.line(at(59_999)), None);
+        assert_eq!(sparse.line(at(60_000)), Some(1));
     }
 }

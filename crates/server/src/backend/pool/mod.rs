@@ -71,6 +71,7 @@ use super::awaited::{Sent, Taken};
 use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
 use super::{Backend, BackendCounts, Batch, Tell};
+use crate::observe::sparse::Sparse;
 use crate::owner::ConnectionOwner;
 use circuit::Circuit;
 use done::Done;
@@ -113,8 +114,8 @@ pub struct ConnectionPool<W: Wire> {
     has_news: bool,
     /// No request's deadline is earlier.
     deadline_next: Time,
-    /// When it was last said that a request is too long.
-    too_large_said: Option<Time>,
+    /// Lines of the log that say that a request is too long.
+    too_large_said: Sparse,
     done: Done,
 }
 
@@ -151,7 +152,7 @@ impl<W: Wire> ConnectionPool<W> {
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
-            too_large_said: None,
+            too_large_said: Sparse::every(SAY_TOO_LARGE),
             done: Done::default(),
         }
     }
@@ -172,9 +173,7 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Says that a request of so many bytes is not sent.
     fn say_too_large(&mut self, bytes: usize, now: Time) {
-        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
-        if !is_said {
-            self.too_large_said = Some(now);
+        if self.too_large_said.line(now).is_some() {
             tracing::warn!(
                 backend = &*self.name,
                 bytes,
