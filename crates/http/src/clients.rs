@@ -8,12 +8,12 @@
 //! when input comes, for all requests in it that become lanes (`reader.rs`); when an answer is
 //! written, which is sent with that if it is long; when the outbox is sent.
 
-mod admission;
+pub(crate) mod admission;
 mod at_hand;
 pub(crate) mod connection;
 pub(crate) mod held;
 pub(crate) mod input;
-mod no_room;
+pub(crate) mod no_room;
 pub(crate) mod outbox;
 pub(crate) mod reader;
 mod relief;
@@ -329,15 +329,14 @@ impl Clients {
     }
 
     /// From now on every answer is its connection's last. Those that are owed none may still ask
-    /// until a time, and are closed then; told again, until the earlier one.
+    /// until a time, and are closed then, and who does not take an answer dropped; told again,
+    /// until the earlier one.
     pub fn drain(&mut self, until: Time) {
         let until = self.upkeep.drain.map_or(until, |before| until.min(before));
         self.upkeep.drain = Some(until);
         for (id, connection) in self.connections.iter() {
-            if let waiting @ (Waiting::First | Waiting::Idle | Waiting::Head | Waiting::Body) =
-                connection.waiting
-            {
-                let deadline = self.upkeep.deadline(waiting, connection.since);
+            if connection.waiting != Waiting::Answer {
+                let deadline = self.upkeep.deadline(connection.waiting, connection.since);
                 self.upkeep.timers.set(id.slot(), deadline);
             }
         }

@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 pub mod cohort;
+mod counters;
 pub mod execute;
 mod input;
 pub mod server;

@@ -1,4 +1,5 @@
-//! What a server has in memory for commands that it has not executed. A process of its own, so that
+//! What a server has in memory for commands that it has not executed, and for answers that are not
+//! taken. A process of its own, so that
 //! its resident memory can be looked at.
 
 use rhythm_kv::server::{Address, Server};
@@ -10,6 +11,9 @@ use std::net::{SocketAddr, TcpStream};
 /// has 4 MiB, what 300 clients have sent, at 64 KiB each, the store's first pages, and as much
 /// again for what the allocator keeps.
 const MOST: u64 = 2 * ((4 << 20) + 300 * (64 << 10) + (8 << 20));
+
+/// The length of a long value.
+const LONG: usize = 32 << 20;
 
 /// The most that this process had resident, in bytes.
 fn peak() -> u64 {
@@ -32,7 +36,7 @@ fn read_exactly(stream: &mut TcpStream, answer: &[u8], times: usize) {
 }
 
 #[test]
-fn a_byte_of_input_may_be_a_command_but_not_all_are_parsed() {
+fn what_is_not_executed_or_not_taken_is_not_copied() {
     let settings = Settings {
         port: Some(0),
         listen: vec![Listen {
@@ -40,6 +44,8 @@ fn a_byte_of_input_may_be_a_command_but_not_all_are_parsed() {
             port: None,
         }],
         threads: 1,
+        item_max: 2 * LONG as u64,
+        memory: 8 * LONG as u64,
         ..Settings::default()
     };
     let server = Server::start(settings, |_| {}).expect("a free port");
@@ -67,6 +73,29 @@ fn a_byte_of_input_may_be_a_command_but_not_all_are_parsed() {
     }
     let taken = peak() - before;
     assert!(taken < MOST, "{taken} bytes");
+
+    // A long value is sent to all from where it lies, however slowly they take it.
+    let before = peak();
+    let mut writer = connect(at);
+    writer
+        .write_all(format!("set long 0 0 {LONG}\r\n").as_bytes())
+        .expect("it reads");
+    writer.write_all(&vec![b'v'; LONG]).expect("it reads");
+    writer.write_all(b"\r\n").expect("it reads");
+    read_exactly(&mut writer, b"STORED\r\n", 1);
+    let mut slow: Vec<_> = (0..20).map(|_| connect(at)).collect();
+    for client in &mut slow {
+        client.write_all(b"mg long v\r\n").expect("it reads");
+    }
+    read_exactly(&mut slow[19], format!("VA {LONG}\r\n").as_bytes(), 1);
+    let taken = peak() - before;
+    // As it came, with room to grow, as it lies, and as this test has it.
+    assert!(taken < 5 * LONG as u64, "{taken} bytes");
+    for client in &mut slow[..2] {
+        read_exactly(client, format!("VA {LONG}\r\n").as_bytes(), 1);
+        read_exactly(client, &[b'v'; 1 << 20], LONG >> 20);
+        read_exactly(client, b"\r\n", 1);
+    }
 
     server.handle().stop();
     server.join().expect("the threads end well");

@@ -32,6 +32,7 @@
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
+//! - For who logs: [`sparse`], lines that anybody can cause.
 //! - For who starts it: [`signal`], [`resource`] and [`clock`].
 //! - For who tests a handler: `testing`, a port in memory.
 // Allowed in one file: driver/datagram/messages.rs.
@@ -45,6 +46,7 @@ pub mod port;
 pub mod resource;
 pub mod signal;
 pub mod slab;
+pub mod sparse;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -57,7 +59,7 @@ pub use driver::epoll::{Driver, DriverOptions};
 pub use driver::listener::{ListenError, ListenOptions, Listener};
 pub use driver::waker::Waker;
 pub use layer::{Codec, Codecs, Layer};
-pub use outgoing::{Flushed, Outgoing, Part};
+pub use outgoing::{Flushed, Outgoing, Part, Shared};
 pub use port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
     Sent, TURN_MAX, Time, Token, WallClock,

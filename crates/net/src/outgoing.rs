@@ -46,6 +46,11 @@ pub enum Flushed {
     Gone,
 }
 
+/// Bytes that are shared and do not change, whoever has them.
+pub trait Shared: AsRef<[u8]> + std::fmt::Debug + Send + Sync {}
+
+impl<T: AsRef<[u8]> + std::fmt::Debug + Send + Sync> Shared for T {}
+
 /// Bytes to be sent, where they lie.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
@@ -60,6 +65,9 @@ pub enum Part<'a> {
         /// And where it ends.
         end: usize,
     },
+    /// What is behind so many bytes of shared ones that their owner has in his own way: as with
+    /// `Shared`.
+    Kept(&'a Arc<dyn Shared>, usize),
 }
 
 impl<'a> Part<'a> {
@@ -69,6 +77,7 @@ impl<'a> Part<'a> {
         match *self {
             Part::Lent(bytes) => bytes,
             Part::Shared { bytes, start, end } => &bytes[start..end],
+            Part::Kept(bytes, sent) => &(**bytes).as_ref()[sent..],
         }
     }
 
@@ -80,6 +89,7 @@ impl<'a> Part<'a> {
                 let start = start + count;
                 Part::Shared { bytes, start, end }
             }
+            Part::Kept(bytes, sent) => Part::Kept(bytes, sent + count),
         }
     }
 }
@@ -93,6 +103,8 @@ enum Piece {
         bytes: Arc<[u8]>,
         range: Range<usize>,
     },
+    /// Shared bytes from `sent` on.
+    Kept { bytes: Arc<dyn Shared>, sent: usize },
 }
 
 impl Piece {
@@ -100,12 +112,13 @@ impl Piece {
         match self {
             Piece::Own { bytes, sent } => &bytes[*sent..],
             Piece::Shared { bytes, range } => &bytes[range.clone()],
+            Piece::Kept { bytes, sent } => &(**bytes).as_ref()[*sent..],
         }
     }
 
     fn advance(&mut self, taken: usize) {
         match self {
-            Piece::Own { sent, .. } => *sent += taken,
+            Piece::Own { sent, .. } | Piece::Kept { sent, .. } => *sent += taken,
             Piece::Shared { range, .. } => range.start += taken,
         }
     }
@@ -161,7 +174,7 @@ impl Outgoing {
     pub fn capacity(&self) -> usize {
         let own = self.pieces.iter().map(|piece| match piece {
             Piece::Own { bytes, .. } => bytes.capacity(),
-            Piece::Shared { .. } => 0,
+            Piece::Shared { .. } | Piece::Kept { .. } => 0,
         });
         self.pieces.capacity() * size_of::<Piece>() + own.sum::<usize>()
     }
@@ -254,11 +267,21 @@ impl Outgoing {
         }
     }
 
+    /// Appends what is behind so many of shared bytes, without a copy.
+    fn push_kept(&mut self, bytes: Arc<dyn Shared>, sent: usize) {
+        let rest = (*bytes).as_ref().len() - sent;
+        if rest > 0 {
+            self.unsent += rest;
+            self.pieces.push_back(Piece::Kept { bytes, sent });
+        }
+    }
+
     /// Appends a part, copied or shared; to be sent by the next [`Outgoing::flush`].
     pub fn push_part(&mut self, part: Part<'_>) {
         match part {
             Part::Lent(bytes) => self.push_rest(bytes),
             Part::Shared { bytes, start, end } => self.push_shared(bytes.clone(), start..end),
+            Part::Kept(bytes, sent) => self.push_kept(bytes.clone(), sent),
         }
     }
 
@@ -548,6 +571,7 @@ mod tests {
                     }
                     Step::Gather(bytes, parts) => {
                         // More of them than go at once, too; every third is shared.
+                        let kept: Arc<dyn Shared> = Arc::new(bytes.clone());
                         let shared: Arc<[u8]> = bytes.into();
                         let cut = |part: usize| shared.len() * part / parts;
                         let parts: Vec<Part<'_>> = (0..parts)
@@ -555,6 +579,7 @@ mod tests {
                                 (start, end) if part % 3 == 2 => {
                                     Part::Shared { bytes: &shared, start, end }
                                 }
+                                (start, end) if end == shared.len() => Part::Kept(&kept, start),
                                 (start, end) => Part::Lent(&shared[start..end]),
                             })
                             .collect();

@@ -72,6 +72,11 @@ impl<T> ConnectionTable<T> {
         Some(value)
     }
 
+    /// How many slots there are, with a value or without.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// The connection that has a value in a slot (that of a timer, say), if one has.
     pub fn id_at(&self, slot: u32) -> Option<ConnectionId> {
         let (id, _) = self.slots.get(slot as usize)?.as_ref()?;
@@ -114,6 +119,7 @@ mod tests {
             (table.remove(second), table.remove(second)),
             (Some('b'), None)
         );
+        assert_eq!(table.slots(), second.slot() + 1);
         assert!(table.is_empty() && table.iter_mut().next().is_none());
     }
 }

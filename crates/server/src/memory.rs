@@ -3,6 +3,7 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
+use crate::answer::lengths::Lengths;
 use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
 use crate::site::statics::{READ_BYTES_MAX, Statics};
@@ -76,7 +77,12 @@ impl Memory {
                 "worker_buffers",
                 product([
                     workers,
-                    sum([receive, Clients::OUTBOX_BYTES, product([2, response])]),
+                    sum([
+                        receive,
+                        Clients::OUTBOX_BYTES,
+                        Lengths::BYTES,
+                        product([2, response]),
+                    ]),
                 ]),
             ),
             (

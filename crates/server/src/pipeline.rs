@@ -45,6 +45,7 @@ mod turn;
 
 pub use parts::PipelineParts;
 
+use crate::answer::lengths::Lengths;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
 use crate::flight::backends::Backends;
@@ -102,11 +103,12 @@ impl Pipeline {
             disk,
             sessions,
             sign_ins,
-            random,
+            mut random,
             metrics,
             log,
             now,
         } = parts;
+        let lengths = Lengths::new(random());
         let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
@@ -126,7 +128,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             host_path,
-            responder: Responder::new(sessions, metrics.clone(), log),
+            responder: Responder::new(sessions, lengths, metrics.clone(), log),
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),

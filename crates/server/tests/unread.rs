@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use rhythm_server::Handle;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Too slow.
@@ -104,5 +105,44 @@ fn a_reader_that_is_too_slow_for_a_page_as_a_whole_is_dropped() {
         open == 0
     });
     assert!(gone, "the connection is still there");
+    stop(server);
+}
+
+/// A page of as many lines of a kilobyte as are asked for.
+fn lines() -> String {
+    let params = "n = { in = \"query\", type = \"int\", min = 0, max = 4000 }";
+    let line = "x".repeat(1023);
+    format!(
+        "+++\nroute = \"GET /lines\"\n[params]\n{params}\n+++\n\
+        {{% for i in range(n) %}}{line}\n{{% endfor %}}"
+    )
+}
+
+/// Whether it was sent nothing yet.
+fn has_nothing(client: &Client) -> bool {
+    client.stream.set_nonblocking(true).expect("a socket");
+    let peeked = client.stream.peek(&mut [0]);
+    peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn who_asks_for_little_of_a_page_does_not_wait_for_those_who_ask_for_much_of_it() {
+    let service = service_of(&[("lines.html", &lines())], SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.clients.held_max = 16 << 20;
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    // Longer than what is always taken at once.
+    let little = client(&server).get("/lines?n=150").body;
+    let mut deaf: Vec<Client> = (0..100).map(|_| client(&server)).collect();
+    for client in &mut deaf {
+        client.send("GET /lines?n=4000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("somebody gives way", || figures(&server)[2] > 0);
+    // As before, and as nobody has.
+    assert!(client(&server).get("/lines?n=150").body == little);
+    assert!(client(&server).get("/lines?n=149").body == little[1024..]);
+    let waiting = deaf.iter().filter(|client| has_nothing(client)).count();
+    assert!(waiting > 0, "all who came before were let through");
     stop(server);
 }

@@ -3,6 +3,8 @@
 use super::budget::{Lease, Share};
 use super::error::LaneError;
 use super::kept::Kept;
+use rhythm_protocol::scan::html_special;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A text in a cohort's arena.
@@ -29,6 +31,8 @@ pub struct View {
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
+    /// See [`Arena::plain`].
+    plain: Range<u32>,
     /// Bytes that count against the bound, but lie elsewhere.
     elsewhere: usize,
     bytes_max: usize,
@@ -51,6 +55,7 @@ impl Arena {
     pub fn new(bytes_max: usize) -> Arena {
         Arena {
             bytes: Vec::new(),
+            plain: 0..0,
             elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
             lease: Lease::default(),
@@ -78,6 +83,7 @@ impl Arena {
     pub fn rest(&mut self, kept_elsewhere: usize) {
         self.kept.needed(self.bytes.len());
         self.bytes.clear();
+        self.plain = 0..0;
         self.elsewhere = 0;
         self.kept.shrink(&mut self.bytes);
         self.lease.keep(self.bytes.capacity() + kept_elsewhere);
@@ -162,6 +168,25 @@ impl Arena {
         }
     }
 
+    /// [`Arena::push`] for texts that have nothing to escape for HTML.
+    pub(super) fn push_plain(&mut self, texts: &[u8]) -> View {
+        debug_assert_eq!(html_special(texts), None, "it was looked for");
+        let view = self.push(texts);
+        // Of those that stand one behind the other all are known, of others the last ones.
+        if view.offset != self.plain.end {
+            self.plain.start = view.offset;
+        }
+        self.plain.end = view.offset + view.length;
+        view
+    }
+
+    /// Where texts lie of which it is known that they have nothing to escape for HTML. No text
+    /// begins here and ends elsewhere.
+    #[inline]
+    pub fn plain(&self) -> Range<u32> {
+        self.plain.clone()
+    }
+
     /// Appends what `write` appends and gives its view.
     ///
     /// # Panics
@@ -198,5 +223,26 @@ impl Arena {
     /// The bytes to append to, for writers that format in place.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plain_is_known_as_far_as_it_stands_together() {
+        let mut arena = Arena::default();
+        assert!(arena.plain().is_empty());
+        arena.push(b"<a>");
+        arena.push_plain(b"12");
+        arena.push_plain(b"34");
+        assert_eq!(arena.plain(), 3..7);
+        arena.push(b"5");
+        assert_eq!(arena.plain(), 3..7);
+        arena.push_plain(b"67");
+        assert_eq!(arena.plain(), 8..10);
+        arena.rest(0);
+        assert!(arena.plain().is_empty());
     }
 }

@@ -30,6 +30,7 @@ use super::error::{LaneError, LaneState};
 use super::queries::Argument;
 use super::text;
 use crate::program::{Call, CallResult, FieldId};
+use rhythm_protocol::scan::html_special;
 use std::ops::Range;
 
 /// Most rows of one answer.
@@ -194,7 +195,12 @@ impl<'a> Rows<'a> {
                 && self.arena.has_room(cell_bytes + text.len())
             {
                 let mut start = list.columns.first().map_or(0, Column::len) as u32;
-                let base = self.arena.push(text).offset;
+                // To look through all of them at once is much less than to look at each as it is
+                // shown.
+                let base = match html_special(text) {
+                    None => self.arena.push_plain(text).offset,
+                    Some(_) => self.arena.push(text).offset,
+                };
                 self.arena.charge(cell_bytes);
                 for (column, cells) in list.columns.iter_mut().zip(from) {
                     if let Column::Text(views) = column {

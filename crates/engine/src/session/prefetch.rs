@@ -4,12 +4,23 @@
 /// Starts loading the cache line where `value` begins.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {
+    at(core::ptr::from_ref(value));
+}
+
+/// [`prefetch`] for an element of a slice, or for what lies behind the slice.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(slice: &[T], index: usize) {
+    at(slice.as_ptr().wrapping_add(index));
+}
+
+#[inline(always)]
+fn at<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing the program can observe and cannot fault, whatever the
-        // address; this one is that of a live reference besides.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast()) }
+        // address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(target_arch = "aarch64")]
     {
@@ -17,11 +28,11 @@ pub(crate) fn prefetch<T>(value: &T) {
         unsafe {
             core::arch::asm!(
                 "prfm pldl1keep, [{}]",
-                in(reg) core::ptr::from_ref(value),
+                in(reg) address,
                 options(nostack, preserves_flags, readonly)
             );
         }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = value;
+    let _ = address;
 }

@@ -4,8 +4,8 @@
 //!   first    of a connection that has nothing under way and did not wait: at once
 //!   later    what it has asked behind that, and what has a long answer: while this turn's share
 //!            lasts, then in the next turns, connection by connection
-//!   no room  of these, what does not fit what all may hold: when it does, short answers first
-//!            (`no_room.rs`); or when one has waited longest for a while, and others give way
+//!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
+//!            one after a while, each length in its turn, and others give way (`no_room.rs`)
 //! ```
 //!
 //! So who asks for one thing waits for a turn, whatever others have sent, and a turn is short
@@ -15,14 +15,15 @@ use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
 use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
+use crate::clients::no_room::Expected;
 use crate::clients::reader::Reader;
 use crate::clients::share::{Share, is_its_turn};
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Time};
 use std::time::Duration;
 
-/// An answer that is expected to be longer takes longer than others should wait for it.
-const LONG_BYTES: usize = 64 * 1024;
+/// An answer of more bytes takes longer than others should wait for it.
+pub const LONG_BYTES: usize = 64 * 1024;
 
 /// While there is no room, a request is taken all the same as often as this: who holds what others
 /// wait for may never take it.
@@ -62,25 +63,26 @@ impl Reader<'_, '_> {
     }
 
     /// Whether the whole request at hand is taken now, if its answer is as long as is expected:
-    /// `usize::MAX` where nothing is known.
+    /// `usize::MAX` bytes where nothing is known.
     ///
     /// # Errors
     /// What it waits for. It is to be [put back](Reader::put_back).
     #[inline]
-    pub fn admit(&mut self, expected: usize) -> Result<(), Stall> {
+    pub fn admit(&mut self, expected: Expected) -> Result<(), Stall> {
         let budget = self.at.budget();
         if !self.at.connection.has_room(expected, budget) {
             return Err(Stall::Output);
         }
-        if expected == usize::MAX {
+        let bytes = expected.bytes;
+        if bytes == usize::MAX {
             return Ok(());
         }
-        let waits = !self.reading.is_first() || expected > LONG_BYTES;
-        if waits && !self.reading.has_room() && !self.at.held.has_room(expected) {
+        let waits = !self.reading.is_first() || bytes > LONG_BYTES;
+        if waits && !self.reading.has_room() && !self.at.held.has_room(bytes) {
             return Err(Stall::Room);
         }
-        self.may_take(expected)?;
-        self.at.held.promise(self.at.connection, expected);
+        self.may_take(bytes)?;
+        self.at.held.promise(self.at.connection, bytes);
         Ok(())
     }
 }
@@ -106,21 +108,21 @@ impl Clients {
         self.share.adapt(took);
     }
 
-    /// Which queue's first goes on of those who wait for room, if any: who has waited longest, when
-    /// it is time for that, else for the shortest answer, if there is room for it or nobody waits
-    /// for it any more.
+    /// Which queue's first goes on of those who wait for room, if any: that which was let through
+    /// least, when it is time for that, else for the shortest answer, if there is room for it or
+    /// nobody waits for it any more.
     #[inline]
     fn goes_on(&self, now: Time) -> Option<usize> {
         if self.upkeep.no_room.is_empty() {
             return None;
         }
         if now >= self.upkeep.room_at {
-            return self.upkeep.no_room.oldest();
+            return self.upkeep.no_room.fairest();
         }
         let mut firsts = self.upkeep.no_room.firsts();
         let goes = firsts.find(|(_, id)| {
             let connection = self.connections.get(*id);
-            connection.is_none_or(|connection| self.held.has_room(connection.expected))
+            connection.is_none_or(|connection| self.held.has_room(connection.expected.bytes))
         });
         goes.map(|(queue, _)| queue)
     }
@@ -157,7 +159,7 @@ impl Clients {
         let Some(expected) = self
             .connections
             .get(id)
-            .map(|connection| connection.expected)
+            .map(|connection| connection.expected.bytes)
         else {
             return Duration::ZERO;
         };

@@ -3,6 +3,7 @@
 use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::input::Input;
+use crate::clients::no_room::Expected;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
@@ -149,9 +150,8 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// How long the answer is expected to be to the request that was taken last, or waits to be, in
-    /// bytes.
-    pub(crate) expected: usize,
+    /// How long the answer is expected to be to the request that was taken last, or waits to be.
+    pub(crate) expected: Expected,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
     /// Bytes that are expected of the requests under way of which there is nothing yet.
@@ -184,7 +184,7 @@ impl Connection {
             next_answer: 0,
             pending: Vec::new(),
             outgoing: Outgoing::new(),
-            expected: 0,
+            expected: Expected::bytes(0),
             held: 0,
             promised: 0,
             closing: false,
@@ -388,7 +388,7 @@ impl Connection {
     /// Whether the request that was taken last may go on, if its answer is as long as is expected:
     /// alone, or where those under way fit a budget if they are all as long.
     #[inline]
-    pub(crate) fn has_room(&mut self, expected: usize, budget: usize) -> bool {
+    pub(crate) fn has_room(&mut self, expected: Expected, budget: usize) -> bool {
         self.expected = expected;
         self.fits(self.unknown() - 1, budget)
     }
@@ -403,7 +403,7 @@ impl Connection {
     #[inline]
     fn fits(&self, others: u32, budget: usize) -> bool {
         let unsent = self.unsent();
-        let all = (self.expected).saturating_mul(others as usize + 1);
+        let all = (self.expected.bytes).saturating_mul(others as usize + 1);
         others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
     }
 

@@ -18,6 +18,11 @@ const SHARE_BYTES_MIN: usize = 4 * REQUEST_BYTES;
 const SHARE_BYTES: usize = 16 * REQUEST_BYTES;
 const SHARE_BYTES_MAX: usize = 256 * REQUEST_BYTES;
 
+/// What is left of a share at least after a turn that took too long, and what part of it is added
+/// after one that did not.
+const CUT_MAX: f64 = 0.25;
+const GROWS: usize = 8;
+
 /// What of a turn is for requests that may as well wait.
 #[derive(Debug)]
 pub(crate) struct Share {
@@ -56,13 +61,16 @@ impl Share {
         self.left = self.size;
     }
 
-    /// So long the turn took whose share is over: what was too much is halved, what was too little
-    /// doubled.
+    /// So long the turn took whose share is over. What was too much is cut at once, but not by what
+    /// one turn alone may have cost; what was too little grows bit by bit: the next bytes may cost
+    /// 20 times as much as these, and then a turn takes 20 times too long.
     pub(crate) fn adapt(&mut self, took: Duration) {
         if took > TURN_MAX {
-            self.size = (self.size / 2).max(SHARE_BYTES_MIN);
+            let part = TURN_MAX.as_secs_f64() / took.as_secs_f64();
+            let size = self.size as f64 * part.max(CUT_MAX);
+            self.size = (size as usize).max(SHARE_BYTES_MIN);
         } else if self.was_short {
-            self.size = (self.size * 2).min(SHARE_BYTES_MAX);
+            self.size = (self.size + self.size / GROWS).min(SHARE_BYTES_MAX);
         }
         self.left = self.left.min(self.size);
     }

@@ -6,6 +6,7 @@ use crate::answer::body::Body;
 use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
+use crate::clients::no_room::Expected;
 use crate::clients::stream::Flow;
 use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
@@ -194,7 +195,7 @@ fn taken(
     let limits = RequestLimits::default();
     let mut reader = clients.go_on(reading).expect("it is open");
     while reader.next(port, &limits, Time::ZERO) == Next::Request {
-        match reader.admit(expected) {
+        match reader.admit(Expected::bytes(expected)) {
             Ok(()) => {
                 owed.push(reader.reading.owed());
                 reader.reading.taken();
@@ -254,7 +255,7 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
     let mut clients = Clients::new(limits, Time::ZERO);
     asks(&mut clients, &mut port, ID, 5000);
     let mut in_turns = |clients: &mut Clients, took: Duration| {
-        let counts = (0..8).map(|_| {
+        let counts = (0..32).map(|_| {
             clients.turn_is_over();
             clients.turn_took(took);
             let id = clients.next_unstalled(Time::ZERO).expect("it has more");
@@ -327,6 +328,35 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
 }
 
 #[test]
+fn who_takes_nothing_of_an_answer_is_not_waited_for_in_a_drain() {
+    for (takes, is_dropped) in [(0, true), (10_000, false)] {
+        let limits = ClientLimits {
+            rate_min: 1000,
+            ..ClientLimits::within(Duration::from_secs(60))
+        };
+        let mut port = TestPort::with(ID, 0);
+        let (mut clients, owed) = asked(limits, 1, &mut port);
+        answer(&mut clients, &mut port, owed[0], 1 << 20);
+        let mut now = Time::ZERO;
+        clients.drain(now + Duration::from_secs(1));
+        let mut ended = None;
+        for _ in 0..10 {
+            now += Duration::from_millis(500);
+            clients.expire(&mut port, now, &mut Vec::new());
+            if clients.has(ID) {
+                port.at(ID).room = takes;
+                clients.writable(&mut port, ID, now);
+            } else {
+                ended.get_or_insert(now);
+            }
+            clients.check().unwrap();
+        }
+        assert_eq!(ended.is_some(), is_dropped, "{takes}");
+        assert!(ended.is_none_or(|at| at > Time::ZERO + Duration::from_secs(1)));
+    }
+}
+
+#[test]
 fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
     let mut port = TestPort::default();
     let limits = ClientLimits::within(Duration::from_secs(1));
@@ -346,7 +376,7 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
 fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
     let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
     let connection = clients.connections.get_mut(id).expect("it is open");
-    connection.has_room(expected, budget)
+    connection.has_room(Expected::bytes(expected), budget)
 }
 
 #[test]

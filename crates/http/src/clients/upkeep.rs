@@ -17,6 +17,11 @@ use std::time::Duration;
 /// So long a head, or what follows it, may take whatever ends.
 const SENDING_GRACE: Duration = Duration::from_secs(1);
 
+/// As far behind the least rate who takes an answer may be whatever ends. A socket tells of what
+/// was taken of it by the third: of the buffer that it has at first, in less than this at that
+/// rate.
+const TAKING_GRACE: Duration = Duration::from_secs(2);
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
@@ -24,7 +29,7 @@ pub(crate) struct Upkeep {
     pub(crate) timers: TimerWheel,
     /// Connections that may go on, longest first: their stall is over, or it is their turn next.
     pub(crate) unstalled: VecDeque<ConnectionId>,
-    /// Connections that wait for room, and when who has waited longest goes on without.
+    /// Connections that wait for room, and when the next goes on without.
     pub(crate) no_room: NoRoom,
     pub(crate) room_at: Time,
     /// Answers in pieces that have room again.
@@ -63,6 +68,8 @@ impl Upkeep {
             (Waiting::Head | Waiting::Body, Some(drain)) => {
                 until.min(drain.max(since + SENDING_GRACE))
             }
+            // Nor an answer that nobody takes.
+            (Waiting::Output, Some(drain)) => until.min(drain.max(since + TAKING_GRACE)),
             _ => until,
         }
     }

@@ -1,7 +1,7 @@
 //! The classic commands of the ASCII protocol, answered.
 
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{Place, Turn, number, stats};
+use super::{Place, Turn, number, stats, value};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{self, Kind};
 
@@ -23,20 +23,22 @@ impl Turn<'_> {
         let found = self.pinned.get(at.hash, at.key, now);
         let is_hit = found.is_some();
         if let Some(item) = found {
-            let value = item.value();
-            out.reserve(VALUE_LINE + at.key.len() + value.len());
+            let length = item.value().len();
+            if item.is_here() {
+                out.reserve(VALUE_LINE + at.key.len() + length);
+            }
             out.extend_from_slice(b"VALUE ");
             out.extend_from_slice(at.key);
             out.push(b' ');
             number(item.flags().into(), out);
             out.push(b' ');
-            number(value.len() as u64, out);
+            number(length as u64, out);
             if with_cas {
                 out.push(b' ');
                 number(item.cas(), out);
             }
             out.extend_from_slice(b"\r\n");
-            out.extend_from_slice(value);
+            value(&item, &mut self.long, out);
             out.extend_from_slice(b"\r\n");
             item.access(now);
         }

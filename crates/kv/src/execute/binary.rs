@@ -2,7 +2,7 @@
 
 use super::operation::{Delta, Stored, Storing, Summed};
 use super::packet::Head;
-use super::{Place, Turn, stats};
+use super::{Place, Turn, stats, value};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{Mode, Request, Status, Store, What};
 
@@ -124,19 +124,23 @@ impl Turn<'_> {
         let found = self.pinned.get(at.hash, at.key, now);
         let is_hit = found.is_some();
         if let Some(item) = found {
-            let value = if with_value { item.value() } else { b"" };
+            let length = if with_value { item.value().len() } else { 0 };
             let head = Head {
                 cas: item.cas(),
                 extras: 4,
                 key: key.len(),
-                value: value.len(),
+                value: length,
                 ..head(request)
             };
-            out.reserve(value.len() + key.len() + 32);
+            if item.is_here() {
+                out.reserve(length + key.len() + 32);
+            }
             head.write(out);
             out.extend_from_slice(&item.flags().to_be_bytes());
             out.extend_from_slice(key);
-            out.extend_from_slice(value);
+            if with_value {
+                value(&item, &mut self.long, out);
+            }
             item.access(now);
         } else if request.quiet {
         } else if with_key {

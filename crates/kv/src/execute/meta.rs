@@ -2,7 +2,7 @@
 
 use super::ascii::NOT_A_NUMBER;
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{Place, Turn, number};
+use super::{Place, Turn, number, value};
 use crate::shared::Counter;
 use crate::store::{Change, Item, Marks, New, Value};
 use crate::wire::meta::each;
@@ -120,11 +120,13 @@ impl Turn<'_> {
             }
             return;
         };
-        let value = item.value();
+        let length = item.value().len();
         if flags.value {
-            out.reserve(value.len() + 256);
+            if item.is_here() {
+                out.reserve(length + 256);
+            }
             out.extend_from_slice(b"VA ");
-            number(value.len() as u64, out);
+            number(length as u64, out);
         } else {
             out.extend_from_slice(b"HD");
         }
@@ -136,7 +138,7 @@ impl Turn<'_> {
                 }
                 b's' => {
                     out.extend_from_slice(b" s");
-                    number(value.len() as u64, out);
+                    number(length as u64, out);
                 }
                 b't' => self.time_left(expires, out),
                 b'c' => {
@@ -172,7 +174,7 @@ impl Turn<'_> {
         }
         out.extend_from_slice(b"\r\n");
         if flags.value {
-            out.extend_from_slice(value);
+            value(&item, &mut self.long, out);
             out.extend_from_slice(b"\r\n");
         }
         if !flags.no_update {

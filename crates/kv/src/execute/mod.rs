@@ -18,8 +18,9 @@ mod packet;
 mod stats;
 
 use crate::shared::{Clock, Counter, Counters, Shared};
-use crate::store::{Hash, Pinned};
+use crate::store::{Hash, Item, Large, Pinned};
 use crate::wire::{self, Command, Commands, Kind};
+use std::sync::Arc;
 
 /// What is to happen behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Turn<'a> {
     clock: Clock,
     shared: &'a Shared,
     counters: &'a Counters,
+    long: Option<(usize, Arc<Large>)>,
 }
 
 /// What a command is executed on.
@@ -60,6 +62,7 @@ impl<'a> Turn<'a> {
             clock,
             shared,
             counters,
+            long: None,
         }
     }
 
@@ -79,8 +82,14 @@ impl<'a> Turn<'a> {
         self.counters.add(counter, 1);
     }
 
-    /// Executes a command and appends its answer to `out`. `hash` is its key's; of no meaning where
-    /// it has none.
+    /// Where in the answer of the command executed last a long value belongs, which is not copied.
+    pub(crate) fn take_long(&mut self) -> Option<(usize, Arc<Large>)> {
+        self.long.take()
+    }
+
+    /// Executes a command and appends its answer to `out`, but for a long value, which is to be
+    /// [taken](Self::take_long) before the next. `hash` is its key's; of no meaning where it has
+    /// none.
     pub(crate) fn execute(
         &mut self,
         parsed: Parsed<'_>,
@@ -135,6 +144,15 @@ impl<'a> Turn<'a> {
 struct Place<'a> {
     hash: Hash,
     key: &'a [u8],
+}
+
+/// Appends an item's value, or notes where it belongs.
+fn value(item: &Item<'_>, long: &mut Option<(usize, Arc<Large>)>, out: &mut Vec<u8>) {
+    debug_assert!(long.is_none(), "an answer has one value, and each is taken");
+    match item.large() {
+        Some(large) => *long = Some((out.len(), large)),
+        None => out.extend_from_slice(item.value()),
+    }
 }
 
 /// Appends a number in decimal.

@@ -2,12 +2,9 @@
 //! the like, as decisions over what a key has.
 
 use super::{Place, Turn};
-use crate::shared::Counter;
+use crate::shared::{CHUNK_MAX, Counter};
 use crate::store::{Change, Item, Marks, New, NotStored, Value};
 use crate::wire::{self, Mode, Rules, number};
-
-/// An item that memcached has in several chunks is no number, whatever it begins with.
-const CHUNK_MAX: u64 = 512 * 1024;
 
 /// What became of a value to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,9 +198,10 @@ impl Turn<'_> {
     /// Adds to a number, or takes away from it.
     pub(super) fn sum(&mut self, at: Place<'_>, delta: Delta) -> Summed {
         let rules = &self.shared.rules;
+        // An item that memcached has in several chunks is no number, whatever it begins with.
         let chunked = |item: &Item<'_>| {
             let size = item.value().len() as u64;
-            rules.item_size(at.key.len(), item.flags(), size) > CHUNK_MAX
+            rules.item_size(at.key.len(), item.flags(), size) > u64::from(CHUNK_MAX)
         };
         let updated = self
             .pinned

@@ -116,7 +116,9 @@ impl Server {
             },
             ..WorkerOptions::default()
         };
-        let held_max = settings.buffers_max / threads;
+        // A value under way, whole or nearly so, and another connection's answer.
+        let item_max = settings.item_max as usize;
+        let held_max = (settings.buffers_max / threads).max(2 * item_max);
         let start_unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let start_unix = start_unix.map_or(0, |since| since.as_secs());
         let start = clock::monotonic();

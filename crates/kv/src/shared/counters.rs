@@ -1,6 +1,6 @@
 //! What a server counts. Each thread counts for itself; who asks adds them up.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::counters::Kind;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -82,30 +82,12 @@ counters! {
     Commands,
 }
 
-/// The counters of one thread, on cache lines of their own: no two threads write to the same.
-#[derive(Debug)]
-#[repr(align(128))]
-pub struct Counters([AtomicU64; Counter::COUNT]);
-
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters(Counter::ALL.map(|_| AtomicU64::new(0)))
-    }
-}
-
-impl Counters {
-    /// Counts. Only the thread that has the counters does, so that no one else's count can be lost.
+impl Kind for Counter {
     #[inline]
-    pub fn add(&self, counter: Counter, more: u64) {
-        let counter = &self.0[counter as usize];
-        counter.store(
-            counter.load(Ordering::Relaxed).wrapping_add(more),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// How many it were.
-    pub fn get(&self, counter: Counter) -> u64 {
-        self.0[counter as usize].load(Ordering::Relaxed)
+    fn index(self) -> usize {
+        self as usize
     }
 }
+
+/// The counters of one thread.
+pub type Counters = crate::counters::Counters<Counter, { Counter::COUNT }>;

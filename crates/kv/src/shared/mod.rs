@@ -12,6 +12,7 @@ pub use clock::Clock;
 pub use connected::{Connected, Place};
 pub use counters::{Counter, Counters};
 pub use prefixes::Prefixes;
+pub(crate) use settings::CHUNK_MAX;
 pub use settings::{Listen, MEMORY_GROWTH, Settings};
 
 use crate::store::Store;

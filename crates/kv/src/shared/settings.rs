@@ -1,14 +1,12 @@
 //! How a server is started: memcached's settings, with its defaults.
 
-use crate::wire::{Protocol, Rules, Users};
+use crate::wire::{ITEM_HEADER, Protocol, Rules, Users};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The size of the smallest slab class's items before what they have beside key and value.
-const ITEM_HEADER: f64 = 48.0;
-/// The largest part of an item in one chunk, in bytes.
-const CHUNK_MAX: f64 = 524_288.0;
+/// The largest part of an item that memcached has in one chunk, in bytes.
+pub(crate) const CHUNK_MAX: u32 = 512 << 10;
 /// Slab classes of memcached.
 const CLASSES_MAX: u32 = 63;
 
@@ -139,8 +137,8 @@ impl Settings {
     /// The slab class that memcached would put an item of this size in (`me` tells it).
     pub(crate) fn slab_class(&self, size: u64) -> u32 {
         let mut class = 1;
-        let mut chunk = ITEM_HEADER + f64::from(self.chunk_size);
-        while class < CLASSES_MAX && chunk < CHUNK_MAX / self.growth_factor {
+        let mut chunk = f64::from(ITEM_HEADER + self.chunk_size);
+        while class < CLASSES_MAX && chunk < f64::from(CHUNK_MAX) / self.growth_factor {
             chunk = (chunk / 8.0).ceil() * 8.0;
             if size as f64 <= chunk {
                 break;

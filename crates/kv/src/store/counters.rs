@@ -1,6 +1,6 @@
-//! Counts, a set for each worker, which alone adds to it: no two cores write to the same line.
+//! What the store counts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::counters::Kind;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,29 +18,12 @@ pub(super) enum Counter {
     Refused,
 }
 
-const COUNTERS: usize = 8;
-
-/// The counters of one worker.
-#[repr(align(128))]
-pub(super) struct Counters([AtomicU64; COUNTERS]);
-
-impl Counters {
-    pub(super) fn new() -> Counters {
-        Counters([const { AtomicU64::new(0) }; COUNTERS])
-    }
-
-    /// Adds; for the worker alone.
+impl Kind for Counter {
     #[inline]
-    pub(super) fn add(&self, counter: Counter, much: u64) {
-        let counter = &self.0[counter as usize];
-        counter.store(
-            counter.load(Ordering::Relaxed).wrapping_add(much),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// The count now.
-    pub(super) fn get(&self, counter: Counter) -> u64 {
-        self.0[counter as usize].load(Ordering::Relaxed)
+    fn index(self) -> usize {
+        self as usize
     }
 }
+
+/// The counters of one worker.
+pub(super) type Counters = crate::counters::Counters<Counter, { Counter::Refused as usize + 1 }>;

@@ -168,7 +168,7 @@ impl Store {
             reclaim: Mutex::new(Reclaim::new()),
             flushes: Flushes::default(),
             cas: AtomicU64::new(0),
-            counters: (0..options.workers).map(|_| Counters::new()).collect(),
+            counters: (0..options.workers).map(|_| Counters::default()).collect(),
             reset: Mutex::default(),
             options,
         })

@@ -139,6 +139,38 @@ fn one_client_wins_and_access_is_noted() {
 }
 
 #[test]
+fn memory_grows_at_once_and_shrinks_by_and_by() {
+    const MIB: usize = 1 << 20;
+    let mut worker = worker(StoreOptions {
+        memory: 32 * MIB,
+        memory_max: 64 * MIB,
+        ..StoreOptions::default()
+    });
+    let value_of = [b'v'; 4000];
+    let fill = |worker: &mut Worker| {
+        for key in 0..16_000_u32 {
+            change(worker, &key.to_le_bytes(), 1, Change::Store(new(&value_of)));
+        }
+        worker.store().stats()
+    };
+    let before = fill(&mut worker);
+    assert!(before.evictions > 0 && before.memory_used <= 32 * MIB as u64);
+    assert!(worker.store().set_memory(64 * MIB));
+    let grown = fill(&mut worker);
+    assert!(grown.memory_used > 48 * MIB as u64);
+    assert!(!worker.store().set_memory(65 * MIB) && worker.store().memory() == 64 * MIB);
+    assert!(worker.store().set_memory(8 * MIB));
+    let mut turns = 0;
+    while worker.pin().tend(1) || worker.store().stats().memory_used > 8 * MIB as u64 {
+        turns += 1;
+        assert!(turns < 10_000, "it does not get less");
+    }
+    let shrunk = worker.store().stats();
+    assert!(shrunk.items > 500 && shrunk.evictions > grown.evictions);
+    assert!(fill(&mut worker).memory_used <= 8 * MIB as u64);
+}
+
+#[test]
 fn a_bucket_of_twelve_slots_is_a_cache_line() {
     let stats = worker(StoreOptions::default()).store().stats();
     assert_eq!(stats.table_bytes * 12, stats.table_slots * 64);

@@ -35,6 +35,7 @@ pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Request, Span, Status, Store, Verb, What,
 };
 pub(crate) use line::TOO_LARGE;
+pub(crate) use stream::ITEM_HEADER;
 pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 
 use stream::Step;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// What memcached keeps of an item beside key and value, in bytes. With a CAS id it is 8 more; the
 /// key has a zero behind it, the value CR LF, and client flags that are not 0 take 4. It is
 /// counted where an item's size is compared with the largest (`-I`).
-const ITEM_HEADER: u64 = 48;
+pub(crate) const ITEM_HEADER: u32 = 48;
 /// A protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -90,7 +90,7 @@ impl Rules {
     pub(crate) fn item_size(&self, key: usize, flags: u32, value: u64) -> u64 {
         let cas = 8 * u64::from(self.with_cas);
         let flags = 4 * u64::from(flags != 0);
-        ITEM_HEADER + cas + key as u64 + 1 + flags + value + 2
+        u64::from(ITEM_HEADER) + cas + key as u64 + 1 + flags + value + 2
     }
 
     /// Whether an item is not too large.

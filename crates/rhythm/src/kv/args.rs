@@ -1,6 +1,7 @@
 //! memcached's flags.
 
 use super::values;
+use rhythm_kv::shared::Settings;
 use std::path::PathBuf;
 
 const LISTEN_HELP: &str = "Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with \
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     pub(super) user: Option<String>,
 
     /// Memory for items, in megabytes
-    #[arg(short, long, value_name = "NUM", default_value_t = 64)]
+    #[arg(short, long, value_name = "NUM", default_value_t = (Settings::default().memory >> 20) as u32)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) memory_limit: u32,
 
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     pub(super) disable_evictions: bool,
 
     /// Connections at one time
-    #[arg(short, long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(short, long, value_name = "NUM", default_value_t = Settings::default().connections_max)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(super) conn_limit: u32,
 
@@ -84,12 +85,12 @@ pub(crate) struct Args {
     pub(super) pidfile: Option<PathBuf>,
 
     /// Growth of slab classes: told by `stats`, there are none
-    #[arg(short = 'f', long, value_name = "FACTOR", default_value_t = 1.25)]
+    #[arg(short = 'f', long, value_name = "FACTOR", default_value_t = Settings::default().growth_factor)]
     #[arg(value_parser = values::factor)]
     pub(super) slab_growth_factor: f64,
 
     /// Smallest slab: told by `stats`, there are none
-    #[arg(short = 'n', long, value_name = "BYTES", default_value_t = 48)]
+    #[arg(short = 'n', long, value_name = "BYTES", default_value_t = Settings::default().chunk_size)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) slab_min_size: u32,
 
@@ -102,7 +103,7 @@ pub(crate) struct Args {
     pub(super) delimiter: Option<u8>,
 
     /// Threads
-    #[arg(short, long, value_name = "NUM", default_value_t = 4)]
+    #[arg(short, long, value_name = "NUM", default_value_t = Settings::default().threads as u16)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
 
@@ -117,7 +118,7 @@ pub(crate) struct Args {
     pub(super) disable_cas: bool,
 
     /// Clients that may wait to be let in
-    #[arg(short = 'b', long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(short = 'b', long, value_name = "NUM", default_value_t = Settings::default().backlog)]
     pub(super) listen_backlog: u32,
 
     /// Protocol: auto, ascii or binary

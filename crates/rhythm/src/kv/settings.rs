@@ -12,8 +12,6 @@ use std::sync::Arc;
 /// The most users, and the longest line of one, as in memcached.
 const USERS_MAX: usize = 8;
 const USER_LINE_MAX: usize = 256;
-/// The TCP port where none is given.
-const PORT: i32 = 11211;
 
 /// The settings, and remarks on what was typed and means nothing here.
 pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
@@ -48,10 +46,11 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
             listen.push(parse_listen(place)?);
         }
     }
+    let usual = Settings::default();
     // A UDP port alone is meant for both.
     let tcp = match (args.port, args.udp_port) {
         (Some(tcp), _) => tcp,
-        (None, 0) => PORT,
+        (None, 0) => usual.port.map_or(0, i32::from),
         (None, udp) => udp,
     };
     let memory = u64::from(args.memory_limit) << 20;
@@ -81,7 +80,7 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         detail: args.delimiter.is_some(),
         growth_factor: args.slab_growth_factor,
         chunk_size: args.slab_min_size,
-        ..Settings::default()
+        ..usual
     };
     if let Some(requests) = args.max_reqs_per_event {
         settings.requests_per_event = requests;

@@ -2,9 +2,9 @@
 //! often, or a setting's.
 
 use crate::intake::params::BadParameter;
-use crate::observe::sparse::SparseByKind;
 use rhythm_http::Incoming;
 use rhythm_net::Time;
+use rhythm_net::sparse::SparseByKind;
 use rhythm_protocol::http::head::Known;
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -4,6 +4,7 @@
 //! the connections' order, through [`Clients`].
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
+use crate::answer::lengths::Lengths;
 use crate::answer::refusals::Refusals;
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
@@ -41,6 +42,8 @@ pub(crate) struct Responder {
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
     /// What hosts have yet to answer.
     hosted: HostedAnswers,
+    /// How long answers were.
+    pub(crate) lengths: Lengths,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
@@ -50,6 +53,7 @@ impl Responder {
     /// One that has answered nothing.
     pub(crate) fn new(
         sessions: Sessions,
+        lengths: Lengths,
         metrics: Arc<WorkerMetrics>,
         log: Option<LogSink>,
     ) -> Responder {
@@ -62,6 +66,7 @@ impl Responder {
             log,
             served: Vec::new(),
             hosted: HostedAnswers::default(),
+            lengths,
             line: Vec::new(),
             users: Vec::new(),
         }
@@ -129,6 +134,7 @@ impl Responder {
             longest: None,
             log: self.log.as_mut(),
             hosted: &mut self.hosted,
+            lengths: &mut self.lengths,
         };
         let left = answers.answer(port, cohort);
         if let Some(longest) = answers.longest {

@@ -4,6 +4,7 @@
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
+use crate::answer::lengths::Lengths;
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::backend::{Cause, Failure};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
@@ -12,11 +13,11 @@ use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
-use crate::observe::sparse::SparseByKind;
 use crate::site::{BackendSettings, HeaderKind, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
+use rhythm_net::sparse::SparseByKind;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
@@ -58,6 +59,7 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
     pub(crate) hosted: &'a mut HostedAnswers,
+    pub(crate) lengths: &'a mut Lengths,
 }
 
 impl LaneAnswers<'_> {
@@ -93,7 +95,7 @@ impl LaneAnswers<'_> {
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered) => answered,
                     Given::Stream(stream) => {
-                        self.longest = self.longest.max(Some(STREAM_BYTES_EXPECTED as u64));
+                        self.took(&request, STREAM_BYTES_EXPECTED as u64);
                         self.count(&request, stream.status);
                         self.open(&request, stream);
                         continue;
@@ -103,7 +105,7 @@ impl LaneAnswers<'_> {
             };
             // Errors tell nothing of the page's own answers.
             if state == LaneState::Finished {
-                self.longest = self.longest.max(Some(answered.body_length));
+                self.took(&request, answered.body_length);
             }
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
@@ -118,6 +120,13 @@ impl LaneAnswers<'_> {
             }
         }
         left
+    }
+
+    /// A lane has finished, with a body of so many bytes.
+    #[inline]
+    fn took(&mut self, request: &LaneRequest, bytes: u64) {
+        self.longest = self.longest.max(Some(bytes));
+        self.lengths.answered(request.key, bytes);
     }
 
     fn count(&mut self, request: &LaneRequest, status: u16) {

@@ -6,10 +6,10 @@
 //! too often is refused when the session would begin.
 
 use crate::observe::metrics::WorkerMetrics;
-use crate::observe::sparse::Sparse;
 use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::session::{Millis, SessionArray, SessionId, SignIns, TooMany};
 use rhythm_net::Time;
+use rhythm_net::sparse::Sparse;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
+use crate::answer::lengths::RequestKey;
 use crate::backend::Failure;
 use crate::observe::access_log::LogEntry;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
@@ -26,6 +27,8 @@ pub(crate) struct LaneRequest {
     pub(crate) arrived: Time,
     /// Who sends it, as a number.
     client: u64,
+    /// By which the length of its answer is found again.
+    pub(crate) key: RequestKey,
     /// What is kept of its bytes.
     kept: Kept,
     /// Which failure a backend told of, from 1 on; 0: none.
@@ -144,12 +147,14 @@ impl LaneRequests {
         arrived: Time,
         session: Option<SessionId>,
         client: u64,
+        key: RequestKey,
     ) {
         let request = LaneRequest {
             slot,
             shape,
             arrived,
             client,
+            key,
             kept: Kept::default(),
             failure: 0,
         };
@@ -269,9 +274,10 @@ impl LaneRequests {
                 shape,
                 arrived,
                 client,
+                key,
                 ..
             } = request;
-            into.push(slot, shape, arrived, session, client);
+            into.push(slot, shape, arrived, session, client, key);
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
                 into.last().line = Some((peer, view));

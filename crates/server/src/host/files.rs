@@ -18,9 +18,9 @@
 //! for one volume waits for no other.
 
 use crate::host::disk::{Disk, Read};
-use crate::observe::sparse::Sparse;
 use crate::site::statics::{READ_BYTES_MAX, StreamedFile};
 use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, HostId, Hosts, Request};
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{Time, Token};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

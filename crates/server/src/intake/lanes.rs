@@ -3,17 +3,18 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
+use crate::answer::lengths::RequestKey;
 use crate::answer::responder::Responder;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
-use crate::intake::parser::Parser;
+use crate::intake::parser::{Parser, session_text};
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::routes::{Found, PatternId, Target};
-use rhythm_http::{HostId, Incoming, Owed, Reader, Stall};
+use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
 use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
@@ -30,6 +31,21 @@ pub(crate) struct Lanes<'a> {
     pub(crate) epoch: &'a Arc<Epoch>,
     pub(crate) cohorts: &'a mut Cohorts,
     pub(crate) responder: &'a mut Responder,
+}
+
+impl Lanes<'_> {
+    /// How long a page's answer to a request may be, and by what that is found again.
+    #[inline]
+    fn expected(&self, page: u32, request: Incoming<'_>) -> (Expected, RequestKey) {
+        let epoch = self.epoch;
+        let of_page = epoch.sizes(page).expected();
+        let session = || match epoch.page(page).is_private {
+            true => session_text(&epoch.site, request.head, request.bytes),
+            false => None,
+        };
+        let page = (epoch.number, page);
+        (self.responder.lengths).expected(page, of_page, request, session)
+    }
 }
 
 /// What becomes of a request.
@@ -89,7 +105,7 @@ impl Intake {
             return taken;
         };
         let admitted = match answer.source(&epoch.site) {
-            Source::Stream => reader.admit(STREAM_BYTES_EXPECTED),
+            Source::Stream => reader.admit(Expected::bytes(STREAM_BYTES_EXPECTED)),
             Source::Memory(bytes) => reader.may_take(bytes),
         };
         match admitted {
@@ -107,14 +123,16 @@ impl Intake {
         pattern: Option<PatternId>,
         now: Time,
     ) -> Taken {
+        let (expected, key) = lanes.expected(page, reader.reading.request());
+        if let Err(stall) = reader.admit(expected) {
+            return Taken::Not(stall);
+        }
         let Lanes {
             epoch,
             cohorts,
             responder,
         } = lanes;
-        if let Err(stall) = reader.admit(epoch.sizes(page).expected()) {
-            return Taken::Not(stall);
-        }
+        let info = epoch.page(page);
         let request = reader.reading.request();
         let Incoming {
             head,
@@ -126,7 +144,6 @@ impl Intake {
             .headers()
             .last()
             .map_or(head.target(), |last| last.value);
-        let info = epoch.page(page);
         let Owed { slot, shape, peer } = reader.reading.owed();
         if info.begins_session
             && let Err(too_many) = responder.may_try(peer.ip(), now)
@@ -152,7 +169,7 @@ impl Intake {
             }
         };
         let client = self.clients_by.number(peer.ip(), slot.connection);
-        (flight.requests).push(slot, shape, now, session, client);
+        (flight.requests).push(slot, shape, now, session, client, key);
         if responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
         }

@@ -75,9 +75,17 @@ impl Parser {
 
 /// The session that a request's cookie names, known or not.
 fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId> {
+    SessionId::parse(session_text(site, head, bytes)?)
+}
+
+/// What a request's cookie names a session by, if it does.
+pub(crate) fn session_text<'a>(
+    site: &Site,
+    head: &RequestHead,
+    bytes: &'a [u8],
+) -> Option<&'a [u8]> {
     let cookies = head.known(Known::Cookie)?;
-    let text = uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes())?;
-    SessionId::parse(text)
+    uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes())
 }
 
 /// Whether a page that reads a form can read this request's content.

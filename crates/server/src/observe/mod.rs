@@ -2,4 +2,3 @@
 
 pub mod access_log;
 pub mod metrics;
-pub(crate) mod sparse;

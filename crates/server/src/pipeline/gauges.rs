@@ -2,10 +2,10 @@
 
 use crate::flight::cohorts::Cohorts;
 use crate::observe::metrics::WorkerMetrics;
-use crate::observe::sparse::Sparse;
 use crate::site::epoch::Epoch;
 use rhythm_http::Clients;
 use rhythm_net::Time;
+use rhythm_net::sparse::Sparse;
 use std::time::Duration;
 
 /// How often gauges are set.

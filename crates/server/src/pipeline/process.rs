@@ -16,7 +16,7 @@ use crate::flight::cohorts::NextGo;
 use crate::flight::former::Outlook;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
-use rhythm_http::Hosts;
+use rhythm_http::{Hosts, LONG_BYTES};
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Pipeline {
@@ -140,6 +140,10 @@ impl Pipeline {
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
+        if flight.epoch().sizes(page).expected() > LONG_BYTES {
+            // Whose answers are ready is not to wait for these.
+            self.clients.flush(port, now);
+        }
         self.run_stage(port, id, now);
     }
 

@@ -17,6 +17,8 @@ const FORGOTTEN: u64 = 32;
 pub(crate) struct Sizes {
     /// The longest; 0: none is known.
     longest: Count,
+    /// What is expected then.
+    unknown: usize,
     /// What a lane took of its cohort's memory for answers, on average.
     room: Count,
     /// What a lane took of it for texts by its end, the answers of backends among them, on average.
@@ -41,6 +43,11 @@ impl Sizes {
         lanes_max.set(lanes(room, service.config.limits.response_bytes_max.into()));
         Sizes {
             longest: Count::default(),
+            // What a backend is asked for may come at any time, or never.
+            unknown: match has_calls {
+                false => service.config.limits.response_bytes_max as usize,
+                true => usize::MAX,
+            },
             room: Count::default(),
             texts: Count::default(),
             lanes_max,
@@ -59,11 +66,12 @@ impl Sizes {
         self
     }
 
-    /// How long its next answers may be; `usize::MAX` where nothing is known.
+    /// How long its next answers may be; where nothing is known, as long as any, or `usize::MAX`
+    /// where they are not to be waited for.
     #[inline]
     pub(crate) fn expected(&self) -> usize {
         match self.longest.get() {
-            0 => usize::MAX,
+            0 => self.unknown,
             known => usize::try_from(known).unwrap_or(usize::MAX),
         }
     }
@@ -117,7 +125,8 @@ mod tests {
         let waits = Sizes::unknown(&service, true).lanes_max() as u64;
         let arena = u64::from(service.config.cohort.arena_bytes_max);
         assert_eq!(waits, arena / response, "its answers have room");
-        assert_eq!(sizes.expected(), usize::MAX);
+        assert_eq!(sizes.expected() as u64, response);
+        assert_eq!(Sizes::unknown(&service, true).expected(), usize::MAX);
         let any = most / response;
         assert_eq!(sizes.lanes_max() as u64, any);
         sizes.answered(0, 0);

@@ -9,7 +9,7 @@
 mod asking;
 
 use crate::answers::{self, Response};
-use crate::manners::{Manners, Pending, Session, Shared};
+use crate::manners::{DEPTH_MAX, Manners, Pending, Session, Shared};
 use crate::requests::Wanted;
 use crate::world::{ActorId, FarEvent, LinkId, MILLISECOND, SECOND, World};
 use rhythm_engine::device::conformance::Dice;
@@ -128,9 +128,10 @@ impl Client {
         }
     }
 
-    /// Whether neither it nor a fault keeps it waiting.
+    /// Whether neither it nor a fault keeps it waiting: who asks for much at a time does.
     pub(crate) fn is_prompt(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
-        let is_slow = self.manners.pace.is_some() || !pending.complete;
+        let asks_much = self.manners.depth > DEPTH_MAX;
+        let is_slow = self.manners.pace.is_some() || !pending.complete || asks_much;
         !is_slow && u64::from(self.user) != shared.explains.fails_for
     }
 

@@ -5,7 +5,7 @@ use crate::besim_server::ServerFaults;
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::disks::DiskFaults;
-use crate::manners::{Explains, Manners};
+use crate::manners::{DEPTH_MAX, Explains, Manners};
 use crate::remote_device::LinkOptions;
 use crate::world::{MICROSECOND, MILLISECOND, Net, SECOND};
 use rhythm_cohort::Policy;
@@ -63,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) one_hangs: bool,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
+    /// All clients but the first ask for much at a time and read little of it.
+    pub(crate) floods: bool,
 }
 
 /// Others may have a silent connection's place after this.
@@ -71,6 +73,10 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
 pub(crate) const SOON: u64 = 10 * SECOND;
+
+/// Longer than others may wait beside floods: what some turns take, and a small part of what all
+/// that floods ask for takes.
+pub(crate) const SOON_BESIDE_FLOODS: u64 = 30 * MILLISECOND;
 
 /// No page's calls are more than so many, all together.
 const CALLS: usize = 20;
@@ -156,7 +162,7 @@ impl Config {
         let mut clients = Vec::new();
         for _ in 0..count {
             let manners = Manners {
-                depth: *dice.pick(&[1, 1, 3, 20]),
+                depth: *dice.pick(&[1, 1, 3, DEPTH_MAX]),
                 pace: dice.once_in(10).then_some(slow_pace),
                 think_max: *dice.pick(&[0, MILLISECOND, 50 * MILLISECOND]),
                 http10: some(dice, 8, &[2, 10]),
@@ -172,6 +178,7 @@ impl Config {
                 logout: *dice.pick(&[0, 5, 15]),
                 forget: some(dice, 10, &[5, 20]),
                 half_close: some(dice, 8, &[5]),
+                one_page: false,
             };
             clients.push((manners, per_client));
         }
@@ -257,7 +264,7 @@ impl Config {
             true => REQUEST_BYTES,
             false => ASKED_BYTES,
         };
-        Config {
+        let mut config = Config {
             net,
             cohort,
             contexts: 1 + dice.below(8),
@@ -320,7 +327,51 @@ impl Config {
             requests,
             one_hangs,
             scarcer,
+            floods: false,
+        };
+        if calm && !one_hangs && dice.once_in(8) {
+            config.flood(dice);
         }
+        config
+    }
+
+    /// The first asks for one thing at a time and all others for more than a turn can do, of which
+    /// they read little; to send takes the server long, and nothing else does.
+    fn flood(&mut self, dice: &mut Dice) {
+        self.floods = true;
+        self.net = Net {
+            delay_max: 100 * MICROSECOND,
+            split: 0,
+            short: 0,
+            send_buffer: 200_000,
+            receive_buffer: 100_000,
+            accept_fails: 0,
+            connections_max: usize::MAX,
+            send_cost: (50 * MICROSECOND, 50 * MICROSECOND),
+            ..self.net
+        };
+        let manners = Manners {
+            depth: 1,
+            think_max: 5 * MILLISECOND,
+            one_page: true,
+            ..Manners::default()
+        };
+        let floods = Manners {
+            depth: 3 * DEPTH_MAX,
+            think_max: MILLISECOND,
+            deaf: *dice.pick(&[1, 2, 8]),
+            ..manners
+        };
+        self.clients = vec![(floods, 150); 4 + dice.below(12)];
+        self.clients[0] = (manners, 50);
+        self.requests = 150 * self.clients.len();
+        self.limits.pipelined_max = 64;
+        self.limits.unsent_max = UNSENT_MAX;
+        self.limits.requests_max = None;
+        self.policy = Policy::WorkConserving;
+        (self.device.delay_max, self.device.slots) = (0, 0);
+        (self.remote, self.remote_device) = (None, None);
+        (self.reload_every, self.drain_at) = (0, 0);
     }
 
     /// Which errors are honest with this configuration.
@@ -339,7 +390,11 @@ impl Config {
             },
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
-            soon: self.one_hangs.then_some(SOON),
+            soon: match (self.one_hangs, self.floods) {
+                (true, _) => Some(SOON),
+                (false, true) => Some(SOON_BESIDE_FLOODS),
+                (false, false) => None,
+            },
             memory: self.scarcer,
             refused: match &self.remote {
                 None => self.backend.no != 0,

@@ -231,6 +231,14 @@ fn bytes_sent_twice_are_found() {
 }
 
 #[test]
+fn turns_that_grow_under_floods_are_found() {
+    is_found(Sabotages {
+        world: Sabotage::HideTurns,
+        ..Sabotages::default()
+    });
+}
+
+#[test]
 fn a_forgotten_writable_is_found() {
     is_found(Sabotages {
         world: Sabotage::ForgetWritable,

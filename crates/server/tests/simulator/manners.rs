@@ -5,6 +5,9 @@ use crate::reference::Reference;
 use crate::requests::Wanted;
 use std::collections::BTreeSet;
 
+/// Requests that clients have under way at a time who are no flood.
+pub(crate) const DEPTH_MAX: usize = 20;
+
 /// Manners. Numbers that are chances mean one request in so many; 0: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manners {
@@ -40,6 +43,8 @@ pub(crate) struct Manners {
     pub(crate) forget: usize,
     /// Sends its end with the last request of a connection.
     pub(crate) half_close: usize,
+    /// Asks for one page that needs nothing, over and over.
+    pub(crate) one_page: bool,
 }
 
 /// What clients and the run share.
@@ -64,7 +69,8 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
-    /// Nobody but this user meets a fault: within so long all others are answered, nanoseconds.
+    /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
+    /// that user's calls, and floods.
     pub(crate) soon: Option<u64>,
     /// 503 of pages: lanes have not enough memory for what backends answer.
     pub(crate) memory: bool,

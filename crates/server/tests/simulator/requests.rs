@@ -136,6 +136,11 @@ impl Ask {
         Ask::page(dice, "POST", "login", values)
     }
 
+    /// A page that needs no session and no backend.
+    pub(crate) fn login_form(dice: &mut Dice) -> Ask {
+        Ask::page(dice, "GET", "login_form", Vec::new())
+    }
+
     /// A logout.
     pub(crate) fn logout(dice: &mut Dice) -> Ask {
         Ask::page(dice, "GET", "logout", Vec::new())
@@ -248,7 +253,7 @@ impl Ask {
     ) -> Ask {
         match dice.below(10) {
             8 | 9 => Ask::hosted(dice),
-            0 => Ask::page(dice, "GET", "login_form", Vec::new()),
+            0 => Ask::login_form(dice),
             1 => Ask::plain(Wanted::Redirect("/bank/login.php"), "GET", "/"),
             _ => {
                 let index = dice.below(reference.statics.len());

@@ -424,7 +424,10 @@ impl Run<'_> {
         }
         self.pipeline.idle(&mut self.world, now);
         let end = self.world.end_turn();
-        self.pipeline.turn_ended(end);
+        self.pipeline.turn_ended(match self.world.sabotage {
+            Sabotage::HideTurns => now,
+            _ => end,
+        });
         self.clock.set(self.world.now);
         if self.world.stopped_accepting != u64::MAX
             && !self.listeners_closed

@@ -168,6 +168,8 @@ pub(crate) enum Sabotage {
     RepeatBytes,
     /// One `writable` in five is not told.
     ForgetWritable,
+    /// Turns take no time, by what the server is told of them.
+    HideTurns,
 }
 
 /// See the module's text.

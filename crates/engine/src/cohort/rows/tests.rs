@@ -199,6 +199,9 @@ proptest! {
         // always fit then; what does not fails in the same way.
         let used = |cohort: &Cohort| cohort.arena.bytes().len();
         prop_assert!(cohorts.iter().all(|cohort| used(cohort) <= bytes_max));
+        let arena = &cohorts[0].arena;
+        let plain = arena.plain();
+        prop_assert_eq!(html_special(&arena.bytes()[plain.start as usize..plain.end as usize]), None);
         let [at_once, one_by_one] = cohorts.map(|cohort| got(&cohort));
         prop_assert_eq!(at_once, one_by_one);
     }

@@ -245,10 +245,16 @@ impl Maker {
         } else {
             shown(self)
         };
-        let comparison =
-            *self
-                .dice
-                .pick(&[Comparison::Equal, Comparison::NotEqual, Comparison::Less]);
+        let comparison = *self
+            .dice
+            // Where all of them are equal to something, they become one step.
+            .pick(&[
+                Comparison::Equal,
+                Comparison::Equal,
+                Comparison::Equal,
+                Comparison::NotEqual,
+                Comparison::Less,
+            ]);
         vec![
             Op::Compare(
                 comparison,

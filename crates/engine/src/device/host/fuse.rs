@@ -1,7 +1,7 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values, word};
+use super::step::{Choice, ColumnRef, Key, Needed, Row, Step, Steps, Values, word};
 use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
@@ -132,6 +132,7 @@ impl<'a> Fuse<'a> {
             (_, true) if self.reads[usize::from(from)] > 1 => from,
             _ => nobodys(self.stage),
         };
+        let keeps_it = row != Row::Registers && register != nobodys(self.stage);
         let cells = &mut self.steps.cells;
         cells.push(Appended {
             constant,
@@ -143,19 +144,25 @@ impl<'a> Fuse<'a> {
         if let [
             ..,
             Step::Cells {
-                row: last, count, ..
+                row: last,
+                keeps,
+                count,
+                ..
             },
         ] = &mut list[self.target..]
             && *last == row
+            && *count < u16::MAX
         {
+            *keeps |= keeps_it;
             *count += 1;
             return true;
         }
         let first = (cells.len() - 1) as u32;
         self.push(Step::Cells {
             row,
-            first,
+            keeps: keeps_it,
             count: 1,
+            first,
         })
     }
 
@@ -348,9 +355,15 @@ impl<'a> Fuse<'a> {
         let count = choices.len() as u32;
         choices.push((nobodys(self.stage), last));
         let longest = choices.iter().map(|(_, text)| text.len()).max();
-        let before = self.short_constant(HALF - longest.unwrap_or(0));
-        for compare in compared {
-            self.op(compare);
+        let most = HALF - longest.unwrap_or(0);
+        let mut before = self.short_constant(most);
+        let keys = self.keys(choices[0].0, &compared);
+        match keys {
+            Some(_) if before.is_empty() => before = self.short_constant(most),
+            Some(_) => {}
+            None => compared.iter().for_each(|compare| {
+                self.op(compare);
+            }),
         }
         let first = self.steps.choices.len() as u32;
         self.steps
@@ -365,7 +378,59 @@ impl<'a> Fuse<'a> {
                     padded
                 },
             }));
-        self.push(Step::Choose { first, count })
+        let Some((text, keys)) = keys else {
+            return self.push(Step::Choose { first, count });
+        };
+        let first_key = self.steps.keys.len() as u32;
+        self.steps.keys.extend(keys);
+        self.push(Step::Match {
+            text,
+            count: count as u8,
+            first_key,
+            first,
+        })
+    }
+
+    /// Where the condition that was just set and those that `compared` sets say which of some short
+    /// constants a text is: the text and the constants, in place of that step.
+    fn keys(&mut self, condition: Register, compared: &[&Op]) -> Option<(Register, Vec<Key>)> {
+        let is_read_once = self.reads[usize::from(condition)] == 1;
+        let first = match self.steps.list[self.target..] {
+            [.., step] if step.destination() == Some(condition) && is_read_once => step,
+            _ => return None,
+        };
+        let others = compared.iter().map(|op| match op {
+            Op::Compare(Comparison::Equal, operands)
+                if self.stage.registers[usize::from(operands.left)] == Type::Text =>
+            {
+                Some(self.equal(operands.to, operands.left, operands.right, true))
+            }
+            _ => None,
+        });
+        let key = |step| match step {
+            Some(Step::Is {
+                wanted: true,
+                text,
+                length,
+                word,
+                ..
+            }) => Some((
+                text,
+                Key {
+                    length: u32::from(length),
+                    word,
+                },
+            )),
+            _ => None,
+        };
+        let keys = std::iter::once(Some(first)).chain(others).map(key);
+        let keys: Vec<(Register, Key)> = keys.collect::<Option<_>>()?;
+        let text = keys[0].0;
+        if keys.len() > usize::from(u8::MAX) || keys.iter().any(|(other, _)| *other != text) {
+            return None;
+        }
+        self.steps.list.pop();
+        Some((text, keys.into_iter().map(|(_, key)| key).collect()))
     }
 
     /// Takes back the constant that was appended last, if it is of no more than `most` bytes, to be

@@ -105,17 +105,26 @@ pub(super) enum Step {
         from: Register,
         escaped: bool,
     },
-    /// Appends `count` of the cells, from `first` on.
+    /// Appends `count` of the cells, from `first` on, and perhaps puts them into registers.
     Cells {
         row: Row,
+        keeps: bool,
+        count: u16,
         first: u32,
-        count: u32,
     },
     /// Appends the first of `count` choices, from `first` on, whose condition is true, or the one
     /// behind them.
     Choose {
         first: u32,
         count: u32,
+    },
+    /// Appends the choice, from `first` on, that stands where a text does among `count` keys, or
+    /// the one behind them.
+    Match {
+        text: Register,
+        count: u8,
+        first_key: u32,
+        first: u32,
     },
     /// Appends an integer.
     Int {
@@ -225,7 +234,13 @@ pub(super) fn word(text: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// A short constant to append where a condition is true.
+/// A constant of 1 to 8 bytes that a text may be, as [`Step::Is`] has it.
+pub(super) struct Key {
+    pub(super) length: u32,
+    pub(super) word: u64,
+}
+
+/// A short constant to append where a condition is true, or a key is found.
 pub(super) struct Choice {
     pub(super) condition: Register,
     pub(super) length: u16,
@@ -274,26 +289,29 @@ pub(super) struct Steps {
     /// Constants, padded to whole moves.
     pub(super) moves: Vec<[u8; MOVE]>,
     pub(super) choices: Vec<Choice>,
+    pub(super) keys: Vec<Key>,
     /// What computes cells.
     pub(super) ops: Vec<Op>,
 }
 
 impl Steps {
-    pub(super) fn lengths(&self) -> [usize; 5] {
+    pub(super) fn lengths(&self) -> [usize; 6] {
         [
             self.list.len(),
             self.cells.len(),
             self.moves.len(),
             self.choices.len(),
+            self.keys.len(),
             self.ops.len(),
         ]
     }
 
-    pub(super) fn truncate(&mut self, [list, cells, moves, choices, ops]: [usize; 5]) {
+    pub(super) fn truncate(&mut self, [list, cells, moves, choices, keys, ops]: [usize; 6]) {
         self.list.truncate(list);
         self.cells.truncate(cells);
         self.moves.truncate(moves);
         self.choices.truncate(choices);
+        self.keys.truncate(keys);
         self.ops.truncate(ops);
     }
 }

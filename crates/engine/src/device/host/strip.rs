@@ -190,17 +190,19 @@ impl Default for Lanes {
 impl Lanes {
     /// Begins a strip of `count` lanes, each with a run region of `stride` bytes.
     pub(super) fn begin(&mut self, indexes: &[u32], stride: u32, text_bytes: usize, turns: usize) {
+        let count = indexes.len();
         self.ended = 0;
-        for (lane, &index) in indexes.iter().enumerate() {
-            self.index[lane] = index;
-            self.fate[lane] = Fate::Running;
-            self.text_left[lane] = text_bytes;
-            self.turns_left[lane] = turns;
-            self.fragment_bytes[lane] = 0;
-            self.cursor[lane] = lane as u32 * stride;
-            self.segments[lane] = 0;
-            self.answer[lane] = LaneOutput::default();
+        // Array by array, several lanes an instruction.
+        self.index[..count].copy_from_slice(indexes);
+        self.fate[..count].fill(Fate::Running);
+        self.text_left[..count].fill(text_bytes);
+        self.turns_left[..count].fill(turns);
+        self.fragment_bytes[..count].fill(0);
+        for (cursor, lane) in self.cursor[..count].iter_mut().zip(0..) {
+            *cursor = lane * stride;
         }
+        self.segments[..count].fill(0);
+        self.answer[..count].fill(LaneOutput::default());
     }
 
     /// The lane takes no further part, unless it already takes none.

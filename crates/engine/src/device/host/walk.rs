@@ -9,15 +9,18 @@
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
-use super::step::{Columns, Row, Step, Steps, word};
-use super::strip::{Fate, Lanes, Registers, unpack};
-use super::write::{Appended, MOVE, Out, Regions};
+use super::step::{Choice, Columns, Key, Row, Step, Steps, word};
+use super::strip::{Fate, Lanes, Registers};
+use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
 use crate::device::functions;
-use crate::program::{PageProgram, StageProgram};
-use crate::session::prefetch::prefetch;
+use crate::program::{FragmentId, PageProgram, StageProgram};
+use crate::session::prefetch::{prefetch, prefetch_at};
 use rhythm_protocol::scan::{Simd, Task};
 use std::hint;
+
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
 
 /// How many lanes ahead a region's first lines are fetched.
 const AHEAD: usize = 3;
@@ -68,127 +71,54 @@ impl Walk<'_, '_> {
     /// Takes a lane's steps, and tells what befell it.
     #[inline(always)]
     fn lane<S: Simd>(&mut self, s: S, lane: u8, out: &mut Out<'_>) -> Fate {
-        let own = usize::from(lane);
-        let index = self.lanes.index[own] as usize;
-        let texts = self.arena.bytes();
-        let columns = self.columns;
+        let texts = Texts::of(self.arena);
         let mut next = 0;
         while let Some(step) = self.steps.list.get(next) {
             next += 1;
-            match *step {
+            let fits = match *step {
                 Step::Constant { first_move, length } => {
-                    let length = length as usize;
                     let Some(parts) = self.steps.moves.get(first_move as usize..) else {
                         unreachable!("constants are beside their steps");
                     };
-                    if !out.constant(parts, length) {
-                        return Fate::Overflowed;
-                    }
+                    out.constant(parts, length as usize)
                 }
                 Step::Text { from, escaped } => {
-                    let view = unpack(self.registers.column(from)[own]);
-                    if !out.text(s, texts, view, escaped) {
-                        return Fate::Overflowed;
-                    }
+                    out.text(s, texts, self.registers.view(from, lane), escaped)
                 }
-                Step::Cells { row, first, count } => {
-                    let cells = &self.steps.cells[first as usize..][..count as usize];
-                    let at = match row {
-                        Row::Registers => None,
-                        Row::Fields => Some(index),
-                        Row::Item { position, spans } => {
-                            let position = self.registers.column(position)[own];
-                            match item(columns.spans[usize::from(spans)][index], position) {
-                                Some(at) => Some(at),
-                                None => return Fate::Failed(LaneError::OutOfRange),
-                            }
-                        }
-                    };
-                    let registers = &mut *self.registers;
-                    let appended = match at {
-                        Some(at) => out.cells(s, texts, cells, |cell| {
-                            let view = columns.texts[usize::from(cell.column)][at];
-                            registers.set(cell.register, lane, view);
-                            view
-                        }),
-                        None => {
-                            let view = |cell: &Appended| registers.view(cell.register, lane);
-                            out.cells(s, texts, cells, view)
-                        }
-                    };
-                    if !appended {
-                        return Fate::Overflowed;
-                    }
-                }
-                Step::Item {
-                    to,
-                    position,
-                    spans,
-                    values,
+                Step::Cells {
+                    row,
+                    keeps,
+                    count,
+                    first,
                 } => {
-                    let position = self.registers.column(position)[own];
-                    let span = columns.spans[usize::from(spans)][index];
-                    let Some(at) = item(span, position) else {
-                        return Fate::Failed(LaneError::OutOfRange);
-                    };
-                    self.registers.set(to, lane, columns.cell(values, at));
-                }
-                Step::Field { to, values } => {
-                    self.registers.set(to, lane, columns.cell(values, index))
-                }
-                Step::Length { to, spans } => {
-                    let span = columns.spans[usize::from(spans)][index];
-                    self.registers.set(to, lane, i64::from(span.length));
+                    let cells = &self.steps.cells[first as usize..][..usize::from(count)];
+                    match self.cells(s, lane, row, cells, keeps, out) {
+                        Some(fits) => fits,
+                        None => return Fate::Failed(LaneError::OutOfRange),
+                    }
                 }
                 Step::Choose { first, count } => {
-                    let choices = &self.steps.choices[first as usize..][..=count as usize];
-                    let mut chosen = count as usize;
-                    for at in (0..chosen).rev() {
-                        let is_true = self.registers.bool(choices[at].condition, lane);
-                        chosen = hint::select_unpredictable(is_true, at, chosen);
-                    }
-                    let choice = &choices[chosen];
-                    if !out.short(&choice.constant, usize::from(choice.length)) {
-                        return Fate::Overflowed;
-                    }
+                    let choice = self.chosen(lane, first as usize, count as usize);
+                    out.short(&choice.constant, usize::from(choice.length))
                 }
-                Step::Int { from } => {
-                    if !out.int(self.registers.int(from, lane)) {
-                        return Fate::Overflowed;
-                    }
-                }
-                Step::Equal {
-                    to,
-                    left,
-                    right,
-                    wanted,
-                } => {
-                    let left = self.registers.view(left, lane);
-                    let right = self.registers.view(right, lane);
-                    let equal = is_equal(texts, left, right);
-                    self.registers.set(to, lane, equal == wanted);
-                }
-                Step::Is {
-                    wanted,
-                    to,
+                Step::Match {
                     text,
-                    length,
-                    word,
+                    count,
+                    first_key,
+                    first,
                 } => {
                     let view = self.registers.view(text, lane);
-                    let equal = view.length == u32::from(length) && high_word(texts, view) == word;
-                    self.registers.set(to, lane, equal == wanted);
+                    let keys = &self.steps.keys[first_key as usize..][..usize::from(count)];
+                    let choice = &self.steps.choices[first as usize + matching(texts, view, keys)];
+                    out.short(&choice.constant, usize::from(choice.length))
                 }
-                Step::Compare {
-                    comparison,
-                    to,
-                    left,
-                    right,
-                } => {
-                    let left = self.registers.int(left, lane);
-                    let right = self.registers.int(right, lane);
-                    let holds = functions::holds(comparison, left.cmp(&right));
-                    self.registers.set(to, lane, holds);
+                Step::Int { from } => out.int(self.registers.int(from, lane)),
+                Step::Fragment { fragment, length } => {
+                    self.fragment(lane, fragment, length, out.room())
+                }
+                Step::Print { put, kind } => {
+                    let cell = self.registers.column(put.from)[usize::from(lane)];
+                    out.print(texts.bytes, put.escape, kind, cell)
                 }
                 Step::Branch {
                     condition,
@@ -197,8 +127,12 @@ impl Walk<'_, '_> {
                     if !self.registers.bool(condition, lane) {
                         next = otherwise as usize;
                     }
+                    true
                 }
-                Step::Jump { to } => next = to as usize,
+                Step::Jump { to } => {
+                    next = to as usize;
+                    true
+                }
                 Step::Begin {
                     count,
                     position,
@@ -207,10 +141,8 @@ impl Walk<'_, '_> {
                     none,
                 } => {
                     let turns = self.registers.int(count, lane).max(0);
-                    let left = &mut self.lanes.turns_left[own];
-                    match usize::try_from(turns).map(|turns| left.checked_sub(turns)) {
-                        Ok(Some(less)) => *left = less,
-                        _ => return Fate::Failed(LaneError::TooManyTurns),
+                    if !self.takes(lane, turns) {
+                        return Fate::Failed(LaneError::TooManyTurns);
                     }
                     self.registers.set(length, lane, turns);
                     if turns == 0 {
@@ -219,6 +151,7 @@ impl Walk<'_, '_> {
                         self.registers.set(position, lane, 0i64);
                         self.registers.set(index, lane, 0i64);
                     }
+                    true
                 }
                 Step::Next {
                     position,
@@ -233,53 +166,200 @@ impl Walk<'_, '_> {
                         self.registers.set(index, lane, turn);
                         next = body as usize;
                     }
-                }
-                Step::Fragment { fragment, length } => {
-                    let count = self.lanes.segments[own] as usize;
-                    if count == self.regions.segment_stride {
-                        return Fate::Overflowed;
-                    }
-                    self.regions.segments[own * self.regions.segment_stride + count] = Segment {
-                        run_end: (self.regions.stride - out.room()) as u32,
-                        fragment,
-                    };
-                    self.lanes.segments[own] += 1;
-                    self.lanes.fragment_bytes[own] += length;
-                }
-                Step::Compute { op, to } => {
-                    let cells = Cells {
-                        registers: self.registers,
-                        arena: self.arena,
-                        program: self.program,
-                        stage: self.stage,
-                        lane,
-                    };
-                    match cells.compute(&self.steps.ops[op as usize]) {
-                        Ok(cell) => self.registers.set(to, lane, cell),
-                        Err(error) => return Fate::Failed(error),
-                    }
-                }
-                Step::Print { put, kind } => {
-                    let cell = self.registers.column(put.from)[own];
-                    if !out.print(texts, put.escape, kind, cell) {
-                        return Fate::Overflowed;
-                    }
-                }
-                Step::Status(status) => self.lanes.answer[own].status = status,
-                Step::File(path) => {
-                    self.lanes.answer[own].file = Some(self.registers.view(path, lane));
-                }
-                Step::Session { user } => {
-                    self.lanes.answer[own].session = match user {
-                        Some(user) => SessionChange::Create(self.registers.int(user, lane)),
-                        None => SessionChange::Destroy,
-                    };
+                    true
                 }
                 Step::Finish => return Fate::Finished,
+                _ => match self.set(step, lane, texts) {
+                    Ok(()) => true,
+                    Err(error) => return Fate::Failed(error),
+                },
+            };
+            if !fits {
+                return Fate::Overflowed;
             }
         }
         Fate::Running
     }
+
+    /// Appends cells of a row, and tells whether they fit; `None` where there is no such row.
+    #[inline(always)]
+    fn cells<S: Simd>(
+        &mut self,
+        s: S,
+        lane: u8,
+        row: Row,
+        cells: &[Appended],
+        keeps: bool,
+        out: &mut Out<'_>,
+    ) -> Option<bool> {
+        let (texts, columns) = (Texts::of(self.arena), self.columns);
+        let registers = &mut *self.registers;
+        let index = self.lanes.index[usize::from(lane)] as usize;
+        let at = match row {
+            Row::Registers => {
+                let view = |cell: &Appended| registers.view(cell.register, lane);
+                return Some(out.cells(s, texts, cells, view));
+            }
+            Row::Fields => index,
+            Row::Item { position, spans } => {
+                let position = registers.column(position)[usize::from(lane)];
+                item(columns.spans[usize::from(spans)][index], position)?
+            }
+        };
+        // Each column has its texts one behind the other, but the processor sees one load that goes
+        // from column to column: what is next in each has to be asked for.
+        let load = |cell: &Appended| {
+            let views = columns.texts[usize::from(cell.column)];
+            let view = views[at];
+            prefetch_at(views, at + LINE / size_of::<View>());
+            prefetch_at(texts.bytes, view.offset as usize + LINE);
+            view
+        };
+        Some(match keeps {
+            false => out.cells(s, texts, cells, load),
+            true => out.cells(s, texts, cells, |cell| {
+                let view = load(cell);
+                registers.set(cell.register, lane, view);
+                view
+            }),
+        })
+    }
+
+    /// The first of the choices whose condition is true, or the one behind them.
+    #[inline(always)]
+    fn chosen(&self, lane: u8, first: usize, count: usize) -> &Choice {
+        let choices = &self.steps.choices[first..][..=count];
+        let mut chosen = count;
+        for at in (0..count).rev() {
+            let is_true = self.registers.bool(choices[at].condition, lane);
+            chosen = hint::select_unpredictable(is_true, at, chosen);
+        }
+        &choices[chosen]
+    }
+
+    /// Notes a fragment where a lane's region has so much room left, if there is one for a segment.
+    #[inline(always)]
+    fn fragment(&mut self, lane: u8, fragment: FragmentId, length: usize, room: usize) -> bool {
+        let own = usize::from(lane);
+        let count = self.lanes.segments[own] as usize;
+        if count == self.regions.segment_stride {
+            return false;
+        }
+        self.regions.segments[own * self.regions.segment_stride + count] = Segment {
+            run_end: (self.regions.stride - room) as u32,
+            fragment,
+        };
+        self.lanes.segments[own] += 1;
+        self.lanes.fragment_bytes[own] += length;
+        true
+    }
+
+    /// Accounts for a loop's turns, if a lane may take so many.
+    #[inline(always)]
+    fn takes(&mut self, lane: u8, turns: i64) -> bool {
+        let left = &mut self.lanes.turns_left[usize::from(lane)];
+        let less = usize::try_from(turns).map(|turns| left.checked_sub(turns));
+        match less {
+            Ok(Some(less)) => *left = less,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes a step that appends nothing and leads nowhere: it sets a register, or what the lane's
+    /// answer has beside its page.
+    #[inline(always)]
+    fn set(&mut self, step: &Step, lane: u8, texts: Texts<'_>) -> Result<(), LaneError> {
+        let (registers, columns) = (&mut *self.registers, self.columns);
+        let own = usize::from(lane);
+        let index = self.lanes.index[own] as usize;
+        match *step {
+            Step::Item {
+                to,
+                position,
+                spans,
+                values,
+            } => {
+                let position = registers.column(position)[own];
+                let at = item(columns.spans[usize::from(spans)][index], position);
+                let at = at.ok_or(LaneError::OutOfRange)?;
+                registers.set(to, lane, columns.cell(values, at));
+            }
+            Step::Field { to, values } => registers.set(to, lane, columns.cell(values, index)),
+            Step::Length { to, spans } => {
+                let span = columns.spans[usize::from(spans)][index];
+                registers.set(to, lane, i64::from(span.length));
+            }
+            Step::Equal {
+                to,
+                left,
+                right,
+                wanted,
+            } => {
+                let (left, right) = (registers.view(left, lane), registers.view(right, lane));
+                registers.set(to, lane, is_equal(texts.bytes, left, right) == wanted);
+            }
+            Step::Is {
+                wanted,
+                to,
+                text,
+                length,
+                word,
+            } => {
+                let view = registers.view(text, lane);
+                let equal =
+                    view.length == u32::from(length) && high_word(texts.bytes, view) == word;
+                registers.set(to, lane, equal == wanted);
+            }
+            Step::Compare {
+                comparison,
+                to,
+                left,
+                right,
+            } => {
+                let (left, right) = (registers.int(left, lane), registers.int(right, lane));
+                let holds = functions::holds(comparison, left.cmp(&right));
+                registers.set(to, lane, holds);
+            }
+            Step::Compute { op, to } => {
+                let cells = Cells {
+                    registers,
+                    arena: self.arena,
+                    program: self.program,
+                    stage: self.stage,
+                    lane,
+                };
+                let cell = cells.compute(&self.steps.ops[op as usize])?;
+                registers.set(to, lane, cell);
+            }
+            Step::Status(status) => self.lanes.answer[own].status = status,
+            Step::File(path) => self.lanes.answer[own].file = Some(registers.view(path, lane)),
+            Step::Session { user } => {
+                self.lanes.answer[own].session = match user {
+                    Some(user) => SessionChange::Create(registers.int(user, lane)),
+                    None => SessionChange::Destroy,
+                };
+            }
+            _ => unreachable!("it appends, or leads somewhere"),
+        }
+        Ok(())
+    }
+}
+
+/// Which key a text is, or how many keys there are where it is none.
+#[inline(always)]
+fn matching(texts: Texts<'_>, view: View, keys: &[Key]) -> usize {
+    let word = match view.length {
+        1..=8 => high_word(texts.bytes, view),
+        // No key has this length.
+        _ => 0,
+    };
+    let mut found = keys.len();
+    for (at, key) in keys.iter().enumerate().rev() {
+        let is_it = (key.length == view.length) & (key.word == word);
+        found = hint::select_unpredictable(is_it, at, found);
+    }
+    found
 }
 
 /// Where an item of a lane's list is, if the list has it.

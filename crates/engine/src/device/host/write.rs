@@ -9,7 +9,7 @@
 //!   does.
 
 use super::strip::unpack;
-use crate::cohort::{Segment, View};
+use crate::cohort::{Arena, Segment, View};
 use crate::device::functions;
 use crate::program::{Escape, Register, Type};
 use rhythm_protocol::html;
@@ -52,6 +52,32 @@ pub(super) struct Appended {
     pub(super) escaped: bool,
     /// Which column of texts it is loaded from, if it is.
     pub(super) column: u16,
+}
+
+/// The texts of a cohort, to append from.
+#[derive(Clone, Copy)]
+pub(super) struct Texts<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Where those lie that have nothing to escape, and how many bytes of them.
+    plain: (u32, u32),
+}
+
+impl<'a> Texts<'a> {
+    #[inline(always)]
+    pub(super) fn of(arena: &'a Arena) -> Texts<'a> {
+        let plain = arena.plain();
+        Texts {
+            bytes: arena.bytes(),
+            plain: (plain.start, plain.end - plain.start),
+        }
+    }
+
+    /// Whether it is known of a text, without a look at it, that it has nothing to escape. What
+    /// begins among such texts is one of them.
+    #[inline(always)]
+    fn is_plain(self, view: View) -> bool {
+        view.offset.wrapping_sub(self.plain.0) < self.plain.1
+    }
 }
 
 /// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
@@ -123,7 +149,7 @@ impl<'a> Out<'a> {
     pub(super) fn cells<'c, S: Simd>(
         &mut self,
         s: S,
-        texts: &[u8],
+        texts: Texts<'_>,
         cells: &'c [Appended],
         mut view: impl FnMut(&'c Appended) -> View,
     ) -> bool {
@@ -142,11 +168,12 @@ impl<'a> Out<'a> {
                 if length > HALF || rest.len() < before + length + SLACK {
                     break (cell, view);
                 }
-                let from = texts.get(offset..offset + HALF);
+                let from = texts.bytes.get(offset..offset + HALF);
                 let Some(from) = from.and_then(<[u8]>::first_chunk::<HALF>) else {
                     break (cell, view);
                 };
-                if cell.escaped && has_special(s, from, length) {
+                // No look at a text hurries it from memory where that is not needed.
+                if cell.escaped && !texts.is_plain(view) && has_special(s, from, length) {
                     break (cell, view);
                 }
                 let ([first, second], _) = cell.constant.as_chunks::<HALF>() else {
@@ -164,7 +191,7 @@ impl<'a> Out<'a> {
             let (cell, view) = other;
             let constant = std::slice::from_ref(&cell.constant);
             if !self.constant(constant, cell.length as usize)
-                || !self.any_text(s, texts, view, cell.escaped)
+                || !self.any_text(s, texts.bytes, view, cell.escaped)
             {
                 return false;
             }
@@ -173,18 +200,24 @@ impl<'a> Out<'a> {
 
     /// Appends a text of the arena, perhaps escaped for HTML.
     #[inline(always)]
-    pub(super) fn text<S: Simd>(&mut self, s: S, texts: &[u8], view: View, escaped: bool) -> bool {
+    pub(super) fn text<S: Simd>(
+        &mut self,
+        s: S,
+        texts: Texts<'_>,
+        view: View,
+        escaped: bool,
+    ) -> bool {
         let (offset, length) = (view.offset as usize, view.length as usize);
         if length <= HALF
             && self.has_room(length)
-            && let Some(from) = texts.get(offset..offset + HALF)
+            && let Some(from) = texts.bytes.get(offset..offset + HALF)
             && let Some(from) = from.first_chunk::<HALF>()
             && !(escaped && has_special(s, from, length))
         {
             self.move_bytes(from, length);
             return true;
         }
-        self.any_text(s, texts, view, escaped)
+        self.any_text(s, texts.bytes, view, escaped)
     }
 
     /// [`Out::text`] for any: what is plain is moved in stretches, what is not byte by byte.

@@ -3,9 +3,10 @@
 use super::super::client::Client;
 use crate::cohort::Cohort;
 use crate::execute::{Then, Turn};
-use crate::store::Store;
+use crate::store::{Large, Store};
 use crate::wire::{Get, Kind, State};
-use rhythm_net::{ConnectionId, Flushed, Port};
+use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared};
+use std::sync::Arc;
 
 /// Answers that a connection may leave untaken before its commands wait, in bytes.
 pub(super) const UNSENT_MAX: usize = 1 << 20;
@@ -49,7 +50,13 @@ impl Lane<'_> {
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
             let hash = cohort.hash_of(at);
-            if turn.execute(cohort.parsed(part), command, hash, self.out) == Then::Close {
+            let then = turn.execute(cohort.parsed(part), command, hash, self.out);
+            if let Some((at, long)) = turn.take_long()
+                && !self.send_long(at, long)
+            {
+                return false;
+            }
+            if then == Then::Close {
                 closes = true;
                 break;
             }
@@ -119,6 +126,18 @@ impl Lane<'_> {
     fn send(&mut self) -> bool {
         self.written += self.out.len() as u64;
         let sent = self.client.out.send(self.port, self.id, self.out);
+        self.out.clear();
+        sent != Flushed::Gone
+    }
+
+    /// Sends the answers that are together, with a long value in its place among them, of which
+    /// nothing is copied. Whether the connection is still there.
+    fn send_long(&mut self, at: usize, long: Arc<Large>) -> bool {
+        self.written += (self.out.len() + long.len()) as u64;
+        let long: Arc<dyn Shared> = long;
+        let (before, behind) = self.out.split_at(at);
+        let parts = [Part::Lent(before), Part::Kept(&long, 0), Part::Lent(behind)];
+        let sent = self.client.out.gather(self.port, self.id, &parts);
         self.out.clear();
         sent != Flushed::Gone
     }

@@ -13,7 +13,6 @@
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
 //! beyond it those that have not moved for longest are dropped.
 
-mod dropped;
 mod lane;
 mod relief;
 
@@ -24,8 +23,8 @@ use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
-use dropped::Dropped;
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
@@ -73,13 +72,17 @@ pub(super) struct Worker {
     held: usize,
     held_max: usize,
     /// What is told of connections that were dropped.
-    dropped: Dropped,
+    dropped: Sparse,
+    /// The slot where it is looked next for connections to be dropped.
+    relieve_from: u32,
     /// When silent connections are looked for.
     sweep_at: Option<Time>,
     /// When the store is tended.
     tend_at: Time,
     /// When it ends, if it does.
     ends_at: Option<Time>,
+    /// It ends, and there may be more connections that owe nothing.
+    is_closing_idle: bool,
 }
 
 impl Worker {
@@ -104,10 +107,12 @@ impl Worker {
             look_for_places_at: None,
             held: 0,
             held_max,
-            dropped: Dropped::default(),
+            dropped: Sparse::default(),
+            relieve_from: 0,
             sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
             ends_at: None,
+            is_closing_idle: false,
             shared,
         }
     }
@@ -220,6 +225,9 @@ impl Worker {
                         let hash = self.cohort.hash_of(at);
                         self.out.clear();
                         turn.execute(self.cohort.parsed(part), command, hash, &mut self.out);
+                        if let Some((at, long)) = turn.take_long() {
+                            self.out.splice(at..at, long.iter().copied());
+                        }
                         let answer = &self.out[..];
                         if has_datagram(&command.kind, answer, is_first) {
                             self.datagrams.push(port, socket, peer, id, answer);
@@ -424,13 +432,15 @@ impl Handler for Worker {
             }
         }
         self.run(port, now);
+        self.relieve_if_needed(port, now);
         if self.ends_at.is_some() {
             self.close_idle(port);
         }
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let now = (!self.resumed.is_empty()).then_some(Time::ZERO);
+        let goes_on = !self.resumed.is_empty() || self.held > self.held_max || self.is_closing_idle;
+        let now = goes_on.then_some(Time::ZERO);
         let times = [
             now,
             self.sweep_at,

@@ -217,6 +217,12 @@ impl<'p> Item<'p> {
         self.part(from, (marks & VALUE_MAX as u32) as usize)
     }
 
+    /// Does its value lie in its segment?
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.bits() & LARGE == 0
+    }
+
     /// The value, if it is a long one: it can be kept beyond the guard, such as by a connection
     /// that sends it slowly. Its memory counts until it is dropped.
     pub fn large(&self) -> Option<Arc<Large>> {

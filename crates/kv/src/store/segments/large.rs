@@ -47,6 +47,12 @@ impl Deref for Large {
     }
 }
 
+impl AsRef<[u8]> for Large {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Drop for Large {
     fn drop(&mut self) {
         self.held.fetch_sub(self.counted, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The thread that writes the access log.
 
 use super::{BUFFERS_MAX, Lines, LogSink, LogState};
-use crate::observe::sparse::Sparse;
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::clock;
+use rhythm_net::sparse::Sparse;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

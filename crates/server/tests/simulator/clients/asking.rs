@@ -9,6 +9,9 @@ impl Client {
     /// The next thing to ask for.
     fn choose(&mut self, shared: &mut Shared<'_>) -> Ask {
         let manners = self.manners;
+        if manners.one_page {
+            return Ask::login_form(&mut self.dice);
+        }
         if self.chance(manners.bad) {
             return Ask::bad(&mut self.dice);
         }

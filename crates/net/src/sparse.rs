@@ -1,12 +1,12 @@
 //! Log lines that anybody can cause, at most one of a kind in some time, mostly a second: the next
 //! one says how many were left out. Kinds are told apart by hand, or by what their lines say.
 
-use rhythm_net::Time;
+use crate::port::Time;
 use std::time::Duration;
 
 /// When the next line may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sparse {
+pub struct Sparse {
     /// The time between two lines.
     every: Duration,
     next: Option<Time>,
@@ -22,7 +22,7 @@ impl Default for Sparse {
 
 impl Sparse {
     /// One in this time.
-    pub(crate) fn every(every: Duration) -> Sparse {
+    pub fn every(every: Duration) -> Sparse {
         Sparse {
             every,
             next: None,
@@ -31,9 +31,15 @@ impl Sparse {
     }
 
     /// Whether to write a line now, and how many were left out before it.
-    pub(crate) fn line(&mut self, now: Time) -> Option<u64> {
+    pub fn line(&mut self, now: Time) -> Option<u64> {
+        self.tell(1, now).map(|all| all - 1)
+    }
+
+    /// Whether to write a line now of what has happened so many times, and how many times it was
+    /// with those that were left out.
+    pub fn tell(&mut self, times: u64, now: Time) -> Option<u64> {
+        self.left_out += times;
         if self.next.is_some_and(|next| now < next) {
-            self.left_out += 1;
             return None;
         }
         self.next = Some(now + self.every);
@@ -41,7 +47,7 @@ impl Sparse {
     }
 
     /// What the lines are about is over: the next one may be at once. Whether there was one.
-    pub(crate) fn end(&mut self) -> bool {
+    pub fn end(&mut self) -> bool {
         self.left_out = 0;
         self.next.take().is_some()
     }
@@ -53,7 +59,7 @@ const KINDS_MAX: usize = 64;
 /// When the next line of each kind may be. Kinds beyond those that are told apart wait until one of
 /// these was silent for as long.
 #[derive(Debug)]
-pub(crate) struct SparseByKind<K> {
+pub struct SparseByKind<K> {
     lines: Vec<(K, Sparse)>,
     /// Lines of others that were left out.
     left_out: u64,
@@ -70,7 +76,7 @@ impl<K> Default for SparseByKind<K> {
 
 impl<K: PartialEq> SparseByKind<K> {
     /// Whether to write a line of this kind now, and how many were left out before it.
-    pub(crate) fn line(&mut self, kind: K, now: Time) -> Option<u64> {
+    pub fn line(&mut self, kind: K, now: Time) -> Option<u64> {
         if let Some((_, sparse)) = self.lines.iter_mut().find(|(known, _)| *known == kind) {
             return sparse.line(now);
         }
@@ -120,9 +126,12 @@ mod tests {
         assert_eq!(sparse.line(at(1004)), None);
         assert_eq!(sparse.line(at(1005)), Some(2));
         assert_eq!(sparse.line(at(9000)), Some(0));
-        assert_eq!(sparse.line(at(9001)), None);
+        assert_eq!(sparse.tell(4, at(9001)), None);
+        assert_eq!(sparse.tell(3, at(10_000)), Some(7));
+        assert_eq!(sparse.line(at(20_000)), Some(0));
+        assert_eq!(sparse.line(at(20_001)), None);
         assert!(sparse.end() && !sparse.end());
-        assert_eq!(sparse.line(at(9002)), Some(0));
+        assert_eq!(sparse.line(at(20_002)), Some(0));
         let mut sparse = Sparse::every(Duration::from_secs(60));
         assert_eq!(sparse.line(at(0)), Some(0));
         assert_eq!(sparse.line(at(59_999)), None);

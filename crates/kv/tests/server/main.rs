@@ -1,6 +1,8 @@
 //! The server as its clients see it, beside what the differential test compares: who is let in,
 //! how much is held for whom, and how it ends.
 
+mod commands;
+
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};
 use rhythm_kv::wire::Protocol;
@@ -174,33 +176,6 @@ fn clients_beyond_the_limit_wait_if_asked() {
     }
     for reader in readers {
         reader.join().expect("each is let in");
-    }
-}
-
-#[test]
-fn meta_flags_that_came_later_are_known() {
-    let running = start(here());
-    let mut stream = running.connect();
-    for (sent, answer) in [
-        ("ms a 3 E77 c s F5\r\nabc\r\n", "HD c77 s3\r\n"),
-        ("ms a 2 MA s\r\nde\r\n", "HD s5\r\n"),
-        ("ms b 2 MA\r\nde\r\n", "NS\r\n"),
-        ("ms b 2 MA N100 s\r\nde\r\n", "HD s2\r\n"),
-        ("mg b v\r\n", "VA 2\r\nde\r\n"),
-        ("md a x E80\r\n", "HD\r\n"),
-        ("mg a v c f\r\n", "VA 0 c80 f0\r\n\r\n"),
-        ("ma n N0 J5 E90 c v\r\n", "VA 1 c90\r\n5\r\n"),
-        ("ma n E91 c\r\n", "HD c91\r\n"),
-        ("md n I E92\r\n", "HD\r\n"),
-        ("mg n c\r\n", "HD c92 X W\r\n"),
-        ("mg n\r\n", "HD Z X\r\n"),
-        ("mg new N30 E95 c\r\n", "HD c95 W\r\n"),
-        (
-            "mg a Ex\r\n",
-            "CLIENT_ERROR bad token in command line format\r\n",
-        ),
-    ] {
-        expect(&mut stream, sent, answer);
     }
 }
 

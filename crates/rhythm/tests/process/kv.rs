@@ -1,0 +1,105 @@
+//! `rhythm kv` as a process: in the background, and ended at any time.
+
+use crate::server::NEVER;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn kv(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.arg("kv").args(["-l", "127.0.0.1"]).args(args);
+    command
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits for what is to be.
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < NEVER, "{what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn in_the_background_it_serves_when_the_command_ends() {
+    let folder = folder("kv-background");
+    let (ports, pid) = (folder.join("ports"), folder.join("pid"));
+    let pid_path = pid.to_str().expect("a path");
+    let mut command = kv(&["-p", "-1", "-d", "-P", pid_path]);
+    let output = command.env("MEMCACHED_PORT_FILENAME", &ports).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((output.stdout.len(), said(&output).as_str()), (0, ""));
+    let text = fs::read_to_string(&ports).expect("ports are told");
+    let port = text.trim().rsplit(' ').next().expect("a port");
+    let address = format!("127.0.0.1:{port}");
+    let mut client = TcpStream::connect(address).expect("it serves");
+    client.write_all(b"mn\r\n").expect("it reads");
+    let mut answer = [0; 4];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"MN\r\n");
+    let number = fs::read_to_string(&pid).expect("its number is told");
+    let process = Pid::from_raw(number.trim().parse().expect("a number")).expect("not 0");
+    kill_process(process, Signal::TERM).expect("it is there");
+    until("it ends and takes the file along", || !pid.exists());
+}
+
+#[test]
+fn what_fails_in_the_background_is_said_and_told_by_the_status() {
+    let socket = folder("kv-fails").join("none/socket");
+    let socket = socket.to_str().expect("a path");
+    for args in [
+        &["-s", socket][..],
+        &["-d", "-s", socket],
+        &["-d", "-v", "-s", socket],
+    ] {
+        let output = kv(args).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = said(&output);
+        assert!(
+            said.starts_with("rhythm: cannot listen on the Unix socket"),
+            "{said}"
+        );
+        // The cause, once.
+        assert_eq!(
+            said.matches("No such file or directory").count(),
+            1,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_counts_from_when_it_is_watched_for() {
+    for _ in 0..5 {
+        let mut command = kv(&["-p", "-1"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = command.spawn().expect("it starts");
+        let status = format!("/proc/{}/status", server.id());
+        let caught = || {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            caught.unwrap_or(0) & 1 << 14 != 0
+        };
+        until("it watches for SIGTERM", caught);
+        let id = Pid::from_child(&server);
+        kill_process(id, Signal::TERM).expect("it is there");
+        assert!(server.wait().expect("it ends").success());
+    }
+}
