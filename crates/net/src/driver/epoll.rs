@@ -27,6 +27,7 @@ use crate::driver::waker::Waker;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token,
 };
+use crate::sparse::Sparse;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -104,8 +105,8 @@ pub struct Driver {
     crowded_until: Time,
     /// Turns, without a break, in which more clients waited than one lets in.
     crowd_turns: usize,
-    /// Not before this is the next warning.
-    warn_after: Time,
+    /// Warnings of what keeps clients waiting.
+    warnings: Sparse,
     /// The handler was told that the listeners are closed.
     told_closed: bool,
     connections_max: usize,
@@ -135,7 +136,7 @@ impl Driver {
             accept_after: Time::ZERO,
             crowd_turns: 0,
             crowded_until: Time::ZERO,
-            warn_after: Time::ZERO,
+            warnings: Sparse::every(accept::WARN_EVERY),
             told_closed: false,
             connections_max: options.connections_max,
             addresses: options.addresses.clone(),
