@@ -28,7 +28,8 @@ pub type DeviceFactory =
 /// threads do for them.
 pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
 
-/// The names of a worker's hosts, once one has been made: sites whose routes name others are refused.
+/// The names of a worker's hosts, once one has been made: sites whose routes name others are
+/// refused.
 pub(super) type HostNames = Arc<OnceLock<Vec<String>>>;
 
 /// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
