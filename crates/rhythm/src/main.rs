@@ -3,8 +3,9 @@
 //! Each subcommand is a module with its flags (`Args`), which say what was typed, and `run`, which
 //! makes of them the options of the library that does the work. An error is printed once, with its
 //! causes, and ends with exit code 1; wrong flags end with 2.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod bench;
 mod besim;
 mod check;
@@ -47,6 +48,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::set_up();
     let command = Cli::parse().command;
     // A server says it in its log.
     if !matches!(command, Command::Serve(_))

@@ -72,7 +72,7 @@ fn one_of_a_thing_is_one() {
     let output = rhythm(&["check"]).arg(&folder).output();
     let said = output.expect("the binary runs").stdout;
     let said = String::from_utf8_lossy(&said);
-    let told = "service: 1 page with 0 calls, 1 fragment of 15 bytes, 0 static files\n";
+    let told = "service: 1 page with 0 calls, 1 fragment of 14 bytes, 0 static files\n";
     assert!(said.starts_with(told), "{said}");
 }
 

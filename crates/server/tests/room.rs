@@ -255,3 +255,49 @@ fn an_answer_for_which_others_have_the_memory_is_to_be_asked_for_again() {
     );
     stop(server);
 }
+
+#[test]
+fn requests_that_wait_for_memory_go_on_and_others_pass_them() {
+    let service = service_of(PAGES, &SERVICE.replace("300ms", "3s"));
+    let mut options = options_of(&service);
+    options.pipeline.contexts = 2;
+    options.pipeline.formation.policy = Policy::Fixed;
+    options.pipeline.formation.delay = Duration::from_millis(5);
+    // Beyond its first part a context may have the memory for one large request, not two.
+    options.pipeline.cohort_bytes = CohortBytes {
+        arena_max: 1 << 30,
+        first_part: 8_000,
+        common_max: 60_000,
+    };
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let metrics = server.metrics().worker(0);
+    let failed = |error: LaneError| metrics.page("ask").lane_errors[error.index()].get();
+    let large = |target: &str| {
+        let long = "x".repeat(14_000);
+        format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-Long: {long}\r\n\r\n")
+    };
+    let holder = each_asks(&server, 1, &large("/ask?q=never"));
+    until("it asks", || metrics.page("ask").requests.get() == 1);
+    let short = each_asks(&server, 30, &large("/hello?name=large"));
+    until("they wait", || metrics.stalls.get() >= 30);
+    // Two pages at a time, of which one has to wait for the context of the other.
+    let (mut one, mut other) = (client(&server), client(&server));
+    for _ in 0..20 {
+        one.send("GET /hello?name=x HTTP/1.1\r\nHost: h\r\n\r\n");
+        other.send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(one.response(false).status, 200);
+        assert_eq!(other.response(false).status, 200);
+    }
+    assert_eq!(
+        failed(LaneError::BackendTimeout),
+        0,
+        "it still has the memory"
+    );
+    assert_eq!(metrics.page("hello").requests.get(), 20, "they still wait");
+    assert_eq!(answers(holder, 1)[0].status, 504);
+    for response in answers(short, 30) {
+        assert_eq!(response.status, 200);
+    }
+    stop(server);
+}

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub enum Stall {
     /// No cohort context is free.
     Context,
+    /// No cohort has memory for its request: others have it.
+    Memory,
     /// It is others' turn: it asks for more than they (`share.rs`).
     Turn,
     /// All connections hold as much as they may.
@@ -415,7 +417,8 @@ impl Connection {
                 self.outgoing.is_empty() && self.fits(self.unknown(), budget / 2)
             }
             Some(Stall::Pipelined) => self.under_way() <= pipelined_max / 2,
-            Some(Stall::Context | Stall::Turn | Stall::Room | Stall::Host) | None => false,
+            Some(Stall::Context | Stall::Memory | Stall::Turn | Stall::Room | Stall::Host)
+            | None => false,
         }
     }
 

@@ -182,7 +182,7 @@ impl<'a> Reading<'a> {
     /// Whether no request was found in it yet, and it has not waited but for a context.
     #[inline]
     pub(crate) fn may_be_first(&self) -> bool {
-        self.used == 0 && matches!(self.after, None | Some(Stall::Context))
+        self.used == 0 && matches!(self.after, None | Some(Stall::Context | Stall::Memory))
     }
 
     /// Whether the request at hand is its connection's first, with nothing else under way.

@@ -51,14 +51,14 @@ impl Clients {
         Some(Reader::new(at, received, None))
     }
 
-    /// Takes up a connection's input again where its stall is over: that for a context (`waited`),
-    /// or any other. `None` where it is not.
+    /// Takes up a connection's input again where its stall is over: that for a context or
+    /// for memory (`waited`), or any other. `None` where it is not.
     pub fn proceed(&mut self, id: ConnectionId, waited: bool) -> Option<Reader<'_, 'static>> {
         let at = self.at_hand(id)?;
         let stall = at.connection.stall?;
         // It may be told of a stall before this one.
         let is_over = waited || std::mem::take(&mut at.connection.may_go_on);
-        if (stall == Stall::Context) != waited || !is_over {
+        if matches!(stall, Stall::Context | Stall::Memory) != waited || !is_over {
             return None;
         }
         // It may have stalled again since that was told.

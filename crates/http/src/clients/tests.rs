@@ -255,7 +255,7 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
     let mut clients = Clients::new(limits, Time::ZERO);
     asks(&mut clients, &mut port, ID, 5000);
     let mut in_turns = |clients: &mut Clients, took: Duration| {
-        let counts = (0..32).map(|_| {
+        let counts = (0..8).map(|_| {
             clients.turn_is_over();
             clients.turn_took(took);
             let id = clients.next_unstalled(Time::ZERO).expect("it has more");

@@ -160,6 +160,8 @@ impl Flight {
 pub(crate) enum NotOpen {
     /// None is free: the request has to wait for one.
     NoContext,
+    /// Others have the memory that it needs: it has to wait for that.
+    NoMemory,
     /// Its texts find no room even in an empty cohort.
     TooLarge,
 }

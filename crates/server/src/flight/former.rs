@@ -4,8 +4,10 @@
 
 use crate::flight::cohorts::{Cohorts, since_origin};
 use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason};
+use rhythm_http::Stall;
 use rhythm_net::{ConnectionId, Time};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// What else decides about launches.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,16 @@ pub(crate) struct Former {
     formation: Formation,
     /// Connections that wait for a free context, longest first.
     waiters: VecDeque<ConnectionId>,
+    /// Connections that wait for memory, longest first, and since when. Others pass them: they need
+    /// more than a context always has.
+    short: VecDeque<(ConnectionId, Time)>,
+    /// Since when the one waits for memory that tries again.
+    trying: Option<Time>,
 }
+
+/// Longest that a request waits for memory that others have, but for as long as those take to end
+/// that have it then. It is told to come again: who comes after it may take what it waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Former {
     /// Nobody waits yet.
@@ -32,6 +43,8 @@ impl Former {
         Former {
             formation,
             waiters: VecDeque::new(),
+            short: VecDeque::new(),
+            trying: None,
         }
     }
 
@@ -73,14 +86,46 @@ impl Former {
             .min()
     }
 
-    /// A connection waits for a context.
-    pub(crate) fn wait(&mut self, id: ConnectionId) {
-        self.waiters.push_back(id);
+    /// A connection has stalled. Whether it waits for something here: a context, or memory. One that
+    /// tried again keeps its place among those that wait for memory.
+    pub(crate) fn wait(&mut self, id: ConnectionId, stall: Stall, now: Time) -> bool {
+        match (stall, self.trying.take()) {
+            (Stall::Context, None) => self.waiters.push_back(id),
+            (Stall::Memory, None) => self.short.push_back((id, now)),
+            (Stall::Context | Stall::Memory, Some(since)) => self.short.push_front((id, since)),
+            _ => return false,
+        }
+        true
     }
 
-    /// How many connections wait, those included that are gone.
+    /// How many connections wait for a context, those included that are gone.
     pub(crate) fn waiting(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// How many connections wait for memory, those included that are gone.
+    pub(crate) fn short(&self) -> usize {
+        self.short.len()
+    }
+
+    /// The connection that has waited for memory longest; it tries again.
+    pub(crate) fn next_short(&mut self) -> Option<ConnectionId> {
+        let (id, since) = self.short.pop_front()?;
+        self.trying = Some(since);
+        Some(id)
+    }
+
+    /// Whether the request at hand has waited for memory long enough.
+    #[inline]
+    pub(crate) fn gives_up(&self, now: Time) -> bool {
+        self.trying
+            .is_some_and(|since| now.since(since) >= PATIENCE)
+    }
+
+    /// The request at hand waits no more.
+    #[inline]
+    pub(crate) fn taken(&mut self) {
+        self.trying = None;
     }
 
     /// Forgets connections that are gone if they may be the most of those that wait: as long as no
@@ -88,6 +133,9 @@ impl Former {
     pub(crate) fn forget_gone(&mut self, open: usize, is_open: impl Fn(ConnectionId) -> bool) {
         if self.waiters.len() > 2 * open {
             self.waiters.retain(|id| is_open(*id));
+        }
+        if self.short.len() > 2 * open {
+            self.short.retain(|(id, _)| is_open(*id));
         }
     }
 
@@ -108,7 +156,6 @@ impl Former {
 mod tests {
     use super::*;
     use rhythm_cohort::Policy;
-    use std::time::Duration;
 
     #[test]
     fn connections_that_are_gone_do_not_pile_up() {
@@ -120,11 +167,47 @@ mod tests {
         // One stays; of the others each goes away while it waits.
         let id = |slot| ConnectionId::new(slot, 0);
         for slot in 0..100 {
-            former.wait(id(slot));
+            former.wait(id(slot), Stall::Context, Time::ZERO);
             former.forget_gone(2, |at| at == id(0) || at == id(slot));
             assert!(former.waiting() <= 4, "{slot}");
         }
         // Those that are there keep their places.
         assert_eq!(former.next_waiter(), Some(id(0)));
+    }
+
+    #[test]
+    fn who_waits_for_memory_keeps_its_place_and_gives_up_at_last() {
+        let mut former = Former::new(Formation {
+            policy: Policy::WorkConserving,
+            lanes_max: 1,
+            delay: Duration::ZERO,
+        });
+        let id = |slot| ConnectionId::new(slot, 0);
+        for slot in 0..3 {
+            assert!(former.wait(id(slot), Stall::Memory, Time::ZERO));
+        }
+        assert!(!former.wait(id(3), Stall::Room, Time::ZERO));
+        let later = Time::ZERO + PATIENCE;
+        let early = Time::ZERO + (PATIENCE - Duration::from_nanos(1));
+        assert!(!former.gives_up(later), "none tries again");
+        for _ in 0..2 {
+            assert_eq!(former.next_short(), Some(id(0)));
+            assert!(!former.gives_up(early));
+            assert!(former.wait(id(0), Stall::Memory, early));
+        }
+        assert_eq!(former.next_short(), Some(id(0)));
+        assert!(former.gives_up(later));
+        former.taken();
+        assert!(
+            !former.gives_up(later),
+            "what comes behind it has not waited"
+        );
+        assert_eq!((former.next_short(), former.short()), (Some(id(1)), 1));
+        assert!(former.wait(id(1), Stall::Context, later));
+        assert_eq!(
+            (former.waiting(), former.short()),
+            (0, 2),
+            "nor has it a context"
+        );
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Lanes<'a> {
     pub(crate) epoch: &'a Arc<Epoch>,
     pub(crate) cohorts: &'a mut Cohorts,
     pub(crate) responder: &'a mut Responder,
+    /// The request at hand has waited for memory long enough.
+    pub(crate) gives_up: bool,
 }
 
 impl Lanes<'_> {
@@ -131,6 +133,7 @@ impl Intake {
             epoch,
             cohorts,
             responder,
+            gives_up,
         } = lanes;
         let info = epoch.page(page);
         let request = reader.reading.request();
@@ -154,6 +157,12 @@ impl Intake {
         let context = match cohorts.open(epoch, page, room, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
+            Err(NotOpen::NoMemory) => {
+                return match gives_up {
+                    true => Taken::BySite(SiteAnswer::Error(503)),
+                    false => Taken::Not(Stall::Memory),
+                };
+            }
             Err(NotOpen::TooLarge) => return Taken::BySite(SiteAnswer::Error(413)),
         };
         let (cohort, flight) = cohorts.pair_mut(context);

@@ -59,9 +59,19 @@ impl Pipeline {
         }
     }
 
-    /// Lets waiting connections try again, in their order, until one still finds no context.
+    /// Lets waiting connections try again, in their order: those that wait for memory until one
+    /// still finds none, and beside them the others until one still finds no context.
     fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
+        while let Some(id) = self.former.next_short() {
+            let before = self.former.short();
+            self.proceed(port, id, true, now);
+            self.former.taken();
+            any = true;
+            if self.former.short() > before {
+                break;
+            }
+        }
         for _ in 0..self.former.waiting() {
             let Some(id) = self.former.next_waiter() else {
                 break;

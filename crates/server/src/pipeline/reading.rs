@@ -7,7 +7,7 @@
 
 use super::Pipeline;
 use crate::intake::lanes::{Lanes, Taken};
-use rhythm_http::{Clients, Next, Reader, Reading, Stall};
+use rhythm_http::{Clients, Next, Reader, Reading};
 use rhythm_net::{Port, Time};
 
 impl Pipeline {
@@ -31,21 +31,25 @@ impl Pipeline {
                         epoch: &self.epoch,
                         cohorts: &mut self.cohorts,
                         responder: &mut self.responder,
+                        gives_up: self.former.gives_up(now),
                     };
                     match self.intake.take(&mut reader, &mut lanes, now) {
                         Taken::Lane => {
                             reader.reading.taken();
+                            self.former.taken();
                             continue;
                         }
                         Taken::Not(stall) => {
                             // It is shown again later.
-                            if reader.put_back(port, stall, now) && stall == Stall::Context {
-                                self.former.wait(reader.reading.connection());
-                                self.metrics.stalls.add(1);
+                            if reader.put_back(port, stall, now) {
+                                let id = reader.reading.connection();
+                                let waits = self.former.wait(id, stall, now);
+                                self.metrics.stalls.add(u64::from(waits));
                             }
                             break reader.leave(port, now);
                         }
                         elsewhere => {
+                            self.former.taken();
                             let mut reading = reader.pause();
                             self.answer_elsewhere(port, &reading, elsewhere, now);
                             reading.taken();

@@ -76,7 +76,10 @@ pub(crate) const SOON: u64 = 10 * SECOND;
 
 /// Longer than others may wait beside floods: what some turns take, and a small part of what all
 /// that floods ask for takes.
-pub(crate) const SOON_BESIDE_FLOODS: u64 = 30 * MILLISECOND;
+pub(crate) const SOON_BESIDE_FLOODS: u64 = 15 * MILLISECOND;
+
+/// Requests of each client of a flood: turns have time to grow, if they do.
+const FLOOD: usize = 600;
 
 /// No page's calls are more than so many, all together.
 const CALLS: usize = 20;
@@ -362,9 +365,9 @@ impl Config {
             deaf: *dice.pick(&[1, 2, 8]),
             ..manners
         };
-        self.clients = vec![(floods, 150); 4 + dice.below(12)];
+        self.clients = vec![(floods, FLOOD); 8 + dice.below(8)];
         self.clients[0] = (manners, 50);
-        self.requests = 150 * self.clients.len();
+        self.requests = FLOOD * self.clients.len();
         self.limits.pipelined_max = 64;
         self.limits.unsent_max = UNSENT_MAX;
         self.limits.requests_max = None;

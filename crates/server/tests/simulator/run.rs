@@ -297,6 +297,8 @@ const RELOADS_MAX: usize = 50;
 const TURNS_MAX: usize = 400_000;
 /// Turns one after the other for which the server asks at once.
 const IDLE_TURNS_MAX: usize = 1000;
+/// Where floods have work for them.
+const FLOODED_TURNS_MAX: usize = 10_000;
 
 impl Run<'_> {
     fn go(&mut self) {
@@ -391,7 +393,11 @@ impl Run<'_> {
             false => 0,
         };
         self.turns += 1;
-        if self.idle_turns > IDLE_TURNS_MAX || self.turns > TURNS_MAX {
+        let idle_max = match self.config.floods {
+            true => FLOODED_TURNS_MAX,
+            false => IDLE_TURNS_MAX,
+        };
+        if self.idle_turns > idle_max || self.turns > TURNS_MAX {
             self.stuck("the server does not come to rest");
             return true;
         }

@@ -6,8 +6,10 @@
 //! every byte of the body. Backends are played by the suite: they answer rows of random texts,
 //! other statuses, and now and then something unreadable or nothing.
 
+mod goes;
 mod programs;
 
+pub use goes::check_goes;
 pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};

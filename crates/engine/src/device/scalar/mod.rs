@@ -116,8 +116,7 @@ fn run_stage(
             cohort.output.runs.len() - answer.run_start,
             cohort.output.segments.len() - answer.segment_start as usize,
         ];
-        let has_room = run_bytes == 0 && segments == 0
-            || cohort.room_for_output(1, run_bytes.max(1), segments) == 1;
+        let has_room = cohort.has_room_for_answer(run_bytes, segments);
         let finished = match result {
             Ok(()) if has_room => stage.call.is_none(),
             Err(Stop::Finished) if has_room => true,

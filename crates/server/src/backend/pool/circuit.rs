@@ -19,13 +19,15 @@
 //! fixed size: one user whose every call fails, or one statement that is wrong, is one slot among
 //! those that are answered well, however often it is tried. Counts are halved as time passes.
 //!
-//! The breaker reads no clock. It logs when it opens, and when it is closed again; trials that fail
-//! in between are no news.
+//! The breaker reads no clock. It logs when it opens, and when it is closed again, once for those of
+//! all workers (`news.rs`); trials that fail in between are no news.
 
+mod news;
 mod outcomes;
 
 use super::super::awaited::Taken;
 use super::super::failure::Cause;
+use news::Failing;
 use outcomes::{Outcomes, slot_of};
 use rhythm_net::Time;
 use std::io::ErrorKind;
@@ -88,6 +90,8 @@ pub(super) struct Circuit {
     name: Box<str>,
     options: CircuitOptions,
     state: State,
+    /// While it is anything but closed.
+    failing: Option<Failing>,
     outcomes: Outcomes,
     /// Attempts at a connection that failed, since one was opened.
     unreachable: u32,
@@ -99,6 +103,7 @@ impl Circuit {
             name: name.into(),
             options,
             state: State::Closed,
+            failing: None,
             outcomes: Outcomes::none(Time::ZERO),
             unreachable: 0,
         }
@@ -162,7 +167,9 @@ impl Circuit {
         }
         self.state = State::Closed;
         self.outcomes = Outcomes::none(now + self.options.window);
-        tracing::info!(backend = &*self.name, "the backend answers again");
+        if self.failing.take().is_some_and(Failing::end) {
+            tracing::info!(backend = &*self.name, "the backend answers again");
+        }
     }
 
     /// A connection was opened.
@@ -222,11 +229,15 @@ impl Circuit {
     }
 
     fn open(&mut self, cause: Cause, now: Time) {
-        let is_news = self.state == State::Closed;
         self.state = State::Open {
             until: now + self.options.cool_down,
         };
-        if is_news {
+        if self.failing.is_some() {
+            return;
+        }
+        let (failing, is_first) = Failing::begin(&self.name);
+        self.failing = Some(failing);
+        if is_first {
             tracing::warn!(
                 backend = &*self.name,
                 cause = cause.to_string(),

@@ -205,7 +205,7 @@ impl Cohorts {
         }
         match self.others_have_none(id) {
             true => Err(NotOpen::TooLarge),
-            false => Err(NotOpen::NoContext),
+            false => Err(NotOpen::NoMemory),
         }
     }
 
