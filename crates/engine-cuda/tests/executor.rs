@@ -100,11 +100,11 @@ fn thousands_of_works_come_back_once_each() {
 #[test]
 fn cohorts_whose_memory_is_short_take_several_goes_here_too() {
     for layout in [Layout::Runs, Layout::Row] {
-        let (mut executor, _) = start(DEFERRED, options(layout, 1));
+        let (mut executor, bell) = start(DEFERRED, options(layout, 1));
         let mut goes = [0; 2];
         for seed in 0..60 {
             for service in [make_service(seed), make_service_with_rows(seed)] {
-                let more = check_goes(&mut |work| run(&mut executor, work), &service, seed);
+                let more = check_goes(&mut |work| run(&mut executor, &bell, work), &service, seed);
                 goes = [goes[0] + more[0], goes[1] + more[1]];
             }
         }
