@@ -47,7 +47,7 @@ impl Date {
 
     /// Year, month and day of the month.
     #[must_use]
-    pub const fn civil(self) -> (u32, u32, u32) {
+    pub(crate) const fn civil(self) -> (u32, u32, u32) {
         let (year, month, day) = calendar::date_of(self.days as i64);
         (year as u32, month, day)
     }

@@ -42,6 +42,8 @@ use std::time::Duration;
 const ACCEPTED_MAX: usize = 16;
 /// After so many turns in which more waited they are a crowd.
 const CROWD_TURNS: usize = 4;
+/// What keeps clients waiting is said this often at most.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// The bounds of a driver.
 #[derive(Clone, Debug)]
@@ -136,7 +138,7 @@ impl Driver {
             accept_after: Time::ZERO,
             crowd_turns: 0,
             crowded_until: Time::ZERO,
-            warnings: Sparse::every(accept::WARN_EVERY),
+            warnings: Sparse::every(WARN_EVERY),
             told_closed: false,
             connections_max: options.connections_max,
             addresses: options.addresses.clone(),

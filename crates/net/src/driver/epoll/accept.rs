@@ -25,8 +25,6 @@ const CLOSING_MAX: usize = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// For how long nobody is asked to make room when nobody could.
 const CROWDED_PAUSE: Duration = Duration::from_millis(20);
-/// What keeps clients waiting is said this often at most.
-pub(super) const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
