@@ -9,7 +9,8 @@ use common::{ORDERS, banking};
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_engine::device::conformance::{
-    Dice, check, check_goes, check_with_backend, make_cohort, make_service, make_service_with_rows,
+    Dice, check, check_passes, check_with_backend, make_cohort, make_service,
+    make_service_with_rows,
 };
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::{PageProgram, Service};
@@ -104,7 +105,8 @@ fn cohorts_whose_memory_is_short_take_several_goes_here_too() {
         let mut goes = [0; 2];
         for seed in 0..60 {
             for service in [make_service(seed), make_service_with_rows(seed)] {
-                let more = check_goes(&mut |work| run(&mut executor, &bell, work), &service, seed);
+                let more =
+                    check_passes(&mut |work| run(&mut executor, &bell, work), &service, seed);
                 goes = [goes[0] + more[0], goes[1] + more[1]];
             }
         }

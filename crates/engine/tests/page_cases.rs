@@ -6,7 +6,8 @@
 //! `pages/missing.html`), those of static/ as `static NAME`, those that are not used or cannot be
 //! read as `other PATH` and `unread PATH`; then `errors`, what the compiler says of them; or
 //! `program x`, the listing of a page. Pages that compile are run over made-up lanes by every
-//! executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes of a case into its file.
+//! executor and compared with MiniJinja. `UPDATE_CASES=1` writes what comes of a case into its
+//! file.
 
 mod page_common;
 

@@ -4,9 +4,9 @@
 //! out by these numbers (`turns.rs`, `stream.rs`). An idle connection has no buffer at all.
 //!
 //! The calls go one way: an answer is *written*, which may *flush* the outbox, which *settles* the
-//! connection that it was for (`upkeep.rs`). Each event looks its connection up once (`at_hand.rs`):
-//! when input comes, for all requests in it that become lanes (`reader.rs`); when an answer is
-//! written, which is sent with that if it is long; when the outbox is sent.
+//! connection that it was for (`upkeep.rs`). Each event looks its connection up once
+//! (`at_hand.rs`): when input comes, for all requests in it that become lanes (`reader.rs`); when
+//! an answer is written, which is sent with that if it is long; when the outbox is sent.
 
 pub(crate) mod admission;
 mod at_hand;
@@ -15,9 +15,10 @@ pub(crate) mod held;
 pub(crate) mod input;
 pub(crate) mod no_room;
 pub(crate) mod outbox;
+mod quantum;
 pub(crate) mod reader;
 mod relief;
-mod share;
+pub(crate) mod stall;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,12 @@ mod turns;
 pub(crate) mod upkeep;
 
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
-use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::connection::{Connection, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::Outbox;
-use crate::clients::share::Share;
+use crate::clients::quantum::Quantum;
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};
@@ -49,7 +51,7 @@ pub struct Clients {
     /// Those that give way next, the slowest last (`relief.rs`).
     slowest: Vec<((bool, Time), ConnectionId)>,
     deserted: u64,
-    share: Share,
+    quantum: Quantum,
     /// Answers that hosts owe to clients that are gone, and what of them was sent.
     pub(crate) gone: Vec<(HostId, Given)>,
     due: Vec<u32>,
@@ -74,7 +76,7 @@ impl Clients {
             held: Held::new(limits.held_max),
             slowest: Vec::new(),
             deserted: 0,
-            share: Share::new(),
+            quantum: Quantum::new(),
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
@@ -230,7 +232,7 @@ impl Clients {
 
     /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.
     pub fn has_news(&self, now: Time) -> bool {
-        self.share.is_left() && self.is_behind(now)
+        self.quantum.is_left() && self.is_behind(now)
             || !(self.upkeep.roomy.is_empty() && self.gone.is_empty())
     }
 

@@ -7,7 +7,7 @@
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
 //! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time
-//! asked for has come; `idle` once. A handler may use the port in any of these calls, and a port
+//! asked for has come, and all is told of that came before it; `idle` once. A handler may use the port in any of these calls, and a port
 //! never calls the handler back from inside one of its own.
 
 use crate::slab::Key;
@@ -350,7 +350,8 @@ pub trait Handler {
     }
 
     /// A client waits for which there is no room: a handler may close connections that can be
-    /// missed. What it closes now does not linger.
+    /// missed. What it closes now does not linger. As in [`Handler::tick`], all is told of that came
+    /// until `now`.
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
     }
@@ -401,7 +402,9 @@ pub trait Handler {
         let _ = (port, token, now);
     }
 
-    /// The time asked for by [`Handler::wake_at`] has come.
+    /// The time asked for by [`Handler::wake_at`] has come. All is told of that came until `now`,
+    /// which may lie before the time of other calls: so where the driver is late, nobody is taken
+    /// for late whose bytes, or whose connection, were there in time.
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
     }

@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             }
             let options = ServerOptions::of(&service);
             let statics = Statics::new(&service.config.statics.mount, files);
-            let memory = Memory::of(&service.config, &options, &statics);
+            let memory = Memory::of(&service, &options, &statics);
             println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
             println!("# with {}:", so_many(memory.workers, "worker"));
             for (name, bytes) in memory.parts {

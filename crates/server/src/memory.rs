@@ -3,13 +3,14 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
-use crate::answer::lengths::Lengths;
+use crate::backend::request_bytes_max;
 use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
+use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::program::Service;
 use rhythm_engine::session::SignIns;
-use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::Clients;
 use rhythm_net::DriverOptions;
 
@@ -25,13 +26,13 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 8],
+    pub parts: [(&'static str, usize); 9],
 }
 
 impl Memory {
-    /// That of a service with these settings, which is served as these options say, with these
-    /// static files.
-    pub fn of(config: &ServiceConfig, options: &ServerOptions, statics: &Statics) -> Memory {
+    /// That of a service which is served as these options say, with these static files.
+    pub fn of(service: &Service, options: &ServerOptions, statics: &Statics) -> Memory {
+        let config = &service.config;
         let limits = &config.limits;
         let workers = options.workers.max(1);
         let all_contexts = sum([options.pipeline.contexts, options.pipeline.waiting]);
@@ -90,6 +91,13 @@ impl Memory {
                 product([
                     workers,
                     (options.pipeline.cohort_bytes).most(all_contexts, LaneLimits::of(limits)),
+                ]),
+            ),
+            (
+                "backend_requests",
+                product([
+                    workers,
+                    (service.backends.iter().map(request_bytes_max)).fold(0, usize::saturating_add),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

@@ -3,35 +3,46 @@
 use rhythm_net::{ConnectionId, Ended, Port, Time};
 
 /// A part of the pipeline with connections of its own, to other machines. It opens them by
-/// [`Port::connect`] in any call that gives it a port; the pipeline passes their events on to it,
-/// and only those.
+/// [`Port::connect`] in any call that gives it a port. The pipeline offers it the events of all
+/// connections that are not clients'; each call says whether it was one of its own, and does
+/// nothing if not.
 ///
 /// Everything has a default: a part without connections says nothing.
 pub trait ConnectionOwner {
-    /// Is this a connection of its own?
-    fn owns(&self, connection: ConnectionId) -> bool {
-        let _ = connection;
+    /// A connection it asked for is open.
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) -> bool {
+        let _ = (port, connection, now);
         false
     }
 
-    /// A connection it asked for is open.
-    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        let _ = (port, connection, now);
-    }
-
     /// Bytes came in; all of them are taken.
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
+    fn received(
+        &mut self,
+        port: &mut dyn Port,
+        connection: ConnectionId,
+        bytes: &[u8],
+        now: Time,
+    ) -> bool {
         let _ = (port, connection, bytes, now);
+        false
     }
 
     /// The input of a connection ended, or it could not be opened.
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+    fn ended(
+        &mut self,
+        port: &mut dyn Port,
+        connection: ConnectionId,
+        how: Ended,
+        now: Time,
+    ) -> bool {
         let _ = (port, connection, how, now);
+        false
     }
 
     /// The socket takes bytes again.
-    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) -> bool {
         let _ = (port, connection, now);
+        false
     }
 
     /// When it wants [`ConnectionOwner::tick`] at the latest; `None`: never.

@@ -38,6 +38,8 @@ mod ending;
 mod events;
 mod gauges;
 mod host_path;
+mod hosts;
+mod lanes;
 mod parts;
 mod process;
 mod reading;
@@ -45,21 +47,22 @@ mod turn;
 
 pub use parts::PipelineParts;
 
-use crate::answer::lengths::Lengths;
 use crate::answer::responder::Responder;
 use crate::answer::sessions::Sessions;
+use crate::drain::Drain;
 use crate::flight::backends::Backends;
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::Former;
-use crate::intake::lanes::Intake;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
 use crate::site::epoch::Epoch;
+use crate::site::lengths::Lengths;
 use crate::site::{HostRoute, Site};
 use ending::Ending;
 use gauges::Gauges;
 use host_path::HostPath;
+use lanes::Intake;
 use rhythm_http::{Clients, Hosts};
 use rhythm_net::{Port, Time};
 use std::sync::Arc;
@@ -134,6 +137,13 @@ impl Pipeline {
             ending: Ending::default(),
             gauges: Gauges::new(),
         }
+    }
+
+    /// Ends as said: it has [finished](rhythm_net::Handler::finished) when no client is left. To be
+    /// called again where that is to be earlier.
+    pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
+        self.begin(port, now);
+        (self.ending).begin(port, &mut self.clients, drain, now);
     }
 
     /// Serves this site from now on. What is under way ends as it began.

@@ -3,9 +3,11 @@
 mod control;
 mod factory;
 mod listeners;
+mod start_error;
 
 pub use self::control::Control;
 pub use self::factory::{DeviceFactory, HostFactory, SharedBackendFactory};
+pub use self::start_error::StartError;
 
 use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
@@ -20,7 +22,7 @@ use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::worker::Command;
 use rhythm_engine::session::{SessionArray, SignIns};
-use rhythm_engine::settings::{AccessLogFormat, ServerSettings};
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Listener, resource};
 use std::convert::Infallible;
@@ -53,54 +55,6 @@ pub struct Inherited {
     pub clients: Vec<Listener>,
     /// Where the admin listener is; none: where the options say.
     pub admin: Option<Listener>,
-}
-
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// It cannot listen where a setting says.
-    #[error("{}: {error}", name_of(.setting))]
-    Listen {
-        /// The setting, of the table `server`.
-        setting: &'static str,
-        /// Why.
-        error: rhythm_net::ListenError,
-    },
-    /// The access log cannot be written.
-    #[error("{}: {error}", name_of(.setting))]
-    Log {
-        /// The setting, of the table `server`.
-        setting: &'static str,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The system has no resources for it.
-    #[error("the system lacks resources: {0}")]
-    System(#[from] std::io::Error),
-    /// A device cannot be used, or there is no such host as a route's.
-    #[error("{0}")]
-    Device(String),
-}
-
-impl<E: fmt::Display> From<workers::StartError<E>> for StartError {
-    fn from(error: workers::StartError<E>) -> StartError {
-        match error {
-            workers::StartError::System(error) => StartError::System(error),
-            other => StartError::Device(other.to_string()),
-        }
-    }
-}
-
-/// Whoever reads of a setting of `server` learns where to change it.
-fn name_of(setting: &str) -> String {
-    let mut known = ServerSettings::DEFINITIONS.iter();
-    match known
-        .find(|known| known.key == setting)
-        .map(|known| known.rule.flag)
-    {
-        Some(Some(flag)) => format!("server.{setting} (--{flag})"),
-        _ => format!("server.{setting}"),
-    }
 }
 
 struct Sessions(Arc<SessionArray>);

@@ -80,7 +80,7 @@ fn the_most_memory_that_settings_allow_is_not_exceeded() {
     let mut options = options_of(&service);
     options.connections_max = 500;
     let files = Statics::new(&service.config.statics.mount, files());
-    let memory = Memory::of(&service.config, &options, &files);
+    let memory = Memory::of(&service, &options, &files);
     let held_max = service.config.limits.worker_bytes_max as usize;
     let limits = LaneLimits::of(&service.config.limits);
     let before = resident();

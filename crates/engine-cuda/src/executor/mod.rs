@@ -187,7 +187,7 @@ impl CudaExecutor {
     fn job(&mut self, mut work: Work) -> Result<Job, (Work, GpuError)> {
         let asked = &work.cohort.queries;
         debug_assert!(
-            asked.is_empty() || work.cohort.is_between_goes(),
+            asked.is_empty() || work.cohort.is_between_passes(),
             "none is left of a call"
         );
         let index = match self.known(&work.service) {
@@ -326,7 +326,7 @@ impl Executor for CudaExecutor {
     }
 
     fn submit(&mut self, work: Work) -> Result<(), Refusal> {
-        if self.lost.is_some() || !work.cohort.has_active() || work.cohort.is_between_goes() {
+        if self.lost.is_some() || !work.cohort.has_active() || work.cohort.is_between_passes() {
             // All once there is no device, stages without lanes, and for lanes that the host left
             // out: beside them others wait with their queries for the same call.
             return self.submit_to_host(work);

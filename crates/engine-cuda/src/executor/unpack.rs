@@ -181,7 +181,7 @@ impl Texts {
 }
 
 fn push(arena: &mut Arena, text: &[u8]) -> Option<View> {
-    arena.has_room(text.len()).then(|| arena.push(text))
+    arena.reserve(text.len()).then(|| arena.push(text))
 }
 
 /// Takes a lane's body, as runs and segments or in one piece.

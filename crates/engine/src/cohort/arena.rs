@@ -5,7 +5,7 @@ use super::error::LaneError;
 use super::kept::Kept;
 use rhythm_protocol::scan::html_special;
 use std::ops::Range;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A text in a cohort's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct View {
 
 /// The texts of a cohort, one after the other. Append-only until reset.
 ///
-/// Whoever appends on behalf of a lane asks [`Arena::has_room`] first and fails the lane where
+/// Whoever appends on behalf of a lane asks [`Arena::reserve`] first and fails the lane where
 /// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each
 /// lane its parameters (its request's size, times how often a byte of it is stored, and what
 /// stands for those that it does not have), what its stages make (at most
@@ -64,7 +64,7 @@ impl Arena {
     }
 
     /// The same, of a cohort's share.
-    pub fn of_share(share: &Arc<Share>, bytes_max: usize) -> Arena {
+    pub fn of_share(share: &Rc<Share>, bytes_max: usize) -> Arena {
         let arena = Arena::new(bytes_max);
         Arena {
             lease: Lease::new(share, arena.bytes_max),
@@ -103,7 +103,7 @@ impl Arena {
 
     /// Whether `more` bytes can be appended or charged. Where that is so, they are its own.
     #[inline]
-    pub fn has_room(&self, more: usize) -> bool {
+    pub fn reserve(&self, more: usize) -> bool {
         self.could_hold(more) && self.lease.covers(self.used() + more)
     }
 
@@ -140,7 +140,7 @@ impl Arena {
     /// Counts bytes that lie elsewhere, for which there is room.
     #[inline]
     pub(super) fn charge(&mut self, bytes: usize) {
-        assert!(self.has_room(bytes), "whoever charges asks for room before");
+        assert!(self.reserve(bytes), "whoever charges asks for room before");
         self.elsewhere += bytes;
     }
 
@@ -157,7 +157,7 @@ impl Arena {
     #[inline]
     pub fn push(&mut self, text: &[u8]) -> View {
         assert!(
-            self.has_room(text.len()),
+            self.reserve(text.len()),
             "whoever appends asks for room before"
         );
         let offset = self.bytes.len() as u32;

@@ -15,9 +15,8 @@
 //! Buffers ask for memory in large steps: what a cohort does for each lane is to compare two
 //! numbers.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// What the cohorts of a worker have in common.
 #[derive(Debug)]
@@ -27,25 +26,30 @@ pub struct Budget {
     /// Bytes that can be lent.
     common: usize,
     /// Bytes that are lent.
-    lent: AtomicUsize,
+    lent: Cell<usize>,
     /// Whether a cohort is first.
-    has_first: AtomicBool,
+    has_first: Cell<bool>,
 }
 
 impl Budget {
     /// Of cohorts that have a first part of so many bytes each, and so many in common.
-    pub fn new(first_part: usize, common: usize) -> Arc<Budget> {
-        Arc::new(Budget {
+    pub fn new(first_part: usize, common: usize) -> Rc<Budget> {
+        Rc::new(Budget {
             first_part,
             common,
-            lent: AtomicUsize::new(0),
-            has_first: AtomicBool::new(false),
+            lent: Cell::new(0),
+            has_first: Cell::new(false),
         })
+    }
+
+    /// Bytes of each cohort that are always there for it.
+    pub fn first_part(&self) -> usize {
+        self.first_part
     }
 
     /// Bytes that are lent.
     pub fn lent(&self) -> usize {
-        self.lent.load(Ordering::Relaxed)
+        self.lent.get()
     }
 
     /// Bytes that can be lent, those included that are.
@@ -55,21 +59,20 @@ impl Budget {
 
     /// Lends so many bytes if it has them.
     fn lend(&self, bytes: usize) -> bool {
-        let lend = |lent: usize| {
-            let lent = lent.checked_add(bytes)?;
-            (lent <= self.common).then_some(lent)
-        };
-        (self.lent)
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, lend)
-            .is_ok()
+        let lent = self.lent.get().checked_add(bytes);
+        let lent = lent.filter(|lent| *lent <= self.common);
+        if let Some(lent) = lent {
+            self.lent.set(lent);
+        }
+        lent.is_some()
     }
 }
 
 /// What a cohort has of its worker's [`Budget`].
 #[derive(Debug)]
 pub struct Share {
-    budget: Arc<Budget>,
-    taken: Mutex<Taken>,
+    budget: Rc<Budget>,
+    taken: RefCell<Taken>,
 }
 
 /// What a cohort's buffers have taken.
@@ -86,21 +89,16 @@ struct Taken {
 
 impl Share {
     /// That of a cohort that has nothing yet.
-    pub fn new(budget: &Arc<Budget>) -> Arc<Share> {
-        Arc::new(Share {
+    pub fn new(budget: &Rc<Budget>) -> Rc<Share> {
+        Rc::new(Share {
             budget: budget.clone(),
-            taken: Mutex::default(),
+            taken: RefCell::default(),
         })
-    }
-
-    fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
-        // Numbers are never half changed.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes that its buffers have.
     pub fn bytes(&self) -> usize {
-        self.taken().bytes
+        self.taken.borrow().bytes
     }
 
     /// Whether half is left when so many bytes more are taken: of the first part, or of what can be
@@ -113,7 +111,7 @@ impl Share {
 
     /// Takes so many bytes more if they are there, for answers or for texts.
     fn take(&self, more: usize, for_answers: bool) -> bool {
-        let taken = &mut *self.taken();
+        let taken = &mut *self.taken.borrow_mut();
         let bytes = taken.bytes.saturating_add(more);
         let beyond = bytes.saturating_sub(self.budget.first_part);
         let missing = beyond.saturating_sub(taken.lent + taken.own);
@@ -132,7 +130,7 @@ impl Share {
 
     /// Gives so many bytes back that were taken.
     fn give_back(&self, bytes: usize) {
-        let taken = &mut *self.taken();
+        let taken = &mut *self.taken.borrow_mut();
         debug_assert!(bytes <= taken.bytes, "what was taken is given back");
         taken.bytes -= bytes;
         let beyond = taken.bytes.saturating_sub(self.budget.first_part);
@@ -142,33 +140,33 @@ impl Share {
         let lent = surplus - own;
         taken.own -= own;
         taken.lent -= lent;
-        self.budget.lent.fetch_sub(lent, Ordering::Relaxed);
+        self.budget.lent.set(self.budget.lent() - lent);
     }
 
     /// Makes this cohort first, if none is. Whether it is now.
     pub fn be_first(&self) -> bool {
-        let taken = &mut *self.taken();
-        taken.is_first |= !self.budget.has_first.swap(true, Ordering::Relaxed);
+        let taken = &mut *self.taken.borrow_mut();
+        taken.is_first |= !self.budget.has_first.replace(true);
         taken.is_first
     }
 
     /// Whether this cohort is first.
     pub fn is_first(&self) -> bool {
-        self.taken().is_first
+        self.taken.borrow().is_first
     }
 
     /// Another may be first: what the cohort had for its answers is given back.
     pub fn end_first(&self) {
-        let taken = &mut *self.taken();
+        let taken = &mut *self.taken.borrow_mut();
         debug_assert_eq!(taken.own, 0, "its answers have given back before");
         if std::mem::take(&mut taken.is_first) {
-            self.budget.has_first.store(false, Ordering::Relaxed);
+            self.budget.has_first.set(false);
         }
     }
 
     /// Bytes that are lent to it.
     pub fn lent(&self) -> usize {
-        self.taken().lent
+        self.taken.borrow().lent
     }
 }
 
@@ -179,7 +177,7 @@ const STEP_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Lease {
     /// `None`: whatever it asks for.
-    share: Option<Arc<Share>>,
+    share: Option<Rc<Share>>,
     bytes: Cell<usize>,
     /// It asks for no more at once than this, but where it needs more.
     at_once_max: usize,
@@ -204,7 +202,7 @@ impl Default for Lease {
 
 impl Lease {
     /// Of a share, with nothing yet, for a buffer of usually no more than so many bytes.
-    pub(super) fn new(share: &Arc<Share>, usual_max: usize) -> Lease {
+    pub(super) fn new(share: &Rc<Share>, usual_max: usize) -> Lease {
         Lease {
             share: Some(share.clone()),
             bytes: Cell::new(0),
@@ -215,7 +213,7 @@ impl Lease {
     }
 
     /// The same, for a buffer of answers.
-    pub(super) fn for_answers(share: &Arc<Share>, usual_max: usize) -> Lease {
+    pub(super) fn for_answers(share: &Rc<Share>, usual_max: usize) -> Lease {
         let mut lease = Lease::new(share, usual_max);
         lease.for_answers = true;
         lease
@@ -364,7 +362,7 @@ mod tests {
                 for (share, leases) in shares.iter().zip(&leases) {
                     let bytes: usize = leases.iter().map(|lease| lease.bytes.get()).sum();
                     prop_assert_eq!(share.bytes(), bytes);
-                    let taken = share.taken();
+                    let taken = share.taken.borrow();
                     prop_assert_eq!(taken.lent + taken.own, bytes.saturating_sub(20));
                     prop_assert!(taken.own == 0 || taken.is_first);
                     lent += taken.lent;

@@ -90,7 +90,7 @@ pub enum LaneState {
     /// It takes part in the next stage.
     #[default]
     Active,
-    /// It was left out of the stage last run, for want of memory, and takes part in its next go.
+    /// It was left out of the stage last run, for want of memory, and takes part in its next pass.
     Later,
     /// It has run the stage that others are yet to run.
     Ahead,
@@ -98,6 +98,6 @@ pub enum LaneState {
     Finished,
     /// It gets an error answer.
     Failed(LaneError),
-    /// It goes on in another cohort, or nowhere: nobody waits for its answer.
-    Moved,
+    /// Nobody waits for its answer here: it goes on in another cohort, or its client is gone.
+    Vacant,
 }

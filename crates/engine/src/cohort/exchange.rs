@@ -114,7 +114,7 @@ impl Cohort {
                 if !contiguous {
                     // Answers of one lane that came in another order than they were asked in.
                     let bytes = list.cell_bytes(rows.length as usize);
-                    if !arena.has_room(bytes) {
+                    if !arena.reserve(bytes) {
                         *state = LaneState::Failed(arena.refusal(bytes));
                         continue;
                     }
@@ -194,7 +194,7 @@ impl Cohort {
                     let to = into.fields[list].list_mut();
                     let from = self.fields[list].list();
                     let charge = from.charge(answer.rows);
-                    if !into.arena.has_room(charge) {
+                    if !into.arena.reserve(charge) {
                         let state = &mut into.lanes[first + moved];
                         if *state == LaneState::Active {
                             *state = LaneState::Failed(into.arena.refusal(charge));

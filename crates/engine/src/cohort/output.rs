@@ -10,7 +10,7 @@
 use super::arena::View;
 use super::budget::{Lease, Share};
 use super::kept::Kept;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,15 +95,15 @@ pub struct Output {
 
 impl Output {
     /// An empty one of a cohort's share, usually of no more than so many bytes.
-    pub(super) fn of_share(share: &Arc<Share>, usual_max: usize) -> Output {
+    pub(super) fn of_share(share: &Rc<Share>, usual_max: usize) -> Output {
         Output {
             lease: Lease::for_answers(share, usual_max),
             ..Output::default()
         }
     }
 
-    /// Empties it for another go of the stage, whose lanes come after those that are answered.
-    pub(super) fn begin_go(&mut self) {
+    /// Empties it for another pass of the stage, whose lanes come after those that are answered.
+    pub(super) fn begin_pass(&mut self) {
         (self.runs_used, self.segments_used) = (0, 0);
     }
 
@@ -127,7 +127,7 @@ impl Output {
 
     /// Gives the memory of runs and segments back, which nobody needs any more.
     pub(super) fn give_back(&mut self) {
-        self.begin_go();
+        self.begin_pass();
         (self.runs, self.segments) = (Vec::new(), Vec::new());
         self.lease.keep(0);
     }
@@ -155,7 +155,7 @@ impl Output {
     /// Of so many regions, each of so many bytes of `runs` and so many of `segments`, how many
     /// there is room for beside those that are in use, where runs take no more than `runs_max`. One
     /// always has room for one, but where the cohort is short.
-    pub(crate) fn room_for(
+    pub(crate) fn lease_regions(
         &self,
         regions: usize,
         run_bytes: usize,

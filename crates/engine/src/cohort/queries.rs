@@ -4,7 +4,7 @@
 use super::arena::{Arena, View};
 use super::budget::Share;
 use super::kept::Kept;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// One argument of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ impl Queries {
     }
 
     /// The same, of a cohort's share.
-    pub(super) fn of_share(share: &Arc<Share>, texts_bytes_max: usize) -> Queries {
+    pub(super) fn of_share(share: &Rc<Share>, texts_bytes_max: usize) -> Queries {
         Queries {
             texts: Arena::of_share(share, texts_bytes_max),
             ..Queries::default()
@@ -142,7 +142,7 @@ impl Queries {
                 text_bytes += text.len();
             }
         }
-        if !self.texts.has_room(text_bytes) {
+        if !self.texts.reserve(text_bytes) {
             return false;
         }
         let mut count = 0;

@@ -192,7 +192,7 @@ impl<'a> Rows<'a> {
             let is_text = |column: &Column| matches!(column, Column::Text(_));
             if fits
                 && list.columns.iter().all(is_text)
-                && self.arena.has_room(cell_bytes + text.len())
+                && self.arena.reserve(cell_bytes + text.len())
             {
                 let mut start = list.columns.first().map_or(0, Column::len) as u32;
                 // To look through all of them at once is much less than to look at each as it is
@@ -301,7 +301,7 @@ impl AnswerWriter<'_> {
         }
         if matches!(self.columns, Target::List(_)) {
             let bytes = self.width * CELL_BYTES;
-            if !self.arena.has_room(bytes) {
+            if !self.arena.reserve(bytes) {
                 return Err(self.arena.refusal(bytes));
             }
             self.arena.charge(bytes);
@@ -373,7 +373,7 @@ fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
         Cell::Null => return Ok(View::default()),
         Cell::Bool(value) => text::print_bool(value),
         Cell::Int(_) | Cell::Float(_) | Cell::Timestamp(_) => {
-            if !arena.has_room(PRINTED_MAX) {
+            if !arena.reserve(PRINTED_MAX) {
                 return Err(arena.refusal(PRINTED_MAX));
             }
             return Ok(arena.push_with(|out| match cell {
@@ -387,7 +387,7 @@ fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
     if !text.is_ascii() && std::str::from_utf8(text).is_err() {
         return Err(LaneError::BadAnswer);
     }
-    if !arena.has_room(text.len()) {
+    if !arena.reserve(text.len()) {
         return Err(arena.refusal(text.len()));
     }
     Ok(arena.push(text))

@@ -80,8 +80,8 @@ impl<'a> Compiler<'_, 'a> {
         result
     }
 
-    /// Compiles the body of a loop through what is no list, for the mistakes that it may have of its
-    /// own.
+    /// Compiles the body of a loop through what is no list, for the mistakes that it may have of
+    /// its own.
     fn body_of_nothing(&mut self, node: &'a ast::ForLoop<'a>) -> Reported {
         self.scope.frames.push(Frame::default());
         self.scope.set("loop", Operand::Poison);

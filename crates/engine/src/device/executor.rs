@@ -49,7 +49,7 @@ pub enum Refusal {
 ///
 /// Where an executor finds no room for what lanes make, beside the others or in what is lent to the
 /// cohort, it leaves them as [`LaneState::Later`] with nothing left of them: the stage is run again
-/// for those ([`Cohort::next_go`]), beside the queries of the others. With room for one lane it
+/// for those ([`Cohort::next_pass`]), beside the queries of the others. With room for one lane it
 /// runs one.
 ///
 /// A device that has the page's backend, too, may answer the queries itself and run the stages

@@ -84,7 +84,7 @@ pub(crate) fn compare(
             (LaneState::Later | LaneState::Ahead, _) => {
                 return Err(at("was left out, and there is room for all".to_owned()));
             }
-            (LaneState::Moved, _) => return Err(at("has gone".to_owned())),
+            (LaneState::Vacant, _) => return Err(at("has gone".to_owned())),
             (LaneState::Failed(LaneError::OutOfRange), _) => {
                 compared.failed += 1;
                 compared.out_of_range += 1;

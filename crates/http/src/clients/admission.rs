@@ -2,22 +2,22 @@
 //!
 //! ```text
 //!   first    of a connection that has nothing under way and did not wait: at once
-//!   later    what it has asked behind that, and what has a long answer: while this turn's share
+//!   later    what it has asked behind that, and what has a long answer: while this turn's quantum
 //!            lasts, then in the next turns, connection by connection
 //!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
 //!            one after a while, each length in its turn, and others give way (`no_room.rs`)
 //! ```
 //!
 //! So who asks for one thing waits for a turn, whatever others have sent, and a turn is short
-//! (`share.rs`).
+//! (`quantum.rs`).
 
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
-use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
 use crate::clients::no_room::Expected;
+use crate::clients::quantum::{Quantum, is_its_turn};
 use crate::clients::reader::Reader;
-use crate::clients::share::{Share, is_its_turn};
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Time};
 use std::time::Duration;
@@ -36,7 +36,7 @@ const STUCK_BYTES: f64 = (16 << 20) as f64;
 /// [`Reader::may_take`].
 #[inline]
 fn may_take(
-    share: &mut Share,
+    quantum: &mut Quantum,
     upkeep: &Upkeep,
     reading: &Reading<'_>,
     bytes: usize,
@@ -44,9 +44,9 @@ fn may_take(
     let is_short = bytes <= LONG_BYTES;
     match reading.is_first() {
         true if is_short => return Ok(()),
-        true if !is_its_turn(share, upkeep, reading) => return Err(Stall::Turn),
+        true if !is_its_turn(quantum, upkeep, reading) => return Err(Stall::Turn),
         // If it is not the first, it was seen to that it is its turn.
-        true | false => share.take(bytes),
+        true | false => quantum.take(bytes),
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ impl Reader<'_, '_> {
     /// What it waits for. It is to be [put back](Reader::put_back).
     #[inline]
     pub fn may_take(&mut self, bytes: usize) -> Result<(), Stall> {
-        may_take(self.at.share, self.at.upkeep, &self.reading, bytes)
+        may_take(self.at.quantum, self.at.upkeep, &self.reading, bytes)
     }
 
     /// Whether the whole request at hand is taken now, if its answer is as long as is expected:
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
     #[inline]
     pub fn admit(&mut self, expected: Expected) -> Result<(), Stall> {
         let budget = self.at.budget();
-        if !self.at.connection.has_room(expected, budget) {
+        if !self.at.connection.note_expected(expected, budget) {
             return Err(Stall::Output);
         }
         let bytes = expected.bytes;
@@ -100,12 +100,12 @@ impl AtHand<'_> {
 impl Clients {
     /// Nothing more is done in this turn of the driver. To be called in each.
     pub fn turn_is_over(&mut self) {
-        self.share.renew();
+        self.quantum.renew();
     }
 
     /// How long the turn took that was [over](Clients::turn_is_over), if that is known.
     pub fn turn_took(&mut self, took: Duration) {
-        self.share.adapt(took);
+        self.quantum.adapt(took);
     }
 
     /// Which queue's first goes on of those who wait for room, if any: that which was let through
@@ -132,9 +132,9 @@ impl Clients {
         self.goes_on(now).is_some()
     }
 
-    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's share lasts.
+    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's quantum lasts.
     pub fn next_unstalled(&mut self, now: Time) -> Option<ConnectionId> {
-        if !self.share.is_left() {
+        if !self.quantum.is_left() {
             return None;
         }
         while let Some(queue) = self.goes_on(now)

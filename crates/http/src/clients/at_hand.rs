@@ -5,11 +5,12 @@
 //! back: who looked it up removes it, when it is not at hand any more.
 
 use crate::clients::Clients;
-use crate::clients::connection::{Connection, Stall};
+use crate::clients::connection::Connection;
 use crate::clients::held::Held;
 use crate::clients::input::Input;
 use crate::clients::outbox::{Gathered, Outbox};
-use crate::clients::share::Share;
+use crate::clients::quantum::Quantum;
+use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 
@@ -21,7 +22,7 @@ pub(crate) struct AtHand<'c> {
     pub(crate) upkeep: &'c mut Upkeep,
     pub(crate) outbox: &'c mut Outbox,
     pub(crate) held: &'c mut Held,
-    pub(crate) share: &'c mut Share,
+    pub(crate) quantum: &'c mut Quantum,
     /// What the next input is read with.
     pub(crate) spare: &'c mut Option<Box<Input>>,
     /// [`Clients::deserted`].
@@ -38,7 +39,7 @@ impl Clients {
             upkeep: &mut self.upkeep,
             outbox: &mut self.outbox,
             held: &mut self.held,
-            share: &mut self.share,
+            quantum: &mut self.quantum,
             spare: &mut self.spare,
             deserted: self.deserted,
         })

@@ -4,31 +4,13 @@ use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::input::Input;
 use crate::clients::no_room::Expected;
+use crate::clients::stall::Stall;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
-
-/// Why no more input is taken from a connection for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
-    /// No cohort context is free.
-    Context,
-    /// No cohort has memory for its request: others have it.
-    Memory,
-    /// It is others' turn: it asks for more than they (`share.rs`).
-    Turn,
-    /// All connections hold as much as they may.
-    Room,
-    /// A host takes no more of a request's content.
-    Host,
-    /// Too many of its requests are under way.
-    Pipelined,
-    /// It does not take its answers, or as much as it may have of them is under way.
-    Output,
-}
 
 /// What a connection's timer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,10 +369,11 @@ impl Connection {
         is_over.then_some(Stall::Output)
     }
 
-    /// Whether the request that was taken last may go on, if its answer is as long as is expected:
-    /// alone, or where those under way fit a budget if they are all as long.
+    /// Takes note of how long the answer is expected to be to the request that was taken last.
+    /// Whether it may go on, if that is so: alone, or where those under way fit a budget if they
+    /// are all as long.
     #[inline]
-    pub(crate) fn has_room(&mut self, expected: Expected, budget: usize) -> bool {
+    pub(crate) fn note_expected(&mut self, expected: Expected, budget: usize) -> bool {
         self.expected = expected;
         self.fits(self.unknown() - 1, budget)
     }

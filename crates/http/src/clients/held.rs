@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   a connection   unsent_max     no request is taken, and no more of a stream is made, while its
-//!                                 answers are more (`Connection::has_room`, `Clients::flow`)
+//!                                 answers are more (`Connection::note_expected`, `Clients::flow`)
 //!   a thread       held_max / 2   from a connection one request at a time, and none before the
 //!                                 answer to the one before is taken
 //!                  held_max       no request is taken whose answer is expected to be beyond it,

@@ -4,7 +4,7 @@
 //! request, or one that has to wait, is copied.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
-use crate::clients::connection::Stall;
+use crate::clients::stall::Stall;
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
@@ -150,6 +150,7 @@ pub(crate) enum State {
 
 impl<'a> Reading<'a> {
     /// Begins to read what is kept of a connection's input, and what was received beyond.
+    #[inline]
     pub(crate) fn new(
         id: ConnectionId,
         mut input: Box<Input>,
@@ -330,6 +331,7 @@ impl<'a> Reading<'a> {
     }
 
     /// What is left to be kept.
+    #[inline]
     pub(crate) fn rest(self) -> Rest {
         let Reading {
             mut input,

@@ -17,9 +17,9 @@
 use crate::answer::AnswerSlot;
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
-use crate::clients::connection::Stall;
 use crate::clients::input::{Input, Next, Reading, Rest, State, next_piece, next_request};
-use crate::clients::share::{REQUEST_BYTES, is_its_turn};
+use crate::clients::quantum::{REQUEST_BYTES, is_its_turn};
+use crate::clients::stall::Stall;
 use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port, Time};
 
@@ -76,6 +76,7 @@ impl Clients {
     ///
     /// # Errors
     /// The connection is gone.
+    #[inline]
     pub fn go_on<'a>(&mut self, reading: Reading<'a>) -> Result<Reader<'_, 'a>, Left> {
         let id = reading.id;
         match self.at_hand(id) {
@@ -174,8 +175,8 @@ impl<'c, 'a> Reader<'c, 'a> {
             let is_first = reading.may_be_first() && at.connection.under_way() == 0;
             if is_first {
                 // At once.
-            } else if is_its_turn(at.share, at.upkeep, reading) {
-                at.share.take(REQUEST_BYTES);
+            } else if is_its_turn(at.quantum, at.upkeep, reading) {
+                at.quantum.take(REQUEST_BYTES);
             } else {
                 // Only now: part of a request has a time to be whole in, which must not begin anew.
                 at.stall(port, Stall::Turn);
@@ -209,6 +210,7 @@ impl<'c, 'a> Reader<'c, 'a> {
     }
 
     /// Keeps what is left of the input, and settles the connection.
+    #[inline]
     pub fn leave(self, port: &mut dyn Port, now: Time) -> Left {
         let Reader { mut at, reading } = self;
         let (id, resumes) = (at.id, reading.resumes());

@@ -231,7 +231,7 @@ fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
     let mut clients = Clients::new(limits, Time::ZERO);
     let many = asks(&mut clients, &mut port, ID, 500).len();
     assert!((2..100).contains(&many), "{many} in one turn");
-    // The turn's share is used up; a first request needs none.
+    // The turn's quantum is used up; a first request needs none.
     assert_eq!(asks(&mut clients, &mut port, OTHER, 500).len(), 1);
     assert_eq!(clients.next_unstalled(Time::ZERO), None);
     assert!(!clients.has_news(Time::ZERO) && clients.wake_at() == Some(Time::ZERO));
@@ -376,7 +376,7 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
 fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
     let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
     let connection = clients.connections.get_mut(id).expect("it is open");
-    connection.has_room(Expected::bytes(expected), budget)
+    connection.note_expected(Expected::bytes(expected), budget)
 }
 
 #[test]

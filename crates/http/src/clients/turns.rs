@@ -90,14 +90,15 @@ impl Clients {
                 self.remove(to);
                 return true;
             }
-            let mut gathered = Gathered::NONE;
-            if is_alone || body.length() >= OUTBOX_BYTES / 2 {
-                gathered = at.outbox.gather(&body);
+            let is_over = if is_alone || body.length() >= OUTBOX_BYTES / 2 {
+                let gathered = at.outbox.gather(&body);
+                let is_due = !gathered.is_empty() || at.outbox.is_full();
+                is_due && at.send(port, &gathered, Vec::new(), now)
             } else {
                 body.write(&mut at.outbox.bytes);
-            }
-            let is_sent_now = !gathered.is_empty() || at.outbox.is_full();
-            if is_sent_now && at.send(port, &gathered, Vec::new(), now) {
+                at.outbox.is_full() && at.send(port, &Gathered::NONE, Vec::new(), now)
+            };
+            if is_over {
                 self.remove(to);
             }
         }

@@ -5,9 +5,10 @@
 //! and sends nothing.
 
 use crate::answer::{AnswerSlot, HostId, Owed};
-use crate::clients::connection::{Connection, Stall, Waiting};
+use crate::clients::connection::{Connection, Waiting};
 use crate::clients::held::Held;
 use crate::clients::no_room::NoRoom;
+use crate::clients::stall::Stall;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, Port, Time, TimerWheel};
 use rhythm_protocol::http::request::RequestHead;

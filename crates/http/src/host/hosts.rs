@@ -14,8 +14,8 @@
 
 use crate::answer::{Given, HostId, Owed};
 use crate::clients::Clients;
-use crate::clients::connection::Stall;
 use crate::clients::input::Reading;
+use crate::clients::stall::Stall;
 use crate::clients::stream::Flow;
 use crate::host::{Answers, Content, Host, Request};
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};

@@ -195,7 +195,8 @@ impl Store {
     /// All items that were last accessed before the second `at` are gone, and if `at` is now or
     /// past, all that are there (memcached's flush_all). As in memcached it comes about a second
     /// before `at`, and takes what is stored in the meantime; without CAS ids, which tell what of
-    /// this very second was there before, it comes at `at`, and takes what is stored in that second.
+    /// this very second was there before, it comes at `at`, and takes what is stored in that
+    /// second.
     pub fn flush_all(&self, at: u32, now: u32) {
         let until = at.saturating_sub(u32::from(self.options.cas));
         let is_due = until <= now;

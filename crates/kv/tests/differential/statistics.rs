@@ -138,7 +138,8 @@ fn stats(answer: &[u8]) -> Vec<(String, String)> {
     lines.map(split).collect()
 }
 
-/// The names of statistics are in the same order, but for those that mean nothing here, and our own.
+/// The names of statistics are in the same order, but for those that mean nothing here, and our
+/// own.
 fn compare_names(
     ours: &[(String, String)],
     theirs: &[(String, String)],

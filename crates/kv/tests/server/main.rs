@@ -267,12 +267,15 @@ fn a_client_may_shut_it_down_if_allowed() {
 #[test]
 fn it_ends_gracefully_when_answers_are_taken() {
     let mut running = start(here());
-    let mut stream = running.connect();
-    expect(&mut stream, "mn\r\n", "MN\r\n");
+    // More than are closed in one turn.
+    let mut streams: Vec<_> = (0..100).map(|_| running.connect()).collect();
+    for stream in &mut streams {
+        expect(stream, "mn\r\n", "MN\r\n");
+    }
     let server = running.server.take().expect("it runs");
     server.handle().end();
+    streams.iter_mut().for_each(expect_end);
     server.join().expect("the threads end well");
-    expect_end(&mut stream);
     assert!(TcpStream::connect(running.at).is_err());
 }
 
@@ -362,6 +365,32 @@ fn who_holds_too_much_for_too_long_gives_way() {
     whole.write_all(b"set a 0 0 4000000\r\n").expect("it reads");
     whole.write_all(&vec![b'x'; 4_000_000]).expect("it reads");
     expect(&mut whole, "\r\n", "STORED\r\n");
+}
+
+#[test]
+fn many_that_hold_a_little_each_give_way_over_some_turns() {
+    let running = start(Settings {
+        buffers_max: 8 << 20,
+        ..here()
+    });
+    // 100 kB of 200 each, and room for up to 200, so that some 50 may stay.
+    let mut slow: Vec<_> = (0..300).map(|_| running.connect()).collect();
+    for client in &mut slow {
+        let line = b"set a 0 0 200000\r\n";
+        client.write_all(line).expect("it reads");
+        // It may be among the first of others that are dropped already.
+        let _ = client.write_all(&vec![b'x'; 100_000]);
+    }
+    let mut stream = running.connect();
+    while slow.len() > 70 {
+        expect(&mut stream, "mn\r\n", "MN\r\n");
+        slow.retain_mut(|client| {
+            client.set_nonblocking(true).expect("a TCP connection");
+            let said = client.peek(&mut [0]);
+            said.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        });
+    }
+    assert!(slow.len() > 30, "no more than had to: {}", slow.len());
 }
 
 /// Memory that this process has, tests beside this one among it.

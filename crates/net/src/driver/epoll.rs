@@ -6,7 +6,7 @@
 //! 1. tell epoll which interests changed      (none)
 //! 2. epoll_wait until something is ready     (shared by all that are ready)
 //! 3. for each ready connection: recv once    1 system call
-//! 4. tick, if its time has come
+//! 4. tick, if its time has come and all is told that came before it
 //! 5. idle: the handler works and sends       1 system call
 //! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
@@ -18,6 +18,8 @@
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 
 mod accept;
+mod heard;
+
 use crate::clock::{monotonic, timespec_until};
 use crate::driver::addresses::Addresses;
 use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
@@ -28,6 +30,7 @@ use crate::port::{
     ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token,
 };
 use crate::sparse::Sparse;
+use heard::Heard;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -122,6 +125,8 @@ pub struct Driver {
     datagram_buffer: Box<[u8]>,
     /// Listeners and datagram sockets that stay for every handler: the first so many.
     kept: (usize, usize),
+    /// What time-outs are compared with.
+    heard: Heard,
 }
 
 impl Driver {
@@ -148,6 +153,7 @@ impl Driver {
             datagram_bytes: options.datagram_bytes.max(1),
             datagram_buffer: Box::default(),
             kept: (0, 0),
+            heard: Heard::default(),
         })
     }
 
@@ -313,14 +319,16 @@ impl Driver {
                 handler.notified(&mut self.sockets, token, now);
             }
         }
+        self.heard.told(events.len() - left, left);
         events.truncate(left);
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
         self.sockets.expire_lingering();
-        let now = self.sockets.now;
-        if handler.wake_at().is_some_and(|at| at <= now) {
-            handler.tick(&mut self.sockets, now);
+        let heard = self.heard.until();
+        if handler.wake_at().is_some_and(|at| at <= heard) {
+            handler.tick(&mut self.sockets, heard);
         }
+        let now = self.sockets.now;
         handler.idle(&mut self.sockets, now);
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
@@ -344,7 +352,8 @@ impl Driver {
             // Of the last turn: there is something to do.
             false => Some(Time::ZERO),
         };
-        let timeout = until.map(|until| timespec_until(until, self.sockets.now));
+        let asked = self.sockets.now;
+        let timeout = until.map(|until| timespec_until(until, asked));
         match epoll::wait(
             &self.sockets.epoll,
             spare_capacity(events),
@@ -356,6 +365,16 @@ impl Driver {
         let now = monotonic();
         self.sockets.now = now;
         self.sockets.wall.refresh(now);
+        let (asked, unlisted) = match events.len() {
+            // The last that it did was to look.
+            0 => (now, 0),
+            listed if listed < events.capacity() => (asked, 0),
+            _ => {
+                let others = self.listeners.len() + self.wakers.len();
+                (asked, self.sockets.len() + others)
+            }
+        };
+        self.heard.asked(asked, events.len(), unlisted);
         Ok(())
     }
 

@@ -124,6 +124,11 @@ impl Sockets {
         })
     }
 
+    /// How many sockets epoll may tell of, listeners aside.
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len() + self.datagrams.len()
+    }
+
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.connections.get_mut(id.key())
     }

@@ -142,3 +142,22 @@ fn what_stands_behind_urgent_data_is_read_without_more_coming() {
     assert_eq!(&answer, b"beforebehind");
     server.finish();
 }
+
+#[test]
+fn what_came_before_a_time_that_is_over_is_told_of_first() {
+    let server = serve(DriverOptions::default());
+    let mut client = server.client();
+    echoed(&mut client, b"here");
+    // While the loop is kept from looking, the time comes, and bytes do.
+    let (release, hold) = channel();
+    server.command(Command::Hold(hold), "hold");
+    client.write_all(b"in time").expect("room in the buffers");
+    let wakes = server.commands.send(Command::WakeIn(Duration::ZERO));
+    wakes.expect("the driver runs");
+    drop(release);
+    let what = |event: &Event| matches!(event, Event::Received(_) | Event::Ticked);
+    server.wait_for(|event| *event == Event::Done("wake"));
+    assert_eq!(server.wait_for(what), Event::Received(7));
+    assert_eq!(server.wait_for(what), Event::Ticked);
+    server.finish();
+}

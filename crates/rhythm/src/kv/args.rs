@@ -55,7 +55,8 @@ pub(crate) struct Args {
     pub(super) user: Option<String>,
 
     /// Memory for items, in megabytes
-    #[arg(short, long, value_name = "NUM", default_value_t = (Settings::default().memory >> 20) as u32)]
+    #[arg(short, long, value_name = "NUM")]
+    #[arg(default_value_t = (Settings::default().memory >> 20) as u32)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) memory_limit: u32,
 
@@ -85,12 +86,14 @@ pub(crate) struct Args {
     pub(super) pidfile: Option<PathBuf>,
 
     /// Growth of slab classes: told by `stats`, there are none
-    #[arg(short = 'f', long, value_name = "FACTOR", default_value_t = Settings::default().growth_factor)]
+    #[arg(short = 'f', long, value_name = "FACTOR")]
+    #[arg(default_value_t = Settings::default().growth_factor)]
     #[arg(value_parser = values::factor)]
     pub(super) slab_growth_factor: f64,
 
     /// Smallest slab: told by `stats`, there are none
-    #[arg(short = 'n', long, value_name = "BYTES", default_value_t = Settings::default().chunk_size)]
+    #[arg(short = 'n', long, value_name = "BYTES")]
+    #[arg(default_value_t = Settings::default().chunk_size)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) slab_min_size: u32,
 

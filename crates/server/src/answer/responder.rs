@@ -4,7 +4,6 @@
 //! the connections' order, through [`Clients`].
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
-use crate::answer::lengths::Lengths;
 use crate::answer::refusals::Refusals;
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, milliseconds};
@@ -15,6 +14,7 @@ use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
+use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::TooMany;

@@ -4,7 +4,6 @@
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
-use crate::answer::lengths::Lengths;
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::backend::{Cause, Failure};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
@@ -13,6 +12,7 @@ use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
+use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
@@ -75,7 +75,7 @@ impl LaneAnswers<'_> {
                     left = true;
                     continue;
                 }
-                LaneState::Moved => continue,
+                LaneState::Vacant => continue,
                 LaneState::Finished | LaneState::Failed(_) => {}
             }
             // Else it was answered after a stage before.

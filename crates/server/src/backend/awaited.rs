@@ -25,6 +25,8 @@ pub(super) struct Taken {
     pub(super) asker: u64,
     /// Its arguments, as `arguments.rs` keeps them.
     pub(super) arguments: Vec<u8>,
+    /// Bytes that are kept of it, itself included, while it is under way.
+    pub(super) bytes: usize,
     /// When it is given up.
     pub(super) deadline: Time,
     /// How often it was sent again.
@@ -69,6 +71,7 @@ impl Awaited {
             call: Rc::new(call.clone()),
             asker: 0,
             arguments: Vec::new(),
+            bytes: 0,
             deadline: Time::NEVER,
             retries: 0,
             is_alone: false,
@@ -146,12 +149,13 @@ impl Awaited {
         self.sent.pop_back()
     }
 
-    /// Gives up the requests that are past their deadline: calls `tell` with each.
-    pub(super) fn give_up(&mut self, now: Time, mut tell: impl FnMut(&Taken)) {
+    /// Gives up the requests that are past their deadline: calls `tell` with each, whose arguments
+    /// are of no more use.
+    pub(super) fn give_up(&mut self, now: Time, mut tell: impl FnMut(&mut Taken)) {
         let late = |sent: &&mut Sent| !sent.is_given_up && sent.request.deadline <= now;
         for sent in self.sent.iter_mut().filter(late) {
             sent.is_given_up = true;
-            tell(&sent.request);
+            tell(&mut sent.request);
         }
     }
 

@@ -35,7 +35,7 @@ pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
 pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
-pub use registry::{KINDS, besim, kinds, locate, open};
+pub use registry::{KINDS, besim, kinds, locate, open, request_bytes_max};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
@@ -67,11 +67,7 @@ pub trait Embedded {
 /// What became of the requests of a backend, for metrics: totals since the start, and what is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendCounts {
-    /// Requests handed over.
-    pub requests: u64,
-    /// Those answered with an error.
-    pub failures: u64,
-    /// Those sent again after a failure.
+    /// Requests sent again after a failure.
     pub retries: u64,
     /// Requests not answered yet, now.
     pub under_way: u64,

@@ -34,6 +34,11 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     of(config, |kind| (kind.locate)(config))
 }
 
+/// Most bytes that a backend of service.toml takes for requests, in each worker.
+pub fn request_bytes_max(config: &BackendConfig) -> usize {
+    of(config, |kind| Ok((kind.request_bytes_max)(config))).unwrap_or(0)
+}
+
 /// Opens a backend of service.toml that is where [`locate`] found it, for one worker.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Cohort, LaneError, NoInteger};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::sparse::Sparse;
-use rhythm_net::{ConnectionId, Key, Port, Slab, Time};
+use rhythm_net::{Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,11 +126,10 @@ impl Backends {
         }
     }
 
-    /// The backend that a connection belongs to.
-    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
-        let mut slots = self.slots.iter_mut().map(|(_, slot)| slot);
-        let slot = slots.find(|slot| slot.backend.owns(id))?;
-        Some(&mut *slot.backend)
+    /// The backends, which may have connections of their own.
+    pub(crate) fn owners(&mut self) -> impl Iterator<Item = &mut dyn ConnectionOwner> {
+        let slots = self.slots.iter_mut();
+        slots.map(|(_, slot)| -> &mut dyn ConnectionOwner { &mut *slot.backend })
     }
 
     /// Hands the queries that a cohort's stage left over to their backend.
@@ -148,9 +147,8 @@ impl Backends {
             return Asked::NoCall;
         };
         let backend = epoch.backends[call.backend];
-        let Some(slot) = self.slots.get_mut(backend) else {
-            unreachable!("the backends of a cohort's epoch are kept");
-        };
+        let slot = self.slots.get_mut(backend);
+        let slot = slot.expect("the backends of a cohort's epoch are kept");
         slot.metrics.requests.add(cohort.queries.len() as u64);
         let embedded = slot.backend.embedded();
         let program = epoch.program(key.page);
@@ -174,7 +172,7 @@ impl Backends {
             straggler_delay: settings.straggler_delay.max(STRAGGLER_DELAY_MIN),
             stays: false,
         };
-        cohorts.is_now(id, Phase::Backend(wait));
+        cohorts.set_phase(id, Phase::Backend(wait));
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         self.keys.clear();
@@ -191,6 +189,7 @@ impl Backends {
             self.keys.push(key.as_u64());
             let lane = cohort.queries.lanes()[query] as usize;
             let client = flight.requests.client(lane);
+            let client = client.expect("a lane that asks is not answered");
             self.askers.push(asker(cohort, program, lane, client));
         }
         let batch = Batch {
@@ -248,23 +247,25 @@ impl Backends {
         self.complete.pop_front()
     }
 
-    /// What is due for a cohort that waits: gives up what is past its deadline, and where `idle`,
-    /// moves lanes that keep the others waiting to another context. Whether the cohort can go on.
+    /// What is due for a cohort that waits: gives up what had not come by its deadline, of all that
+    /// was `heard`, and where `idle`, moves lanes that keep the others waiting to another context.
+    /// Whether the cohort can go on.
     pub(crate) fn look_after(
         &mut self,
         cohorts: &mut Cohorts,
         id: ContextId,
         idle: bool,
+        heard: Time,
         now: Time,
     ) -> bool {
         let wait = *cohorts.flight_mut(id).wait_mut();
-        if wait.deadline <= now {
-            self.give_up(cohorts, id, now);
+        if wait.deadline <= heard {
+            self.give_up(cohorts, id, heard);
         }
         if cohorts.flight_mut(id).wait_mut().unanswered == 0 {
             return true;
         }
-        if cohorts.waits_until(id, idle) > now {
+        if cohorts.goes_on_at(id, idle) > now {
             return false;
         }
         let is_needed = cohorts.are_few_free();
@@ -275,7 +276,7 @@ impl Backends {
     }
 
     /// Fails the lanes whose queries are past their deadline.
-    fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, now: Time) {
+    fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, heard: Time) {
         let (cohort, flight) = cohorts.pair_mut(id);
         let mut next = Time::NEVER;
         let mut given_up = 0;
@@ -283,13 +284,13 @@ impl Backends {
             let Some(pending) = self.pending.get_mut(*key) else {
                 continue;
             };
-            if pending.deadline > now {
+            if pending.deadline > heard {
                 next = next.min(pending.deadline);
                 continue;
             }
-            if let Some(slot) = self.slots.get(pending.backend) {
-                slot.metrics.failures.add(1);
-            }
+            let slot = self.slots.get(pending.backend);
+            let slot = slot.expect("the backends of a cohort's epoch are kept");
+            slot.metrics.failures.add(1);
             self.pending.remove(*key);
             let lane = cohort.queries.lanes()[query] as usize;
             cohort.fail(lane, LaneError::BackendTimeout);
@@ -313,10 +314,10 @@ impl Backends {
         let (epoch, program) = (flight.epoch(), flight.epoch().program(key.page));
         let misfits = cohort.settle(program);
         let call = epoch.call_before(key.page, key.stage);
-        let slot = call.and_then(|call| self.slots.get_mut(epoch.backends[call.backend]));
-        if let Some(slot) = slot {
-            slot.say_rows(misfits, program, now);
-        }
+        let call = call.expect("it waited for the answers to a call");
+        let slot = self.slots.get_mut(epoch.backends[call.backend]);
+        let slot = slot.expect("the backends of a cohort's epoch are kept");
+        slot.say_rows(misfits, program, now);
     }
 
     /// How many queries are not answered.

@@ -2,13 +2,16 @@
 //! columns, its *flight*.
 //!
 //! Formation fills contexts, devices and backends work on them, responses empty them; what they
-//! have in common is kept here. What memory they take is in memory.rs.
+//! have in common is kept here. Where each is on its way is in phase.rs, what memory they take in
+//! memory.rs.
 
 mod bytes;
 mod memory;
+mod phase;
 
 pub use bytes::CohortBytes;
-pub(crate) use memory::NextGo;
+pub(crate) use memory::NextPass;
+pub(crate) use phase::{Phase, Wait};
 
 use crate::flight::lane_requests::LaneRequests;
 use crate::site::epoch::Epoch;
@@ -16,6 +19,7 @@ use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_net::{ConnectionId, Key, Time};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,66 +34,10 @@ pub(crate) struct CohortKey {
     pub(crate) stage: u32,
 }
 
-/// Where a cohort is on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It takes lanes, or there is none.
-    #[default]
-    Forming,
-    /// To be given to the device as soon as that has a slot.
-    Ready,
-    /// A device has it.
-    Device,
-    /// It waits for memory, to run its stage again for lanes that found none, or to ask its
-    /// backend.
-    Short,
-    /// It waits for a backend.
-    Backend(Wait),
-}
-
-/// Lanes wait for each other again for what they have waited, divided by this.
-const WAITED_SHARE: u32 = 8;
-
-/// And for so long for each that would be moved: a small part of it is what that costs.
-const MOVING: Duration = Duration::from_micros(2);
-
-/// How a cohort waits for its backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wait {
-    /// How many of its queries are not answered.
-    pub(crate) unanswered: usize,
-    /// When its queries were handed over; the last of them, where there are stragglers of several
-    /// cohorts.
-    pub(crate) asked: Time,
-    /// When it began to wait, or was last looked at for stragglers.
-    pub(crate) since: Time,
-    /// The earliest deadline of its queries.
-    pub(crate) deadline: Time,
-    /// How long its lanes wait for each other.
-    pub(crate) straggler_delay: Duration,
-    /// Its context was needed, and it had nowhere to go.
-    pub(crate) stays: bool,
-}
-
-impl Wait {
-    /// When those that have their answers go on without the others: after the delay, and where they
-    /// have waited long already, or would have many moved, after a share of that, so that those are
-    /// not moved for each of the others that is answered. How long they have waited is of no matter
-    /// where its context is needed.
-    fn patience_over(&self, is_needed: bool) -> Time {
-        let waited = match is_needed {
-            true => Duration::ZERO,
-            false => self.since.since(self.asked) / WAITED_SHARE,
-        };
-        let moving = MOVING * u32::try_from(self.unanswered).unwrap_or(u32::MAX);
-        self.since + self.straggler_delay.max(waited).max(moving)
-    }
-}
-
 /// What is known of a cohort besides its columns.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Where it is ([`Cohorts::is_now`]).
+    /// Where it is ([`Cohorts::set_phase`]).
     phase: Phase,
     /// What it belongs to; `None` while its context is free, so that what a reload has replaced
     /// goes with the last cohort that needs it.
@@ -104,7 +52,7 @@ pub(crate) struct Flight {
     /// ([`Clients::deserted`](rhythm_http::Clients::deserted)).
     pub(crate) deserted: u64,
     /// What the cohort has its memory of.
-    share: Arc<Share>,
+    share: Rc<Share>,
     /// It was the next of those that wait for memory.
     was_next: bool,
     /// Since when its cohort has waited for memory.
@@ -115,7 +63,7 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// That of a free context whose cohort has its memory of this share.
-    fn new(share: Arc<Share>, texts_max: usize) -> Flight {
+    fn new(share: Rc<Share>, texts_max: usize) -> Flight {
         Flight {
             phase: Phase::default(),
             epoch: None,
@@ -177,7 +125,7 @@ pub(crate) struct Cohorts {
     /// Those that wait for a backend.
     waiting: Vec<ContextId>,
     /// What all of them take together beyond what is each one's own.
-    budget: Arc<Budget>,
+    budget: Rc<Budget>,
     /// Those that wait for memory, longest first.
     short: VecDeque<ContextId>,
     /// A context was freed since this was last asked, or its cohort began to wait for a backend.
@@ -255,7 +203,7 @@ impl Cohorts {
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        let has_room = self.has_room(id, bytes, bytes)
+        let has_room = self.reserve(id, bytes, bytes)
             && (cohort.is_empty()
                 || cohort.len() < epoch.sizes(page).lanes_max()
                     && self.expects(id, epoch, page, cohort.len() + 1));
@@ -334,12 +282,12 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
-            if !self.has_room(into, bytes, kept) {
+            if !self.reserve(into, bytes, kept) {
                 self.close_again(into);
                 return None;
             }
             self.flights[into as usize].begin(&epoch, launched);
-            self.is_now(into, Phase::Backend(wait));
+            self.set_phase(into, Phase::Backend(wait));
         }
         Some(into)
     }
@@ -391,53 +339,6 @@ impl Cohorts {
         &mut self.flights[id as usize]
     }
 
-    /// Takes note of where a cohort is now.
-    pub(crate) fn is_now(&mut self, id: ContextId, phase: Phase) {
-        let waits = |phase| matches!(phase, Phase::Backend(_));
-        let before = std::mem::replace(&mut self.flights[id as usize].phase, phase);
-        match (waits(before), waits(phase)) {
-            (false, true) => {
-                self.waiting.push(id);
-                // Another may form in its place.
-                self.freed = true;
-            }
-            (true, false) => self.waiting.retain(|&at| at != id),
-            (true, true) | (false, false) => {}
-        }
-    }
-
-    /// Where a cohort is.
-    pub(crate) fn phase(&self, id: ContextId) -> Phase {
-        self.flights[id as usize].phase
-    }
-
-    /// The contexts whose cohorts wait for a backend.
-    pub(crate) fn waiting(&self) -> &[ContextId] {
-        &self.waiting
-    }
-
-    /// When something is to be done about those that wait if no answer comes.
-    pub(crate) fn wait_until(&self, idle: bool) -> Option<Time> {
-        let waits = self.waiting.iter();
-        waits.map(|&id| self.waits_until(id, idle)).min()
-    }
-
-    /// When something is to be done about one that waits. Where the device is not `idle`, nothing
-    /// is about stragglers: who has waited for them goes on as soon as it is.
-    pub(crate) fn waits_until(&self, id: ContextId, idle: bool) -> Time {
-        let Phase::Backend(wait) = self.phase(id) else {
-            unreachable!("it is {:?} and waits for a backend", self.phase(id));
-        };
-        let may_go = self.pool.state(id) == ContextState::Busy && !wait.stays;
-        match idle {
-            true => {
-                let patience_over = wait.patience_over(may_go && self.are_few_free());
-                wait.deadline.min(patience_over)
-            }
-            false => wait.deadline,
-        }
-    }
-
     /// Whether few contexts are free, so that those that wait come together (`stragglers.rs`).
     pub(crate) fn are_few_free(&self) -> bool {
         let [free, ..] = self.pool.counts();
@@ -456,7 +357,7 @@ impl Cohorts {
             let connection = flight.requests.connection(lane);
             if connection.is_some_and(|connection| !is_here(connection)) {
                 flight.requests.take(lane);
-                *state = LaneState::Moved;
+                *state = LaneState::Vacant;
             }
         }
         flight.requests.left() > 0
@@ -497,7 +398,7 @@ impl Cohorts {
             let own = cohort.arena.used() - epoch.program(page).texts.len();
             epoch.sizes(page).took(own.div_ceil(cohort.len()) as u64);
         }
-        self.is_now(id, Phase::Forming);
+        self.set_phase(id, Phase::Forming);
         self.rest(id);
         self.pool.release(id);
         self.freed = true;

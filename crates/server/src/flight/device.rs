@@ -9,7 +9,7 @@ use crate::owner::ConnectionOwner;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Refusal, Work};
-use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_net::{Port, Time};
 use std::collections::VecDeque;
 
 /// The device failed for good; the cohort is back in its context.
@@ -62,12 +62,12 @@ impl Device {
                 if std::mem::take(&mut self.is_lost) {
                     tracing::info!(device = self.link.name(), "the device is back");
                 }
-                cohorts.is_now(id, Phase::Device);
+                cohorts.set_phase(id, Phase::Device);
                 Ok(())
             }
             Err(Refusal::Busy(work)) => {
                 take_back(cohorts, id, work.cohort);
-                cohorts.is_now(id, Phase::Ready);
+                cohorts.set_phase(id, Phase::Ready);
                 self.ready.push_back(id);
                 Ok(())
             }
@@ -111,12 +111,9 @@ impl Device {
         self.link.in_flight()
     }
 
-    /// The link, if a connection is its.
-    pub(crate) fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
-        match self.link.owns(id) {
-            true => Some(&mut *self.link),
-            false => None,
-        }
+    /// The link, which may have connections of its own.
+    pub(crate) fn owner(&mut self) -> &mut dyn ConnectionOwner {
+        &mut *self.link
     }
 
     /// Lets time pass if the link wanted it.

@@ -4,9 +4,9 @@
 //! bytes, for the access log and for conditions, lies in an arena that is the cohort's own, so that
 //! a request costs no allocation.
 
-use crate::answer::lengths::RequestKey;
 use crate::backend::Failure;
 use crate::observe::access_log::LogEntry;
+use crate::site::lengths::RequestKey;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
@@ -14,7 +14,7 @@ use rhythm_net::{ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A client's request between its parsing and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ pub(crate) struct LaneRequest {
     pub(crate) key: RequestKey,
     /// What is kept of its bytes.
     kept: Kept,
-    /// Which failure a backend told of, from 1 on; 0: none.
-    failure: u8,
+    /// Which failure a backend told of, by its index.
+    failure: Option<u8>,
 }
 
 /// What of a request's bytes lies in the arena.
@@ -70,7 +70,7 @@ const VERSION: &[u8] = b" HTTP/1.1";
 impl LaneRequests {
     /// Those of a cohort that has its memory of this share, and texts of at most so many bytes: no
     /// more is kept of its requests.
-    pub(crate) fn of_share(share: &Arc<Share>, texts_max: usize) -> LaneRequests {
+    pub(crate) fn of_share(share: &Rc<Share>, texts_max: usize) -> LaneRequests {
         LaneRequests {
             lanes: Vec::new(),
             sessions: Vec::new(),
@@ -107,8 +107,8 @@ impl LaneRequests {
     }
 
     /// Whether there is room to keep what matters of a request of so many bytes.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.arena.has_room(bytes + VERSION.len())
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        self.arena.reserve(bytes + VERSION.len())
     }
 
     /// Bytes that are kept.
@@ -126,11 +126,9 @@ impl LaneRequests {
         (self.lanes[lane].as_ref()).map(|request| request.slot.connection)
     }
 
-    /// Who has sent a lane's request, as a number; 0 where it is answered.
-    pub(crate) fn client(&self, lane: usize) -> u64 {
-        self.lanes[lane]
-            .as_ref()
-            .map_or(0, |request| request.client)
+    /// Who has sent a lane's request, as a number; `None` where it is answered.
+    pub(crate) fn client(&self, lane: usize) -> Option<u64> {
+        (self.lanes[lane].as_ref()).map(|request| request.client)
     }
 
     /// What each lane's cookie names.
@@ -156,7 +154,7 @@ impl LaneRequests {
             client,
             key,
             kept: Kept::default(),
-            failure: 0,
+            failure: None,
         };
         self.lanes.push(Some(request));
         self.sessions.push(session);
@@ -197,25 +195,24 @@ impl LaneRequests {
 
     /// A backend says why a lane fails.
     pub(crate) fn keep_failure(&mut self, lane: usize, failure: Failure) {
-        let Some(request) = &mut self.lanes[lane] else {
-            return;
-        };
+        let request = self.lanes[lane].as_mut();
+        let request = request.expect("a lane that asks is not answered");
         let known = self.failures.iter().position(|known| *known == failure);
-        let index = known.unwrap_or(self.failures.len());
-        if let Ok(number) = u8::try_from(index + 1) {
+        if let Ok(index) = u8::try_from(known.unwrap_or(self.failures.len())) {
             if known.is_none() {
                 self.failures.push(failure);
             }
-            request.failure = number;
+            request.failure = Some(index);
         }
     }
 
     /// Why a request fails that fails with this error: as a backend said it, if it did.
     pub(crate) fn failure(&self, request: &LaneRequest, error: LaneError) -> Failure {
-        let index = usize::from(request.failure).checked_sub(1);
-        let said = index.and_then(|index| self.failures.get(index));
-        let said = said.filter(|failure| failure.error == error);
-        said.copied().unwrap_or(error.into())
+        let said = request
+            .failure
+            .map(|index| self.failures[usize::from(index)]);
+        said.filter(|failure| failure.error == error)
+            .unwrap_or(error.into())
     }
 
     /// Takes a lane's request out, to answer it. `None`: it is answered, or has moved.

@@ -36,8 +36,8 @@ pub(crate) fn move_away(
     let pool = &cohorts.pool;
     if let Some(other) = pool.forming_of(key)
         && (pool.cohort(other).len() + stragglers.len() > cohorts.waiting_lanes_max()
-            || !pool.cohort(other).arena.has_room(bytes)
-            || !cohorts.flight(other).requests.has_room(kept))
+            || !pool.cohort(other).arena.reserve(bytes)
+            || !cohorts.flight(other).requests.reserve(kept))
     {
         cohorts.pool.launch(other);
     }

@@ -49,7 +49,7 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions)
         "settings": settings,
         "from": from,
         "pages": pages.collect::<Vec<_>>(),
-        "memory": memory(&Memory::of(config, options, &site.statics)),
+        "memory": memory(&Memory::of(&site.service, options, &site.statics)),
     });
     let text = serde_json::to_string_pretty(&all);
     let mut text = text.expect("maps of JSON have texts for keys");

@@ -29,16 +29,15 @@ impl Handler for Pipeline {
         self.gauges.touch();
         if self.read(port, now, |clients| clients.read(id, bytes)) {
             self.launch_full(port, now);
-        } else if self.clients.has(id) {
-            // It takes no more requests: what it sends is of no interest.
-        } else if let Some(owner) = self.owner(id) {
-            owner.received(port, id, bytes, now);
+        } else if self.is_owners(|owner| owner.received(port, id, bytes, now)) {
+            // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| {
                 hosts.received(host, event, id, bytes);
             });
-        } else {
-            // Nobody's: of a pipeline before this one, that panicked.
+        } else if !self.clients.has(id) {
+            // Nobody's: of a pipeline before this one, that panicked. A client's else, which takes
+            // no more requests: what it sends is of no interest.
             port.abort(id);
         }
     }
@@ -48,8 +47,8 @@ impl Handler for Pipeline {
         self.gauges.touch();
         if self.clients.ended(port, id, how, now) {
             // A client's.
-        } else if let Some(owner) = self.owner(id) {
-            owner.ended(port, id, how, now);
+        } else if self.is_owners(|owner| owner.ended(port, id, how, now)) {
+            // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.ended(host, event, id, how));
         } else {
@@ -61,8 +60,8 @@ impl Handler for Pipeline {
         self.begin(port, now);
         if self.clients.writable(port, id, now) {
             // A client's.
-        } else if let Some(owner) = self.owner(id) {
-            owner.writable(port, id, now);
+        } else if self.is_owners(|owner| owner.writable(port, id, now)) {
+            // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
@@ -70,8 +69,8 @@ impl Handler for Pipeline {
 
     fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.begin(port, now);
-        if let Some(owner) = self.owner(id) {
-            owner.connected(port, id, now);
+        if self.is_owners(|owner| owner.connected(port, id, now)) {
+            // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
             self.host_event(port, now, |hosts, event| hosts.connected(host, event, id));
         }
@@ -83,22 +82,25 @@ impl Handler for Pipeline {
         self.host_event(port, now, |hosts, event| hosts.notified(event, token));
     }
 
-    fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        self.begin(port, now);
-        if self.clients.wake_at().is_some_and(|at| at <= now) {
+    fn tick(&mut self, port: &mut dyn Port, heard: Time) {
+        self.begin(port, heard);
+        self.turn.heard = heard;
+        if self.clients.wake_at().is_some_and(|at| at <= heard) {
             self.gauges.touch();
         }
         let mut expired = Vec::new();
-        self.clients.expire(port, now, &mut expired);
+        self.clients.expire(port, heard, &mut expired);
         for id in expired {
-            (self.responder).refuse(port, &mut self.clients, id, 408, now);
+            (self.responder).refuse(port, &mut self.clients, id, 408, heard);
         }
-        self.backends.tick(port, now);
-        self.device.tick(port, now);
-        self.host_event(port, now, Hosts::tick);
+        self.backends.tick(port, heard);
+        self.device.tick(port, heard);
+        self.host_event(port, heard, Hosts::tick);
+        // What begins now has its time from now on.
+        let now = self.turn.now;
         self.work(port, now);
         self.check_waiting(port, now);
-        self.tick_ending(port, now);
+        self.ending.tick(port, &mut self.clients, now);
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -136,7 +138,7 @@ impl Handler for Pipeline {
             self.backends.wake_at(),
             self.device.wake_at(),
             self.host_path.hosts.wake_at(),
-            self.ends_at(),
+            self.ending.wake_at(&self.clients),
             self.gauges.wake_at(),
         ]
         .into_iter()
@@ -145,13 +147,15 @@ impl Handler for Pipeline {
     }
 
     fn finished(&self) -> bool {
-        self.has_ended()
+        let requests = self.cohorts.requests();
+        (self.ending).is_over(&self.clients, requests, self.turn.now)
     }
 }
 
 impl Pipeline {
-    /// The backend or the link to the device that a connection belongs to.
-    fn owner(&mut self, id: ConnectionId) -> Option<&mut dyn ConnectionOwner> {
-        (self.backends.owner(id)).or_else(|| self.device.owner(id))
+    /// Tells the backends and the link to the device of an event until one says that it is its own.
+    /// Whether one does.
+    fn is_owners(&mut self, mut tell: impl FnMut(&mut dyn ConnectionOwner) -> bool) -> bool {
+        self.backends.owners().any(&mut tell) || tell(self.device.owner())
     }
 }

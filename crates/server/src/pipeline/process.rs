@@ -12,7 +12,7 @@
 
 use super::Pipeline;
 use crate::flight::backends::Asked;
-use crate::flight::cohorts::NextGo;
+use crate::flight::cohorts::NextPass;
 use crate::flight::former::Outlook;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
@@ -169,12 +169,12 @@ impl Pipeline {
     /// others.
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         while self.answer(port, id, now) {
-            match self.cohorts.next_go(id) {
-                NextGo::Over => return self.ask(port, id, now),
-                NextGo::Again => return self.run_stage(port, id, now),
-                NextGo::Wait => return self.wait_for_memory(id, now),
+            match self.cohorts.next_pass(id) {
+                NextPass::Over => return self.ask(port, id, now),
+                NextPass::Again => return self.run_stage(port, id, now),
+                NextPass::Wait => return self.wait_for_memory(id, now),
                 // They are answered.
-                NextGo::GivenUp => {}
+                NextPass::GivenUp => {}
             }
         }
     }
@@ -187,7 +187,7 @@ impl Pipeline {
 
     /// A cohort that waited for memory goes on where it was.
     fn try_again(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
-        match self.cohorts.pool.cohort(id).is_between_goes() {
+        match self.cohorts.pool.cohort(id).is_between_passes() {
             true => self.run_stage(port, id, now),
             false => self.ask(port, id, now),
         }
@@ -213,7 +213,8 @@ impl Pipeline {
         let (mut any, mut index) = (false, 0);
         while let Some(&id) = self.cohorts.waiting().get(index) {
             let idle = self.device.in_flight() == 0;
-            if (self.backends).look_after(&mut self.cohorts, id, idle, now) {
+            let heard = self.turn.heard;
+            if (self.backends).look_after(&mut self.cohorts, id, idle, heard, now) {
                 self.go_on(port, id, now);
                 any = true;
             }

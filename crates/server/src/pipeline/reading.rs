@@ -1,12 +1,12 @@
-//! Reading: a connection's input, request by request, into lanes of cohorts (`intake/lanes.rs`) or
-//! to the host path.
+//! Reading: a connection's input, request by request, into lanes of cohorts (lanes.rs) or to the
+//! host path.
 //!
 //! While requests become lanes their connection stays at hand. Where somebody is answered, its
-//! input is set aside meanwhile. What has to wait, be it for a context, for its turn or for room, is
-//! put back and shown again.
+//! input is set aside meanwhile. What has to wait, be it for a context, for its turn or for room,
+//! is put back and shown again.
 
 use super::Pipeline;
-use crate::intake::lanes::{Lanes, Taken};
+use super::lanes::{Lanes, Taken};
 use rhythm_http::{Clients, Next, Reader, Reading};
 use rhythm_net::{Port, Time};
 

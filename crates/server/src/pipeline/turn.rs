@@ -13,6 +13,9 @@ pub(super) struct Turn {
     last_end: Time,
     /// The time of the last event.
     pub(super) now: Time,
+    /// At the last tick: up to when all that came is told of. What nobody answered by then is late,
+    /// not what nobody has looked at.
+    pub(super) heard: Time,
 }
 
 impl Turn {
@@ -22,13 +25,14 @@ impl Turn {
             began: None,
             last_end: now,
             now,
+            heard: now,
         }
     }
 
     /// An event of it begins.
     #[inline]
     pub(super) fn event(&mut self, now: Time) {
-        self.now = now;
+        self.now = self.now.max(now);
         self.began.get_or_insert(now);
     }
 

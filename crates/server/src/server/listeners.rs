@@ -1,7 +1,7 @@
 //! Listeners: where clients come in, and the admin listener; opened, or inherited from the process
 //! before.
 
-use super::StartError;
+use super::start_error::StartError;
 use crate::options::ServerOptions;
 use rhythm_net::workers::Entrance;
 use rhythm_net::{ListenOptions, Listener, Role};

@@ -5,6 +5,7 @@
 
 pub(crate) mod current;
 pub(crate) mod epoch;
+pub(crate) mod lengths;
 pub(crate) mod loader;
 pub(crate) mod routes;
 mod settings;

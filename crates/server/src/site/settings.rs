@@ -51,7 +51,7 @@ impl SiteSettings {
             ..
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
-            identity: format!("{backend:?}"),
+            config: Some(backend.clone()),
             straggler_delay: backend.pool.straggler_delay,
             ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
@@ -105,9 +105,9 @@ pub struct HostRoute {
 pub struct BackendSettings {
     /// Its name.
     pub name: String,
-    /// What tells it from another backend of that name, such as its settings: where this and the
-    /// peers are the same after a reload, so are the connections.
-    pub identity: String,
+    /// What service.toml says of it, if that is where it is from: where this and the peers are the
+    /// same after a reload, so are the connections.
+    pub config: Option<BackendConfig>,
     /// Where it is: what whoever loads the site found, so that workers look nothing up.
     pub peers: Vec<Peer>,
     /// After this a request to it has failed, and its page is answered 504.
@@ -121,7 +121,7 @@ impl BackendSettings {
     pub fn new(name: impl Into<String>, timeout: Duration) -> BackendSettings {
         BackendSettings {
             name: name.into(),
-            identity: String::new(),
+            config: None,
             peers: Vec::new(),
             timeout,
             straggler_delay: PoolSettings::default().straggler_delay,
@@ -148,7 +148,7 @@ impl BackendSettings {
     /// another order, as resolvers give them, are the same place.
     pub(crate) fn is_same(&self, other: &BackendSettings) -> bool {
         let within = |of: &[Peer], all: &[Peer]| of.iter().all(|peer| all.contains(peer));
-        (&self.name, &self.identity) == (&other.name, &other.identity)
+        (&self.name, &self.config) == (&other.name, &other.config)
             && within(&self.peers, &other.peers)
             && within(&other.peers, &self.peers)
     }

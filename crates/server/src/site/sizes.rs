@@ -21,7 +21,8 @@ pub(crate) struct Sizes {
     unknown: usize,
     /// What a lane took of its cohort's memory for answers, on average.
     room: Count,
-    /// What a lane took of it for texts by its end, the answers of backends among them, on average.
+    /// What a lane took of it for texts by its end, the answers of backends among them, on average;
+    /// 0: that is not known.
     texts: Count,
     /// Most lanes of a cohort by its answers.
     lanes_max: Count,
@@ -41,6 +42,9 @@ impl Sizes {
             true => cohort_max.max(service.config.cohort.arena_bytes_max.into()),
         };
         lanes_max.set(lanes(room, service.config.limits.response_bytes_max.into()));
+        let texts = Count::default();
+        // What a page without backends makes of its parameters is no more to speak of.
+        texts.set(u64::from(!has_calls));
         Sizes {
             longest: Count::default(),
             // What a backend is asked for may come at any time, or never.
@@ -49,7 +53,7 @@ impl Sizes {
                 true => usize::MAX,
             },
             room: Count::default(),
-            texts: Count::default(),
+            texts,
             lanes_max,
             cohort_max,
         }
@@ -57,7 +61,9 @@ impl Sizes {
 
     /// With what is known of the same page by other sizes, if anything.
     pub(crate) fn known_as(self, other: &Sizes) -> Sizes {
-        self.texts.set(other.texts.get());
+        if other.texts.get() > 0 {
+            self.texts.set(other.texts.get());
+        }
         if other.longest.get() > 0 {
             self.longest.set(other.longest.get());
             self.room.set(other.room.get());
@@ -91,14 +97,15 @@ impl Sizes {
         (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
     }
 
-    /// What a lane takes by its end for texts, as far as is known.
-    pub(crate) fn texts(&self) -> usize {
-        usize::try_from(self.texts.get()).unwrap_or(usize::MAX)
+    /// What a lane takes by its end for texts; `None` where that is not known.
+    pub(crate) fn texts(&self) -> Option<usize> {
+        let known = Some(self.texts.get()).filter(|texts| *texts > 0)?;
+        Some(usize::try_from(known).unwrap_or(usize::MAX))
     }
 
     /// A cohort has ended, and each lane took so much for texts.
     pub(crate) fn took(&self, texts: u64) {
-        self.texts.set(lately(&self.texts, texts));
+        self.texts.set(lately(&self.texts, texts).max(1));
     }
 }
 
@@ -153,5 +160,20 @@ mod tests {
         );
         assert_eq!(sizes.expected(), 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);
+    }
+
+    #[test]
+    fn what_backends_answer_is_unknown_until_a_cohort_has_ended() {
+        let service = Service::default();
+        assert_eq!(Sizes::unknown(&service, false).texts(), Some(1));
+        let sizes = Sizes::unknown(&service, true);
+        assert_eq!(sizes.texts(), None);
+        sizes.answered(100, 50);
+        assert_eq!(sizes.texts(), None);
+        sizes.took(0);
+        assert_eq!(sizes.texts(), Some(1));
+        sizes.took(700);
+        let unknown = Sizes::unknown(&service, true);
+        assert_eq!(unknown.known_as(&sizes).texts(), Some(700));
     }
 }

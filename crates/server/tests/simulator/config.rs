@@ -63,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) one_hangs: bool,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
+    /// The loop is kept from its core once, for so long as no connection may take to be opened.
+    pub(crate) stalls: bool,
     /// All clients but the first ask for much at a time and read little of it.
     pub(crate) floods: bool,
 }
@@ -74,6 +76,8 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 /// takes, and more than all that is asked takes one after the other.
 pub(crate) const SOON: u64 = 10 * SECOND;
 
+/// How long a loop is kept from its core: longer than it waits for a connection to be opened.
+pub(crate) const STALL: u64 = 1_100 * MILLISECOND;
 /// Longer than others may wait beside floods: what some turns take, and a small part of what all
 /// that floods ask for takes.
 pub(crate) const SOON_BESIDE_FLOODS: u64 = 15 * MILLISECOND;
@@ -235,11 +239,17 @@ impl Config {
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
         server.hangs = is_spare && (dice.once_in(2) || one_hangs);
-        let remote = (dice.once_in(3) || one_hangs).then_some((server, options));
-        if calm && remote.is_some() {
+        let is_remote = dice.once_in(3) || one_hangs;
+        if calm && is_remote {
             // Long enough for any queue.
             timeout = 100 * SECOND;
         }
+        let stalls = calm && is_remote && dice.once_in(2);
+        if stalls {
+            // Then one attempt would do that is taken for failed.
+            options.circuit.unreachable_max = 1;
+        }
+        let remote = is_remote.then_some((server, options));
         let straggler_delay = match dice.once_in(2) && !one_hangs {
             true => timeout / 8,
             false => MILLISECOND,
@@ -330,6 +340,7 @@ impl Config {
             requests,
             one_hangs,
             scarcer,
+            stalls,
             floods: false,
         };
         if calm && !one_hangs && dice.once_in(8) {
@@ -373,7 +384,7 @@ impl Config {
         self.limits.requests_max = None;
         self.policy = Policy::WorkConserving;
         (self.device.delay_max, self.device.slots) = (0, 0);
-        (self.remote, self.remote_device) = (None, None);
+        (self.remote, self.remote_device, self.stalls) = (None, None, false);
         (self.reload_every, self.drain_at) = (0, 0);
     }
 
@@ -421,7 +432,7 @@ impl Config {
                 let nanos = |time: Duration| time.as_nanos() as u64;
                 (
                     nanos(header.min(idle)),
-                    nanos(header.max(idle)) + SECOND / 10,
+                    nanos(header.max(idle)) + SECOND / 10 + u64::from(self.stalls) * STALL,
                 )
             },
             // What hangs may be waited for as long as a drain takes.

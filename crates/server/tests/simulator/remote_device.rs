@@ -173,28 +173,38 @@ impl RemoteDevice {
     }
 }
 
+impl RemoteDevice {
+    /// Its connection, if it is this one.
+    fn own(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connection.as_mut().filter(|own| own.id == id)
+    }
+}
+
 impl ConnectionOwner for RemoteDevice {
-    fn owns(&self, connection: ConnectionId) -> bool {
-        (self.connection.as_ref()).is_some_and(|own| own.id == connection)
-    }
-
-    fn connected(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        if let Some(connection) = &mut self.connection {
-            connection.is_open = true;
-        }
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) -> bool {
+        let Some(connection) = self.own(id) else {
+            return false;
+        };
+        connection.is_open = true;
         self.flush(port);
+        true
     }
 
-    fn received(&mut self, port: &mut dyn Port, _: ConnectionId, bytes: &[u8], now: Time) {
-        if let Some(connection) = &mut self.connection {
-            connection.input.extend_from_slice(bytes);
-        }
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) -> bool {
+        let Some(connection) = self.own(id) else {
+            return false;
+        };
+        connection.input.extend_from_slice(bytes);
         if !self.take_answers(now) {
             self.hang_up(port);
         }
+        true
     }
 
-    fn ended(&mut self, port: &mut dyn Port, _: ConnectionId, how: Ended, _: Time) {
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) -> bool {
+        if self.own(id).is_none() {
+            return false;
+        }
         match how {
             Ended::PeerFinished => self.hang_up(port),
             Ended::Failed(_) => {
@@ -202,15 +212,18 @@ impl ConnectionOwner for RemoteDevice {
                 self.lose();
             }
         }
+        true
     }
 
-    fn writable(&mut self, port: &mut dyn Port, _: ConnectionId, _: Time) {
-        if let Some(connection) = &mut self.connection
-            && connection.output.writable(port, connection.id) == Flushed::Gone
-        {
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) -> bool {
+        let Some(connection) = self.own(id) else {
+            return false;
+        };
+        if connection.output.writable(port, id) == Flushed::Gone {
             self.connection = None;
             self.lose();
         }
+        true
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -7,7 +7,7 @@ mod sites;
 use crate::backends::{BackendSabotage, Blame, FaultyBackend};
 use crate::besim_server::{BesimServer, ServerSabotage};
 use crate::clients::Client;
-use crate::config::Config;
+use crate::config::{Config, STALL};
 use crate::device_server::DeviceServer;
 use crate::devices::{DeviceSabotage, FaultyDevice};
 use crate::disks::{DiskSabotage, FaultyDisk};
@@ -235,6 +235,7 @@ pub(crate) fn run(
         idle_turns: 0,
         exited: false,
         listeners_closed: false,
+        stalled: false,
     };
     run.go();
     let mut books = std::mem::take(&mut run.shared.books);
@@ -287,6 +288,8 @@ struct Run<'a> {
     exited: bool,
     /// The server was told that all who waited are in.
     listeners_closed: bool,
+    /// Its loop was kept from its core.
+    stalled: bool,
 }
 
 /// Pages that many ask for.
@@ -401,6 +404,9 @@ impl Run<'_> {
             self.stuck("the server does not come to rest");
             return true;
         }
+        if self.stall() {
+            next = self.world.now;
+        }
         // Loops are late now and then.
         if self.world.dice.once_in(4) {
             next = next.max(self.world.now) + self.world.dice.below(MILLISECOND as usize) as u64;
@@ -423,11 +429,11 @@ impl Run<'_> {
             let now = self.world.time();
             self.pipeline.notified(&mut self.world, Token(0), now);
         }
-        self.world.report(&mut self.pipeline);
-        let now = self.world.time();
-        if self.pipeline.wake_at().is_some_and(|at| at <= now) {
-            self.pipeline.tick(&mut self.world, now);
+        let heard = self.world.report(&mut self.pipeline);
+        if self.pipeline.wake_at().is_some_and(|at| at <= heard) {
+            self.pipeline.tick(&mut self.world, heard);
         }
+        let now = self.world.time();
         self.pipeline.idle(&mut self.world, now);
         let end = self.world.end_turn();
         self.pipeline.turn_ended(match self.world.sabotage {
@@ -462,6 +468,24 @@ impl Run<'_> {
             }
         }
         self.tell_clients();
+        true
+    }
+
+    /// Once in a run where that is to be, when connections are being opened, the loop is kept from
+    /// its core for longer than that may take, while the world goes on.
+    fn stall(&mut self) -> bool {
+        let stalls = self.config.stalls && !self.stalled;
+        if !stalls || !self.world.is_connecting() || !self.world.dice.once_in(3) {
+            return false;
+        }
+        self.stalled = true;
+        self.shared.books.seen.insert("a stall".to_owned());
+        let end = self.world.now + STALL;
+        while let Some(at) = self.world.next_event().filter(|at| *at < end) {
+            self.world.go_to(at);
+            self.tell_clients();
+        }
+        self.world.go_to(end);
         true
     }
 

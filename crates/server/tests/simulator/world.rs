@@ -4,8 +4,8 @@
 //! A *link* is one simulated TCP connection. Its near end is the server's and is named by a
 //! [`ConnectionId`]; its far end belongs to an *actor* (a client, or a backend's server), which is
 //! told what happens by [`FarEvent`]s. The world is the server's [`Port`] and calls its [`Handler`]
-//! as the epoll driver would: what is ready is told in any order, level triggered, an id is never
-//! told of after it was closed, and input not before `resume`.
+//! as the epoll driver would: what is ready is told in any order, level triggered, sometimes not all
+//! of it in a turn, an id is never told of after it was closed, and input not before `resume`.
 //!
 //! Actors use what is in [`actors`]; what the server sees is in [`driver`].
 //!
@@ -186,6 +186,10 @@ pub(crate) struct World {
     slots: Vec<(u32, Option<LinkId>)>,
     free: Vec<u32>,
     ready: Vec<LinkId>,
+    /// So many of them are left of the last turn.
+    left: usize,
+    /// Up to when all that came is told of.
+    heard: u64,
     outgoing: usize,
     accepting: bool,
     /// When the server took no more clients; before, later than any time.
@@ -218,6 +222,8 @@ impl World {
             slots: Vec::new(),
             free: Vec::new(),
             ready: Vec::new(),
+            left: 0,
+            heard: 1_000 * SECOND,
             outgoing: 0,
             accepting: true,
             stopped_accepting: u64::MAX,

@@ -110,7 +110,7 @@ fn what_an_answer_that_is_dropped_took_is_free_again() {
         [LaneState::Active, large, bad, LaneState::Active]
     );
     assert_eq!(cohort.fields[0].list().spans[3].length, 10);
-    assert!(!cohort.arena.has_room(1));
+    assert!(!cohort.arena.reserve(1));
 }
 
 /// What the lanes have: their states, their statuses, and their rows of texts and integers.
@@ -200,8 +200,8 @@ proptest! {
         let used = |cohort: &Cohort| cohort.arena.bytes().len();
         prop_assert!(cohorts.iter().all(|cohort| used(cohort) <= bytes_max));
         let arena = &cohorts[0].arena;
-        let plain = arena.plain();
-        prop_assert_eq!(html_special(&arena.bytes()[plain.start as usize..plain.end as usize]), None);
+        let plain = arena.plain().start as usize..arena.plain().end as usize;
+        prop_assert_eq!(html_special(&arena.bytes()[plain]), None);
         let [at_once, one_by_one] = cohorts.map(|cohort| got(&cohort));
         prop_assert_eq!(at_once, one_by_one);
     }

@@ -2,7 +2,7 @@
 //! tells.
 
 use super::{Dice, answer, asked, make_cohort};
-use crate::cohort::{Arena, Budget, Cohort, Go, LaneState, Share};
+use crate::cohort::{Arena, Budget, Cohort, LaneState, Pass, Share};
 use crate::device::Work;
 use crate::program::Service;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn take(service: &Service, cohort: &Cohort, answers: &mut [Option<Answer>]) {
 ///
 /// # Panics
 /// Where anything differs.
-pub fn check_goes(
+pub fn check_passes(
     executor: &mut dyn FnMut(Work) -> Work,
     service: &Arc<Service>,
     seed: u64,
@@ -75,16 +75,16 @@ pub fn check_goes(
     for stage in 0..program.stages.len() {
         plenty = run(plenty);
         take(service, &plenty, &mut answers[0]);
-        assert_eq!(plenty.next_go(), Go::Over);
+        assert_eq!(plenty.next_pass(), Pass::Over);
         // Others have all that can be lent.
         assert!(others.arena.expects(first_part + COMMON - budget.lent()));
         loop {
             little = run(little);
             take(service, &little, &mut answers[1]);
-            match little.next_go() {
-                Go::Over => break,
-                Go::Again => goes[0] += 1,
-                Go::Short => {
+            match little.next_pass() {
+                Pass::Over => break,
+                Pass::Again => goes[0] += 1,
+                Pass::Short => {
                     goes[1] += 1;
                     // They give it back: nothing is short.
                     others.forget();

@@ -9,7 +9,7 @@
 mod goes;
 mod programs;
 
-pub use goes::check_goes;
+pub use goes::check_passes;
 pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};

@@ -353,8 +353,8 @@ impl Maker {
         ]
     }
 
-    /// A stage that refuses some lanes and asks for the others, each once or, in a loop, as often as
-    /// it has items.
+    /// A stage that refuses some lanes and asks for the others, each once or, in a loop, as often
+    /// as it has items.
     fn first_stage(&mut self, form: &Form) -> StageProgram {
         self.begin();
         let mut body = self.block(2);

@@ -113,7 +113,7 @@ impl Strips {
             let mut rest = &active[..];
             while !rest.is_empty() {
                 let strip_lanes = strip_lanes.min(rest.len());
-                let fit = cohort.room_for_output(strip_lanes, room.stride(), room.segments);
+                let fit = cohort.lease_output(strip_lanes, room.stride(), room.segments);
                 if fit == 0 {
                     for lane in rest {
                         cohort.lanes[*lane as usize] = LaneState::Later;

@@ -18,7 +18,7 @@ impl Run<'_> {
             if !self.lanes.charge(lane, length) {
                 continue;
             }
-            if !self.arena.has_room(length) {
+            if !self.arena.reserve(length) {
                 self.lanes.fail(lane, LaneError::TooLarge);
                 continue;
             }
@@ -117,7 +117,7 @@ impl Run<'_> {
         if !self.lanes.charge(lane, made.len()) {
             return;
         }
-        if self.arena.has_room(made.len()) {
+        if self.arena.reserve(made.len()) {
             let view = self.arena.push(made);
             self.registers.set(to, lane, view);
         } else {

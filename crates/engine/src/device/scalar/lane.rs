@@ -303,7 +303,7 @@ impl Lane<'_> {
     /// Stores a text made.
     fn make(&mut self, text: &[u8]) -> Result<View, Stop> {
         self.charge(text.len())?;
-        if !self.arena.has_room(text.len()) {
+        if !self.arena.reserve(text.len()) {
             return Err(LaneError::TooLarge.into());
         }
         Ok(self.arena.push(text))

@@ -12,6 +12,7 @@
 
 mod item;
 mod large;
+mod limits;
 mod pool;
 mod segment;
 
@@ -227,33 +228,6 @@ impl Segments {
         }
     }
 
-    /// Bytes for segments and long values.
-    pub(super) fn memory(&self) -> usize {
-        self.memory.load(Ordering::Relaxed)
-    }
-
-    /// From now on there are so many bytes for items, or the fewest that are possible. Where that
-    /// is less than is in use, [`shrink`](Self::shrink) says so. False: there are no addresses for
-    /// as many.
-    pub(super) fn set_memory(&self, memory: usize) -> bool {
-        let memory = memory.max(SEGMENTS_MIN * self.segment_bytes());
-        if memory > self.memory_max {
-            return false;
-        }
-        let pool = self.pool();
-        self.memory.store(memory, Ordering::Relaxed);
-        self.note_shortage(&pool);
-        true
-    }
-
-    /// Gives back to the system what is free and more than may be used. True: more is in use than
-    /// may be.
-    pub(super) fn shrink(&self) -> bool {
-        let mut pool = self.pool();
-        self.chill(&mut pool);
-        pool.used() > self.allowed()
-    }
-
     /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
     /// cannot.
     pub(super) fn populate(&self, bytes: usize) -> bool {
@@ -265,11 +239,6 @@ impl Segments {
         drop(pool);
         let [start, end] = [fresh.start, fresh.end].map(|at| at as usize * self.segment_bytes());
         self.heap.populate(start..end)
-    }
-
-    /// Can a long value of so many bytes ever find room?
-    pub(super) fn is_possible(&self, large: usize) -> bool {
-        large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory()
     }
 
     /// Writes an item into its room. `expires` is that of its words.
@@ -477,17 +446,6 @@ impl Segments {
     /// Units of a segment.
     pub(super) fn capacity(&self) -> u32 {
         self.capacity
-    }
-
-    /// Bytes of the segments that are used, and of long values.
-    pub(super) fn bytes_used(&self) -> usize {
-        self.pool().used() as usize * self.segment_bytes() + self.large.load(Ordering::Relaxed)
-    }
-
-    /// Segments that may be used beside the long values there are.
-    fn allowed(&self) -> u32 {
-        let large = self.large.load(Ordering::Relaxed);
-        (self.memory().saturating_sub(large) / self.segment_bytes()) as u32
     }
 
     fn segment_bytes(&self) -> usize {

@@ -123,9 +123,9 @@ impl Driver {
     /// Drops what lingers, and has the handler close what can be missed.
     fn ask_for_room(&mut self, handler: &mut dyn Handler) {
         self.sockets.cut_lingering();
-        let now = self.sockets.now;
+        let heard = self.heard.until();
         self.sockets.is_crowded = true;
-        handler.crowded(&mut self.sockets, now);
+        handler.crowded(&mut self.sockets, heard);
         self.sockets.is_crowded = false;
     }
 

@@ -48,6 +48,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check,
     },
     locate,
+    request_bytes_max,
     open,
 };
 
@@ -133,6 +134,13 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     match remote(config)? {
         None => Ok(Vec::new()),
         Some(url) => peers(&url.place),
+    }
+}
+
+fn request_bytes_max(config: &BackendConfig) -> usize {
+    match remote(config) {
+        Ok(Some(_)) => PoolOptions::of(config, DEPTH).request_bytes_max(),
+        _ => 0,
     }
 }
 

@@ -319,6 +319,7 @@ mod tests {
                 call: self.calls[call].clone(),
                 asker,
                 arguments: Vec::new(),
+                bytes: 0,
                 deadline: Time::NEVER,
                 retries: 0,
                 is_alone: false,

@@ -42,28 +42,30 @@ impl<W: Wire> ConnectionPool<W> {
             let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
             self.peer_next = self.peer_next.wrapping_add(1);
             let Some(peer) = peer else {
-                self.connect_failed(None, ErrorKind::AddrNotAvailable, now);
+                self.connect_failed(None, now, ErrorKind::AddrNotAvailable, now);
                 continue;
             };
             match port.connect(peer).map_err(|error| error.kind()) {
                 Ok(connection) => {
                     let until = now + self.options.connect_timeout;
-                    self.pipes.push(Pipe::new(connection, peer, until));
+                    self.pipes.push(Pipe::new(connection, peer, now, until));
                 }
                 // Nothing is left for another: no failure of the backend's, and soon over.
                 Err(ErrorKind::QuotaExceeded) => {
                     self.connect_pause = Some(now + CONNECT_PAUSE);
                 }
-                Err(why) => self.connect_failed(address_of(peer), why, now),
+                Err(why) => self.connect_failed(address_of(peer), now, why, now),
             }
         }
     }
 
-    /// A connection to there could not be opened. While others stand, there is only to wait; else
-    /// it is the backend's failure.
+    /// A connection to there, begun at that time, could not be opened. While others stand, there is
+    /// only to wait; else it is the backend's failure. Those begun beside one that failed are the
+    /// same: only one after the other they are several.
     pub(super) fn connect_failed(
         &mut self,
         address: Option<SocketAddr>,
+        begun: Time,
         why: ErrorKind,
         now: Time,
     ) {
@@ -71,7 +73,10 @@ impl<W: Wire> ConnectionPool<W> {
             self.connect_pause = Some(now + CONNECT_PAUSE);
             return;
         }
-        self.circuit.unreachable(why, now);
+        if begun >= self.connect_failed_at {
+            self.connect_failed_at = now;
+            self.circuit.unreachable(why, now);
+        }
         self.connect_failures += 1;
         if self.circuit.is_open() {
             self.refuse_waiting();
@@ -119,6 +124,6 @@ impl<W: Wire> ConnectionPool<W> {
     ) {
         let pipe = self.pipes.swap_remove(at);
         port.abort(pipe.id);
-        self.connect_failed(pipe.address, why, now);
+        self.connect_failed(pipe.address, pipe.begun, why, now);
     }
 }

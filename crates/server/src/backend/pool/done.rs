@@ -17,22 +17,25 @@ pub(super) struct Done {
     pub(super) counts: BackendCounts,
     /// Requests taken over and not yet told of.
     pub(super) under_way: usize,
-    /// The same by who asked.
+    /// Bytes that are kept of them.
+    held: usize,
+    /// How many they are by who asked.
     under_way_of: UnderWay,
     /// Memory for requests.
     pub(super) spare: Spare,
 }
 
 impl Done {
-    /// Whether no more can be taken over, of anybody or of this one.
-    pub(super) fn is_full(&self, asker: u64, options: &PoolOptions) -> bool {
+    /// Whether one of so many bytes cannot be taken over, of anybody or of this one.
+    pub(super) fn is_full(&self, bytes: usize, asker: u64, options: &PoolOptions) -> bool {
         self.under_way >= options.requests_max
+            || self.held.saturating_add(bytes) > options.held_max
             || self.under_way_of.of(asker) >= options.share.calls_max
     }
 
-    /// The beginning of a request.
-    pub(super) fn take_over(&mut self, asker: u64) {
-        self.counts.requests += 1;
+    /// The beginning of a request of so many bytes.
+    pub(super) fn take_over(&mut self, bytes: usize, asker: u64) {
+        self.held += bytes;
         self.under_way += 1;
         self.under_way_of.add(asker);
     }
@@ -46,8 +49,8 @@ impl Done {
     /// The one place where a request is told of.
     pub(super) fn tell_of(&mut self, request: &Taken, answer: Result<i64, Failure>) {
         self.under_way -= 1;
+        self.held -= request.bytes;
         self.under_way_of.remove(request.asker);
-        self.counts.failures += u64::from(answer.is_err());
         self.answers.push(request.key, answer);
     }
 

@@ -103,6 +103,7 @@ impl<W: Wire> ConnectionPool<W> {
             self.pipes[at].awaited.give_up(now, |request| {
                 circuit.failed(request, Cause::Late, now);
                 done.tell_of(request, Err(failure));
+                done.spare.keep(std::mem::take(&mut request.arguments));
             });
         }
         let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());

@@ -106,8 +106,10 @@ pub struct ConnectionPool<W: Wire> {
     pace: Pace,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
-    /// Connections that could not be opened, in a row.
+    /// Connections that could not be opened since one could.
     connect_failures: usize,
+    /// When one could not last, of those that were begun when the one before had failed.
+    connect_failed_at: Time,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
     /// Something has happened in this turn, so that requests may leave at its end.
@@ -149,6 +151,7 @@ impl<W: Wire> ConnectionPool<W> {
             pipes: Vec::new(),
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
+            connect_failed_at: Time::ZERO,
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
@@ -300,77 +303,96 @@ impl<W: Wire> ConnectionPool<W> {
             input = &input[used..];
         }
     }
+
+    /// The input of an open pipe ended, in order where there is no error: what ends with it is
+    /// complete then.
+    fn ended_open(&mut self, port: &mut dyn Port, at: usize, why: Option<ErrorKind>, now: Time) {
+        let mut loss = Loss::Broken(why);
+        let (pipe, answers) = (&mut self.pipes[at], &mut self.done.answers);
+        if why.is_none()
+            && let Some(verdict) = (self.wire).finish(&mut pipe.connection, &pipe.awaited, answers)
+        {
+            match pipe.take_answered(verdict.request) {
+                None => answers.discard(),
+                Some(sent) => {
+                    let number = sent.number;
+                    self.circuit.judge(&sent, &verdict, now);
+                    self.done.tell_verdict(sent, &verdict, pipe.address);
+                    loss = Loss::Announced { number };
+                }
+            }
+        }
+        self.lose(port, at, loss, now);
+    }
 }
 
 impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
-    fn owns(&self, connection: ConnectionId) -> bool {
-        self.find(connection).is_some()
+    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) -> bool {
+        let Some(at) = self.find(connection) else {
+            return false;
+        };
+        if let Some(loss) = self.greet(at, b"", port, now) {
+            self.lose_or_drop(port, at, loss, now);
+        }
+        self.has_news = true;
+        true
     }
 
-    fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        if let Some(at) = self.find(connection) {
-            if let Some(loss) = self.greet(at, b"", port, now) {
+    fn received(
+        &mut self,
+        port: &mut dyn Port,
+        connection: ConnectionId,
+        bytes: &[u8],
+        now: Time,
+    ) -> bool {
+        let Some(at) = self.find(connection) else {
+            return false;
+        };
+        if !self.pipes[at].is_open() {
+            if let Some(loss) = self.greet(at, bytes, port, now) {
                 self.lose_or_drop(port, at, loss, now);
             }
-            self.has_news = true;
+        } else if let Some(loss) = self.read(at, bytes, now) {
+            self.lose(port, at, loss, now);
         }
+        self.has_news = true;
+        true
     }
 
-    fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], now: Time) {
-        if let Some(at) = self.find(connection) {
-            if !self.pipes[at].is_open() {
-                if let Some(loss) = self.greet(at, bytes, port, now) {
-                    self.lose_or_drop(port, at, loss, now);
-                }
-            } else if let Some(loss) = self.read(at, bytes, now) {
-                self.lose(port, at, loss, now);
-            }
-            self.has_news = true;
-        }
-    }
-
-    fn ended(&mut self, port: &mut dyn Port, connection: ConnectionId, how: Ended, now: Time) {
+    fn ended(
+        &mut self,
+        port: &mut dyn Port,
+        connection: ConnectionId,
+        how: Ended,
+        now: Time,
+    ) -> bool {
         let Some(at) = self.find(connection) else {
-            return;
+            return false;
         };
         let why = match how {
             Ended::PeerFinished => None,
             Ended::Failed(why) => Some(why),
         };
-        let pipe = &mut self.pipes[at];
-        if !pipe.is_open() {
-            let why = why.unwrap_or(ErrorKind::UnexpectedEof);
-            self.drop_opening(port, at, why, now);
-        } else {
-            // What ends with the connection is complete now.
-            let mut loss = Loss::Broken(why);
-            let answers = &mut self.done.answers;
-            if how == Ended::PeerFinished
-                && let Some(verdict) =
-                    (self.wire).finish(&mut pipe.connection, &pipe.awaited, answers)
-            {
-                match pipe.take_answered(verdict.request) {
-                    None => answers.discard(),
-                    Some(sent) => {
-                        let number = sent.number;
-                        self.circuit.judge(&sent, &verdict, now);
-                        self.done.tell_verdict(sent, &verdict, pipe.address);
-                        loss = Loss::Announced { number };
-                    }
-                }
+        match self.pipes[at].is_open() {
+            true => self.ended_open(port, at, why, now),
+            false => {
+                let why = why.unwrap_or(ErrorKind::UnexpectedEof);
+                self.drop_opening(port, at, why, now);
             }
-            self.lose(port, at, loss, now);
         }
         self.has_news = true;
+        true
     }
 
-    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) {
-        if let Some(at) = self.find(connection) {
-            if !self.pipes[at].writable(port) {
-                self.lose_or_drop(port, at, Loss::Broken(None), now);
-            }
-            self.has_news = true;
+    fn writable(&mut self, port: &mut dyn Port, connection: ConnectionId, now: Time) -> bool {
+        let Some(at) = self.find(connection) else {
+            return false;
+        };
+        if !self.pipes[at].writable(port) {
+            self.lose_or_drop(port, at, Loss::Broken(None), now);
         }
+        self.has_news = true;
+        true
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -397,7 +419,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 port.close(pipe.id);
             } else {
                 port.abort(pipe.id);
-                self.connect_failed(pipe.address, ErrorKind::TimedOut, now);
+                self.connect_failed(pipe.address, pipe.begun, ErrorKind::TimedOut, now);
             }
         }
         self.has_news = true;
@@ -414,12 +436,13 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             let mut arguments = self.done.spare.take();
             keep(batch.queries.arguments(request), &mut arguments);
             let length = literal_bytes + arguments.len();
+            let bytes = size_of::<Sent>() + arguments.capacity();
             let refusal = if length > self.options.request_max {
                 self.say_too_large(length, now);
                 Some(Cause::TooLong)
             } else if deadline <= now {
                 Some(Cause::Unsent)
-            } else if self.done.is_full(asker, &self.options) {
+            } else if self.done.is_full(bytes, asker, &self.options) {
                 Some(Cause::TooMany)
             } else if !self.circuit.admit(asker, now) {
                 Some(Cause::LeftAlone)
@@ -431,12 +454,13 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 call: call.clone(),
                 asker,
                 arguments,
+                bytes,
                 deadline,
                 retries: 0,
                 is_alone: false,
             };
             request.is_alone = self.is_alone(&request);
-            self.done.take_over(asker);
+            self.done.take_over(bytes, asker);
             match refusal {
                 Some(cause) => self.done.tell(request, Err(cause.at(None))),
                 None => {

@@ -1,9 +1,15 @@
 //! How a pool is used.
 
 use super::circuit::CircuitOptions;
+use super::pipe::UNSENT_MAX;
 use super::share::ShareOptions;
+use super::spare::Spare;
 use rhythm_engine::settings::{BackendConfig, PoolSettings};
 use std::time::Duration;
+
+/// So many times as long as what it says is a request at most as a wire encodes it: each byte
+/// escaped as three, and what goes with it.
+const ENCODED_MAX: usize = 4;
 
 /// How a pool is used. The limits are a worker's, not the process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,8 @@ pub struct PoolOptions {
     pub depth_max: usize,
     /// Most requests taken over and not yet answered; beyond, they are refused.
     pub requests_max: usize,
+    /// Most bytes that are kept of those; beyond, they are refused, too.
+    pub held_max: usize,
     /// Most bytes of what a request says: the literal parts of its call, and its arguments before
     /// they are encoded.
     pub request_max: usize,
@@ -41,6 +49,15 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
+    /// The most that a pool takes for requests, in bytes: what is kept of them, and what is encoded
+    /// and not sent.
+    pub(in super::super) fn request_bytes_max(&self) -> usize {
+        // A request comes behind as much as makes a pipe take no more.
+        let unsent = UNSENT_MAX + ENCODED_MAX * self.request_max;
+        let connections = self.connections_max.max(1);
+        self.held_max + Spare::BYTES_MAX + connections.saturating_mul(unsent)
+    }
+
     /// What a backend's table in service.toml says, and for the rest what is usual; where it says
     /// nothing of the depth, the one that its kind gains from.
     pub fn of(config: &BackendConfig, depth: usize) -> PoolOptions {
@@ -56,6 +73,7 @@ impl PoolOptions {
             connections_max: pool.connections_max as usize,
             depth_max: pool.depth.map_or(1, |depth| depth.get() as usize),
             requests_max: 1 << 16,
+            held_max: 32 << 20,
             request_max: 16 * 1024,
             retries_max: pool.retries,
             timeout: pool.timeout,

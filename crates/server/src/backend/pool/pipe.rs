@@ -44,6 +44,8 @@ pub(super) struct Pipe<W: Wire> {
     pub(super) id: ConnectionId,
     /// The other side's, at a TCP port.
     pub(super) address: Option<SocketAddr>,
+    /// When it was begun to be opened.
+    pub(super) begun: Time,
     standing: Standing,
     /// What the wire keeps of it.
     pub(super) connection: W::Connection,
@@ -63,18 +65,20 @@ pub(super) fn address_of(peer: &Peer) -> Option<SocketAddr> {
     }
 }
 
-/// The largest buffer for unsent bytes that a pipe keeps.
-const UNSENT_KEPT: usize = 64 << 10;
+/// With so many unsent bytes a pipe takes no more requests. It keeps no larger buffer, either.
+pub(super) const UNSENT_MAX: usize = 64 << 10;
 
 impl<W: Wire> Pipe<W> {
-    pub(super) fn new(id: ConnectionId, peer: &Peer, until: Time) -> Pipe<W> {
+    /// A connection that is begun to be opened now, and is to be so by then.
+    pub(super) fn new(id: ConnectionId, peer: &Peer, now: Time, until: Time) -> Pipe<W> {
         Pipe {
             id,
             address: address_of(peer),
+            begun: now,
             standing: Standing::Opening { until },
             connection: W::Connection::default(),
             awaited: Awaited::default(),
-            unsent: Outgoing::keeping(UNSENT_KEPT),
+            unsent: Outgoing::keeping(UNSENT_MAX),
             answered: None,
         }
     }
@@ -99,6 +103,7 @@ impl<W: Wire> Pipe<W> {
         let depth = if self.answered.is_some() { depth } else { 1 };
         match self.standing {
             Standing::Opening { .. } => 0,
+            Standing::Open { .. } if self.unsent.unsent() >= UNSENT_MAX => 0,
             Standing::Open { .. } if W::IN_ORDER && !self.awaited.are_shared() => 0,
             Standing::Open { .. } => depth.saturating_sub(self.awaited.len()),
         }

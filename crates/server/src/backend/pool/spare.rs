@@ -15,7 +15,7 @@ fn size(buffer: &Vec<u8>) -> usize {
 
 impl Spare {
     /// Bytes that are kept. What a burst, or a large request, needed beyond is given back.
-    const BYTES_MAX: usize = 2 << 20;
+    pub(super) const BYTES_MAX: usize = 2 << 20;
 
     /// An empty buffer.
     pub(super) fn take(&mut self) -> Vec<u8> {

@@ -79,10 +79,10 @@ impl Queue {
     }
 
     /// Takes the first out of the line at this place, whose next turn begins then.
-    fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Option<Taken> {
-        let (asker, _) = self.turns.remove(place)?;
-        let line = self.lines.get_mut(&asker)?;
-        let Waiter { request, next } = waiters.remove(line.0)?;
+    fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Taken {
+        let (asker, _) = self.turns.remove(place).expect("a line's turn");
+        let line = self.lines.get_mut(&asker).expect("a line in turn");
+        let Waiter { request, next } = waiters.remove(line.0).expect("it waits");
         match next {
             Some(next) => {
                 line.0 = next;
@@ -93,7 +93,7 @@ impl Queue {
             }
         }
         self.length -= 1;
-        Some(request)
+        request
     }
 }
 
@@ -137,7 +137,7 @@ impl Waiting {
     ) -> Option<Taken> {
         let (place, _) = (self.shared).next(&self.waiters, &|request| may_go(self, request))?;
         let (queue, waiters, turn) = self.queue(false);
-        queue.pop(waiters, turn, place)
+        Some(queue.pop(waiters, turn, place))
     }
 
     /// The next of all that may go, for a pipe without others: of the two that are next in their
@@ -152,7 +152,7 @@ impl Waiting {
         };
         let (place, _) = if is_alone { alone? } else { shared? };
         let (queue, waiters, turn) = self.queue(is_alone);
-        queue.pop(waiters, turn, place)
+        Some(queue.pop(waiters, turn, place))
     }
 
     /// How many share, and how many go alone.
@@ -185,8 +185,10 @@ impl Waiting {
             let turns = std::mem::take(&mut queue.turns);
             queue.length = 0;
             for (asker, turn) in turns {
-                let mut next = queue.lines.remove(&asker).map(|(first, _)| first);
-                while let Some(waiter) = next.and_then(|key| self.waiters.remove(key)) {
+                let (first, _) = queue.lines.remove(&asker).expect("a line in turn");
+                let mut next = Some(first);
+                while let Some(key) = next {
+                    let waiter = self.waiters.remove(key).expect("it waits");
                     next = waiter.next;
                     match which(&waiter.request) {
                         true => take(waiter.request),
@@ -212,6 +214,7 @@ mod tests {
             call: Rc::new(call(&["a"], true)),
             asker,
             arguments: Vec::new(),
+            bytes: 0,
             deadline: Time::NEVER,
             retries: 0,
             is_alone,

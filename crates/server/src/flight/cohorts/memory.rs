@@ -8,12 +8,13 @@
 //!   other does it may take whatever its answers need.
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
 //!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
-//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503).
+//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
+//!   not been answered yet, no more lanes ask together than find much memory each.
 
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
-use rhythm_engine::cohort::Go;
+use rhythm_engine::cohort::Pass;
 use rhythm_net::Time;
 use std::time::Duration;
 
@@ -23,12 +24,16 @@ const KEPT_BYTES: usize = 256 << 10;
 /// And more for so long.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// What a lane of a page that nothing is known of may take: this part of what is always there for a
+/// cohort.
+const UNKNOWN_SHARE: usize = 2;
+
 /// Longest that a cohort waits for memory before it asks its backend.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a stage that a cohort has run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NextGo {
+pub(crate) enum NextPass {
     /// All lanes have run it.
     Over,
     /// It is to be run again, for those that were left out.
@@ -50,16 +55,23 @@ impl Cohorts {
     /// Whether a cohort has room for texts of so many bytes, and for what is kept of their
     /// requests: as much at most for the log and for conditions, both.
     #[inline]
-    pub(super) fn has_room(&self, id: ContextId, texts: usize, kept: usize) -> bool {
-        self.pool.cohort(id).arena.has_room(texts)
-            && self.flights[id as usize].requests.has_room(kept)
+    pub(super) fn reserve(&self, id: ContextId, texts: usize, kept: usize) -> bool {
+        self.pool.cohort(id).arena.reserve(texts)
+            && self.flights[id as usize].requests.reserve(kept)
     }
 
     /// Whether there is memory for all texts that so many lanes take by their end, if they are as
-    /// long as the page's were of late. It stays there for the cohort.
+    /// long as the page's were of late. It stays there for the cohort; where nothing is known of
+    /// the page, it is enough that much is there now.
     #[inline]
     pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
-        let of_lanes = lanes.saturating_mul(epoch.sizes(page).texts());
+        let Some(texts) = epoch.sizes(page).texts() else {
+            let first_part = self.budget.first_part();
+            let much = lanes.saturating_mul(first_part / UNKNOWN_SHARE);
+            let left = self.budget.common() - self.budget.lent();
+            return much <= first_part.saturating_add(left);
+        };
+        let of_lanes = lanes.saturating_mul(texts);
         let bytes = of_lanes.saturating_add(epoch.program(page).texts.len());
         self.pool.cohort(id).arena.expects(bytes)
     }
@@ -92,19 +104,19 @@ impl Cohorts {
     /// How the stage goes on that a cohort has run last, whose finished lanes are answered. Where
     /// it is short though it was first, it is texts that there is no memory for, and the lanes that
     /// need them fail: they are to be answered, and this is to be asked again.
-    pub(crate) fn next_go(&mut self, id: ContextId) -> NextGo {
-        let go = self.pool.cohort_mut(id).next_go();
+    pub(crate) fn next_pass(&mut self, id: ContextId) -> NextPass {
+        let go = self.pool.cohort_mut(id).next_pass();
         match go {
-            Go::Again => NextGo::Again,
-            Go::Over => {
+            Pass::Again => NextPass::Again,
+            Pass::Over => {
                 self.end_first(id);
-                NextGo::Over
+                NextPass::Over
             }
-            Go::Short if self.end_first(id) => {
-                self.pool.cohort_mut(id).give_up_go();
-                NextGo::GivenUp
+            Pass::Short if self.end_first(id) => {
+                self.pool.cohort_mut(id).give_up_pass();
+                NextPass::GivenUp
             }
-            Go::Short => NextGo::Wait,
+            Pass::Short => NextPass::Wait,
         }
     }
 
@@ -144,7 +156,7 @@ impl Cohorts {
 
     /// A cohort found no memory: it waits for others to give some back, or to be first.
     pub(crate) fn wait_for_memory(&mut self, id: ContextId, now: Time) {
-        self.is_now(id, Phase::Short);
+        self.set_phase(id, Phase::Short);
         self.give_output_back(id);
         let flight = &mut self.flights[id as usize];
         flight.short_since.get_or_insert(now);
@@ -169,7 +181,7 @@ impl Cohorts {
         let gave_back = self.gave_back || self.forget_free();
         let may_go_on = |&id: &ContextId| {
             let flight = &self.flights[id as usize];
-            match self.pool.cohort(id).is_between_goes() {
+            match self.pool.cohort(id).is_between_passes() {
                 true => flight.share.be_first(),
                 false => flight.short_until().is_some_and(|until| until <= now),
             }
@@ -185,7 +197,7 @@ impl Cohorts {
 
     /// When the first of the cohorts that wait for memory asks its backend whatever there is.
     pub(crate) fn short_until(&self) -> Option<Time> {
-        let asks = |id: &&ContextId| !self.pool.cohort(**id).is_between_goes();
+        let asks = |id: &&ContextId| !self.pool.cohort(**id).is_between_passes();
         let untils = self.short.iter().filter(asks);
         untils
             .filter_map(|id| self.flights[*id as usize].short_until())
@@ -200,7 +212,7 @@ impl Cohorts {
     pub(super) fn find_memory(&mut self, id: ContextId, bytes: usize) -> Result<(), NotOpen> {
         self.give_output_back(id);
         self.forget_free();
-        if self.has_room(id, bytes, bytes) {
+        if self.reserve(id, bytes, bytes) {
             return Ok(());
         }
         match self.others_have_none(id) {
@@ -264,7 +276,7 @@ impl Cohorts {
         if firsts > 1 {
             return Err(format!("{firsts} cohorts are first"));
         }
-        let runs = |&id: &ContextId| self.pool.cohort(id).is_between_goes();
+        let runs = |&id: &ContextId| self.pool.cohort(id).is_between_passes();
         if firsts == 0 && self.short.iter().any(runs) {
             return Err("cohorts wait to run, and none is first".to_owned());
         }

@@ -10,7 +10,7 @@ impl World {
         if !self.ready.is_empty() {
             return Some(self.now);
         }
-        self.queue.peek().map(|Reverse((time, ..))| *time)
+        self.next_event()
     }
 
     /// Goes to a time; everything until then happens.
@@ -31,17 +31,40 @@ impl World {
         self.time()
     }
 
-    /// Tells the server what is ready.
-    pub(crate) fn report(&mut self, handler: &mut dyn Handler) {
+    /// Tells the server what is ready. There may be more than a turn takes: what is left is told of
+    /// first in the next. Up to when all that came is told of.
+    pub(crate) fn report(&mut self, handler: &mut dyn Handler) -> Time {
         let mut ready = std::mem::take(&mut self.ready);
-        for index in (1..ready.len()).rev() {
-            ready.swap(index, self.dice.below(index + 1));
+        for index in (self.left + 1..ready.len()).rev() {
+            ready.swap(index, self.left + self.dice.below(index + 1 - self.left));
         }
+        let told = match self.dice.once_in(4) {
+            true => ready.len() - self.dice.below(ready.len() + 1) / 2,
+            false => ready.len(),
+        };
+        let mut left = ready.split_off(told);
         for link in ready {
             self.links[link].is_ready = false;
             self.report_link(link, handler);
             self.ready_again(link);
         }
+        self.left = left.len();
+        left.append(&mut self.ready);
+        self.ready = left;
+        if self.left == 0 {
+            self.heard = self.now;
+        }
+        Time::from_nanos(self.heard)
+    }
+
+    /// When something happens next without the server.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        self.queue.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// Whether a connection of the server's is being opened.
+    pub(crate) fn is_connecting(&self) -> bool {
+        (self.links.iter()).any(|link| link.outgoing && link.near == Near::Connecting)
     }
 
     /// Connections that the server has: clients', and its own.
@@ -60,6 +83,7 @@ impl World {
     pub(crate) fn exit(&mut self) {
         self.accepting = false;
         self.ready.clear();
+        self.left = 0;
         for link in 0..self.links.len() {
             if !matches!(self.links[link].near, Near::Closed | Near::Gone) {
                 self.forget(link);
@@ -128,9 +152,9 @@ impl World {
     /// Whether there is a place for another client, or the server makes one.
     fn has_place(&mut self, handler: &mut dyn Handler) -> bool {
         if self.open_links().0 >= self.net.connections_max {
-            let now = self.time();
+            let heard = Time::from_nanos(self.heard);
             self.note("crowded", 0, 0);
-            handler.crowded(self, now);
+            handler.crowded(self, heard);
         }
         self.open_links().0 < self.net.connections_max
     }

@@ -44,13 +44,11 @@ where
     A: FnMut(&mut ConnectionPool<W>, &mut dyn Port, Range<u64>, Time),
 {
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        assert!(self.pool.owns(id));
-        self.pool.received(port, id, bytes, now);
+        assert!(self.pool.received(port, id, bytes, now));
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        assert!(self.pool.owns(id));
-        self.pool.ended(port, id, how, now);
+        assert!(self.pool.ended(port, id, how, now));
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {

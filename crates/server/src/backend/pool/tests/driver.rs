@@ -133,6 +133,4 @@ fn answers_all(url: &str) {
         let expected = (i64::from(read.status), expected.concat());
         assert_eq!(answers[&key], Ok(expected), "{text}");
     }
-    assert_eq!(pool.counts().requests, 3000);
-    assert_eq!(pool.counts().failures, 0);
 }

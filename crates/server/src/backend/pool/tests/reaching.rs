@@ -140,6 +140,22 @@ fn only_attempts_in_a_row_count_as_unreachable() {
 }
 
 #[test]
+fn attempts_begun_side_by_side_are_one_in_a_row() {
+    let mut world = World::new(PoolOptions {
+        connections_max: 16,
+        ..options()
+    });
+    for (attempt, is_open) in [(0, false), (1, false), (2, true)] {
+        let keys = 16 * attempt..16 * (attempt + 1);
+        world.submit(keys.clone(), false);
+        assert_eq!(world.port.connects as u64, keys.end);
+        world.pass(30 * MS);
+        assert!(keys.clone().all(|key| world.is_told(key)));
+        assert_eq!(world.backend.counts().circuit_open, is_open, "{attempt}");
+    }
+}
+
+#[test]
 fn failing_answers_open_the_circuit_and_what_waits_is_refused() {
     let mut world = World::new(PoolOptions {
         connections_max: 1,

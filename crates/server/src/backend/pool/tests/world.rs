@@ -92,6 +92,13 @@ impl Wire for PlainWire {
     }
 }
 
+impl<W: Wire> ConnectionPool<W> {
+    /// Whether this is a connection of its own.
+    pub(super) fn owns(&self, connection: ConnectionId) -> bool {
+        self.find(connection).is_some()
+    }
+}
+
 /// A call whose requests have these pieces around integers.
 pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
     Call {
@@ -124,6 +131,7 @@ pub(super) fn options() -> PoolOptions {
         connections_max: 2,
         depth_max: 8,
         requests_max: 100,
+        held_max: 1 << 20,
         request_max: 40,
         retries_max: 1,
         timeout: 100 * MS,

@@ -1,6 +1,6 @@
-//! A cohort whose memory is short runs a stage in several goes, and nothing in its answers tells.
+//! A cohort whose memory is short runs a stage in several passes, and nothing in its answers tells.
 
-use rhythm_engine::device::conformance::{check_goes, make_service, make_service_with_rows};
+use rhythm_engine::device::conformance::{check_passes, make_service, make_service_with_rows};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
@@ -14,7 +14,7 @@ fn answers_are_those_of_a_cohort_with_plenty_of_memory() {
         Box::new(HostExecutor::new(limits, Level::active())),
     ];
     for mut executor in executors {
-        let mut goes = [0; 2];
+        let mut passes = [0; 2];
         for seed in 0..200 {
             for service in [make_service(seed), make_service_with_rows(seed)] {
                 let mut run = |work| {
@@ -23,14 +23,14 @@ fn answers_are_those_of_a_cohort_with_plenty_of_memory() {
                     executor.poll(&mut done);
                     done.remove(0)
                 };
-                let more = check_goes(&mut run, &service, seed);
-                goes = [goes[0] + more[0], goes[1] + more[1]];
+                let more = check_passes(&mut run, &service, seed);
+                passes = [passes[0] + more[0], passes[1] + more[1]];
             }
         }
-        let [again, short] = goes;
+        let [again, short] = passes;
         assert!(
             again > 50 && short > 20,
-            "{} took {goes:?} goes",
+            "{} took {passes:?} passes",
             executor.name()
         );
     }

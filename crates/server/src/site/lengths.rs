@@ -3,7 +3,7 @@
 //! A page may be long for one and short for another, by its parameters and its session. So that
 //! who asks for little does not wait for the room that others' answers take, a request is expected
 //! to be answered with as many bytes as the same one was before; one that is new, with as many as
-//! the page's longest of late (`site/sizes.rs`).
+//! the page's longest of late (`sizes.rs`).
 //!
 //! It is a table of fixed size, in which a request is found by a hash that clients cannot tell.
 //! What has lost its cell to another is as if it were new.

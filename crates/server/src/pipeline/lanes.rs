@@ -3,7 +3,6 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
-use crate::answer::lengths::RequestKey;
 use crate::answer::responder::Responder;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
@@ -13,6 +12,7 @@ use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::{Parser, session_text};
 use crate::site::Site;
 use crate::site::epoch::Epoch;
+use crate::site::lengths::RequestKey;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
 use rhythm_net::Time;
@@ -20,19 +20,19 @@ use rhythm_protocol::http::conditional::Conditions;
 use std::sync::Arc;
 
 /// See the module's text.
-pub(crate) struct Intake {
+pub(super) struct Intake {
     parser: Parser,
     /// What tells clients apart.
     clients_by: ClientsBy,
 }
 
 /// What requests become lanes of, and what decides whether they may.
-pub(crate) struct Lanes<'a> {
-    pub(crate) epoch: &'a Arc<Epoch>,
-    pub(crate) cohorts: &'a mut Cohorts,
-    pub(crate) responder: &'a mut Responder,
+pub(super) struct Lanes<'a> {
+    pub(super) epoch: &'a Arc<Epoch>,
+    pub(super) cohorts: &'a mut Cohorts,
+    pub(super) responder: &'a mut Responder,
     /// The request at hand has waited for memory long enough.
-    pub(crate) gives_up: bool,
+    pub(super) gives_up: bool,
 }
 
 impl Lanes<'_> {
@@ -52,7 +52,7 @@ impl Lanes<'_> {
 
 /// What becomes of a request.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(super) enum Taken {
     /// It is a lane of its page's cohort.
     Lane,
     /// A host is to answer it.
@@ -64,7 +64,7 @@ pub(crate) enum Taken {
 }
 
 impl Intake {
-    pub(crate) fn new(clients_by: ClientsBy) -> Intake {
+    pub(super) fn new(clients_by: ClientsBy) -> Intake {
         Intake {
             parser: Parser::default(),
             clients_by,
@@ -72,14 +72,14 @@ impl Intake {
     }
 
     /// Why content that the client only announced is not wanted, if it is not.
-    pub(crate) fn early_refusal(&mut self, site: &Site, request: Incoming<'_>) -> Option<u16> {
+    pub(super) fn early_refusal(&mut self, site: &Site, request: Incoming<'_>) -> Option<u16> {
         let Incoming { head, bytes, .. } = request;
         let found = self.parser.route(site, head, bytes);
         early_refusal(site, found, head, bytes)
     }
 
     /// The host that is to answer a request, if one is.
-    pub(crate) fn host(&mut self, epoch: &Epoch, request: Incoming<'_>) -> Option<HostId> {
+    pub(super) fn host(&mut self, epoch: &Epoch, request: Incoming<'_>) -> Option<HostId> {
         let Incoming { head, bytes, .. } = request;
         match self.parser.route(&epoch.site, head, bytes) {
             Found::Target(Target::Host(route), _) => Some(epoch.hosts[route as usize]),
@@ -89,7 +89,7 @@ impl Intake {
 
     /// Takes the request at hand: to a cohort of its page, or out of here.
     #[inline]
-    pub(crate) fn take(
+    pub(super) fn take(
         &mut self,
         reader: &mut Reader<'_, '_>,
         lanes: &mut Lanes<'_>,

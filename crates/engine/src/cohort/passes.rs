@@ -1,4 +1,4 @@
-//! The goes of a stage: lanes that found no memory beside the others run it after them.
+//! The passes of a stage: lanes that found no memory beside the others run it after them.
 //!
 //! An executor runs as many lanes as there is room for and leaves the others as
 //! [`LaneState::Later`]. Once those that are finished are answered, the room of their output is
@@ -6,16 +6,16 @@
 
 use super::Cohort;
 use super::error::{LaneError, LaneState};
-use super::go::Go;
+use super::pass::Pass;
 
 impl Cohort {
     /// To be asked after each run of a stage, when the lanes that it has finished are answered.
-    /// Unless it is over, the cohort is ready for another go.
-    pub fn next_go(&mut self) -> Go {
+    /// Unless it is over, the cohort is ready for another pass.
+    pub fn next_pass(&mut self) -> Pass {
         let later = self.later();
         let before = match later {
-            0 => self.goes.left_out.take(),
-            _ => self.goes.left_out.replace(later),
+            0 => self.passes.left_out.take(),
+            _ => self.passes.left_out.replace(later),
         };
         if later == 0 {
             if before.is_some() {
@@ -26,10 +26,10 @@ impl Cohort {
                 }
                 self.queries.sort_from(0);
             }
-            return Go::Over;
+            return Pass::Over;
         }
         self.stage -= 1;
-        self.output.begin_go();
+        self.output.begin_pass();
         for state in &mut self.lanes {
             match state {
                 LaneState::Active => *state = LaneState::Ahead,
@@ -38,14 +38,14 @@ impl Cohort {
             }
         }
         match before {
-            Some(before) if before == later => Go::Short,
-            _ => Go::Again,
+            Some(before) if before == later => Pass::Short,
+            _ => Pass::Again,
         }
     }
 
-    /// Fails the lanes that another go is for: there will be no memory for them. The stage is as if
-    /// it had been run.
-    pub fn give_up_go(&mut self) {
+    /// Fails the lanes that another pass is for: there will be no memory for them. The stage is as
+    /// if it had been run.
+    pub fn give_up_pass(&mut self) {
         for state in &mut self.lanes {
             if *state == LaneState::Active {
                 *state = LaneState::Failed(LaneError::MemoryShort);
@@ -56,18 +56,18 @@ impl Cohort {
 
     /// How many lanes the stage was run for last, those included that took no part.
     pub fn run_last(&self) -> usize {
-        self.goes.left_out.unwrap_or(self.len()) - self.later()
+        self.passes.left_out.unwrap_or(self.len()) - self.later()
     }
 
-    /// How many lanes the last go left out.
+    /// How many lanes the last pass left out.
     fn later(&self) -> usize {
         let is_later = |state: &&LaneState| **state == LaneState::Later;
         self.lanes.iter().filter(is_later).count()
     }
 
     /// Whether lanes are yet to run the stage that others have run.
-    pub fn is_between_goes(&self) -> bool {
-        self.goes.left_out.is_some()
+    pub fn is_between_passes(&self) -> bool {
+        self.passes.left_out.is_some()
     }
 
     /// Forgets that memory was short.

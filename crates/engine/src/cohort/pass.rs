@@ -1,8 +1,8 @@
-//! One of the goes of a stage (`goes.rs`).
+//! One of the passes of a stage (`passes.rs`).
 
 /// How a stage that was run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Go {
+pub enum Pass {
     /// All lanes have run it.
     Over,
     /// It is to be run again, for those that were left out.
@@ -11,9 +11,9 @@ pub enum Go {
     Short,
 }
 
-/// The goes of a stage so far.
+/// The passes of a stage so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Goes {
+pub(super) struct Passes {
     /// How many lanes the last of them left out; `None`: there was none.
     pub(super) left_out: Option<usize>,
 }

@@ -1,0 +1,81 @@
+//! Hosts: what answers routes of the site without cohorts, at once or later.
+//!
+//! Whatever hosts are told of, the answers that they give in it are counted and logged.
+
+use super::Pipeline;
+use super::host_path::HostPath;
+use crate::host::files::STREAM_BYTES_EXPECTED;
+use rhythm_http::{Event, Hosts, Owed, Reading};
+use rhythm_net::{Port, Time};
+
+impl Pipeline {
+    /// Begins the answers that were given as files that are yet to be read.
+    pub(super) fn open_files(&mut self, port: &mut dyn Port, now: Time) {
+        let HostPath {
+            files, files_id, ..
+        } = &self.host_path;
+        while let Some((slot, stream)) = self.responder.next_stream() {
+            let kept = stream.memory() + self.responder.kept_of(slot);
+            files.open(slot, stream);
+            let is_turn = (self.clients).await_turn(port, slot, *files_id, STREAM_BYTES_EXPECTED);
+            self.clients.keeps_beside(port, slot, kept);
+            if is_turn {
+                files.read(slot, self.clients.room(), now);
+            }
+        }
+    }
+
+    /// Hands a request over whose content is yet to come, if its host takes that in pieces.
+    pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
+        if let Some(host) = self.intake.host(&self.epoch, reading.request()) {
+            self.responder.keep_line(reading.request());
+            self.ask_host(port, now, |hosts, event| {
+                hosts.take_early(host, event, reading)
+            });
+        }
+    }
+
+    /// Hands a request, whose line is kept, to a host.
+    pub(super) fn ask_host(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<Owed>,
+    ) {
+        let (hosts, event) = self.for_hosts(port, now);
+        let request = ask(hosts, event);
+        (self.responder).hosts_gave(request, self.host_path.hosts.given(), now);
+        if let Some(Owed { slot, .. }) = request {
+            let kept = self.responder.kept_of(slot);
+            self.clients.keeps_beside(port, slot, kept);
+        }
+    }
+
+    /// Tells hosts of something, and takes note of the answers that they give.
+    pub(super) fn host_event<T>(
+        &mut self,
+        port: &mut dyn Port,
+        now: Time,
+        tell: impl FnOnce(&mut Hosts, Event<'_>) -> T,
+    ) -> T {
+        let (hosts, event) = self.for_hosts(port, now);
+        let told = tell(hosts, event);
+        (self.responder).hosts_gave(None, self.host_path.hosts.given(), now);
+        told
+    }
+
+    /// The hosts, and an event for them.
+    fn for_hosts<'a>(
+        &'a mut self,
+        port: &'a mut dyn Port,
+        now: Time,
+    ) -> (&'a mut Hosts, Event<'a>) {
+        let event = Event {
+            clients: &mut self.clients,
+            port,
+            date: self.responder.date(),
+            now,
+        };
+        (&mut self.host_path.hosts, event)
+    }
+}
