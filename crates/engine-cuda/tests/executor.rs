@@ -9,8 +9,7 @@ use common::{ORDERS, banking};
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_engine::device::conformance::{
-    Dice, check, check_passes, check_with_backend, make_cohort, make_service,
-    make_service_with_rows,
+    Dice, check, check_with_backend, make_cohort, make_service,
 };
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::{PageProgram, Service};
@@ -95,22 +94,6 @@ fn thousands_of_works_come_back_once_each() {
             assert!(journey.refused > 0, "{journey:?}");
         }
         assert!(journey.most_in_flight >= slots.min(3), "{journey:?}");
-    }
-}
-
-#[test]
-fn cohorts_whose_memory_is_short_take_several_goes_here_too() {
-    for layout in [Layout::Runs, Layout::Row] {
-        let (mut executor, bell) = start(DEFERRED, options(layout, 1));
-        let mut goes = [0; 2];
-        for seed in 0..60 {
-            for service in [make_service(seed), make_service_with_rows(seed)] {
-                let more =
-                    check_passes(&mut |work| run(&mut executor, &bell, work), &service, seed);
-                goes = [goes[0] + more[0], goes[1] + more[1]];
-            }
-        }
-        assert!(goes.iter().all(|goes| *goes > 5), "{layout:?}: {goes:?}");
     }
 }
 

@@ -184,17 +184,12 @@ impl CudaExecutor {
 
     /// The job that a piece of work is.
     #[allow(clippy::result_large_err)]
-    fn job(&mut self, mut work: Work) -> Result<Job, (Work, GpuError)> {
-        let asked = &work.cohort.queries;
-        debug_assert!(
-            asked.is_empty() || work.cohort.is_between_passes(),
-            "none is left of a call"
-        );
+    fn job(&mut self, work: Work) -> Result<Job, (Work, GpuError)> {
+        debug_assert!(work.cohort.queries.is_empty(), "none is left of a call");
         let index = match self.known(&work.service) {
             Ok(index) => index,
             Err(error) => return Err((work, error)),
         };
-        work.cohort.begin_run();
         let known = &mut self.services[index];
         let program = work.program();
         let first = work.cohort.stage;
@@ -217,6 +212,7 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
+            headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.options.limits,
             service: known.device.clone(),

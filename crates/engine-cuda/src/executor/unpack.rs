@@ -32,8 +32,6 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
         .resize(job.work.cohort.lanes.len(), LaneOutput::default());
     output.runs.truncate(output.runs_used);
     output.segments.truncate(output.segments_used);
-    // What has gone through several stages cannot be run again.
-    let runs_again = job.first == job.last;
     let mut again = Vec::new();
     let launched_with = job.room;
     for (index, &lane) in launched.iter().enumerate() {
@@ -56,51 +54,28 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
                 if texts.take(cohort, lane, delivered, form).is_none() {
-                    without_room(cohort, lane, runs_again);
+                    cohort.fail_without_room(lane as usize);
                 }
-            }
-            Outcome::Finished if !has_room(cohort, &result, layout) => {
-                cohort.lanes[lane as usize] = match runs_again {
-                    true => LaneState::Later,
-                    false => LaneState::Failed(LaneError::MemoryShort),
-                };
             }
             Outcome::Finished => {
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form) {
-                    None => without_room(cohort, lane, runs_again),
+                    None => cohort.fail_without_room(lane as usize),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
                         let answer =
                             take_body(&mut cohort.output, delivered, index, &result, layout);
                         cohort.output.lanes[lane as usize] = LaneOutput { file, ..answer };
-                        cohort.output.runs_used = cohort.output.runs.len();
-                        cohort.output.segments_used = cohort.output.segments.len();
                     }
                 }
             }
         }
     }
+    let output = &mut job.work.cohort.output;
+    output.runs_used = output.runs.len();
+    output.segments_used = output.segments.len();
     again.append(&mut job.pending);
     job.pending = again;
-}
-
-/// A lane's texts have found no room.
-fn without_room(cohort: &mut Cohort, lane: u32, runs_again: bool) {
-    match runs_again {
-        true => cohort.leave_without_room(lane as usize),
-        false => cohort.fail_without_room(lane as usize),
-    }
-}
-
-/// Whether there is memory for a lane's body in its cohort.
-fn has_room(cohort: &Cohort, result: &LaneResult, layout: Layout) -> bool {
-    match layout {
-        Layout::Runs => {
-            cohort.has_room_for_answer(result.run_length as usize, result.segment_count as usize)
-        }
-        _ => cohort.has_room_for_answer(result.body_length as usize, 0),
-    }
 }
 
 /// Whether what concerns the launch as a whole had room; if not, the job's room has grown.
@@ -250,9 +225,7 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
     }
     // Of lanes launched later, or run by the host, they may have come out of order.
     work.cohort.queries.sort_from(0);
-    // Nor do those of an earlier go stand before them.
-    let headers = &mut work.cohort.output.headers;
-    headers.sort_by_key(|header| header.0);
+    work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
     work
 }
 

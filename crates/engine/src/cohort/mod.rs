@@ -175,7 +175,7 @@ impl Cohort {
 
     /// Whether there is room for another answer of so many run bytes and segments. Where there is,
     /// it is the cohort's; where there is none, its lane is for another go.
-    pub fn has_room_for_answer(&self, run_bytes: usize, segments: usize) -> bool {
+    pub(crate) fn has_room_for_answer(&self, run_bytes: usize, segments: usize) -> bool {
         run_bytes == 0 && segments == 0 || self.lease_output(1, run_bytes.max(1), segments) == 1
     }
 
@@ -212,15 +212,6 @@ impl Cohort {
             false => LaneError::TooLarge,
         };
         self.fail(lane, error);
-    }
-
-    /// Leaves a lane for another go for whose texts there was no room beside others; it fails where
-    /// there is none in any cohort.
-    pub fn leave_without_room(&mut self, lane: usize) {
-        self.lanes[lane] = match self.take_short() {
-            true => LaneState::Later,
-            false => LaneState::Failed(LaneError::TooLarge),
-        };
     }
 
     /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for

@@ -71,7 +71,7 @@ impl Cohort {
     }
 
     /// Forgets that memory was short.
-    pub fn begin_run(&mut self) {
+    pub(crate) fn begin_run(&mut self) {
         self.take_short();
     }
 

@@ -152,8 +152,8 @@ section! {
         size: u32 = 1024; count(1, 65_536).flag("cohort-size").restart(),
         /// Longest time a request waits for others, such as 2ms.
         delay: Duration = Duration::from_millis(2); time().flag("cohort-delay").restart(),
-        /// Cohorts of a worker that form or run at a time. Where they are few, those that wait for a
-        /// backend have others.
+        /// Cohorts of a worker that form or run at a time. Where they are few, those that wait for
+        /// a backend have others.
         contexts: Option<NonZeroU32> = None;
             count(1, 65_536).or_none("two a page, and at least 16").restart(),
         /// Bytes of a cohort's texts: parameters, answers of backends (and 8 bytes for each cell of

@@ -86,8 +86,8 @@ impl Former {
             .min()
     }
 
-    /// A connection has stalled. Whether it waits for something here: a context, or memory. One that
-    /// tried again keeps its place among those that wait for memory.
+    /// A connection has stalled. Whether it waits for something here: a context, or memory. One
+    /// that tried again keeps its place among those that wait for memory.
     pub(crate) fn wait(&mut self, id: ConnectionId, stall: Stall, now: Time) -> bool {
         match (stall, self.trying.take()) {
             (Stall::Context, None) => self.waiters.push_back(id),

@@ -281,9 +281,11 @@ impl Config {
             net,
             cohort,
             contexts: 1 + dice.below(8),
-            waiting: match one_hangs {
-                true => CALLS + 1,
-                false => *dice.pick(&[0, 0, 1, CALLS + 1]),
+            waiting: match cohort {
+                _ if one_hangs => CALLS + 1,
+                1 | 7 => 0,
+                2 => 1,
+                _ => CALLS + 1,
             },
             policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
             delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),

@@ -19,8 +19,8 @@
 //! fixed size: one user whose every call fails, or one statement that is wrong, is one slot among
 //! those that are answered well, however often it is tried. Counts are halved as time passes.
 //!
-//! The breaker reads no clock. It logs when it opens, and when it is closed again, once for those of
-//! all workers (`news.rs`); trials that fail in between are no news.
+//! The breaker reads no clock. It logs when it opens, and when it is closed again, once for those
+//! of all workers (`news.rs`); trials that fail in between are no news.
 
 mod news;
 mod outcomes;
