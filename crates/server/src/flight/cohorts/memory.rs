@@ -9,8 +9,7 @@
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
 //!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
 //!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
-//!   not been answered yet, no more lanes ask together than find much memory each, and where there
-//!   is not memory for whatever they may be answered, one cohort asks before the others.
+//!   not been answered yet, no more lanes ask together than find much memory each.
 
 use super::{Cohorts, Flight, NotOpen, Phase};
 use crate::site::epoch::Epoch;
@@ -58,9 +57,9 @@ impl Cohorts {
     }
 
     /// Whether there is memory for all texts that so many lanes take by their end, if they are as
-    /// long as the page's were of late. It stays there for the cohort. Where nothing is known of
-    /// the page, a lane may take as much as is always there for a cohort, and it is enough that it
-    /// is there now.
+    /// long as the page's were of late. It stays there for the cohort. Where nothing is known of the
+    /// page, a lane may take as much as is always there for a cohort, and it is enough that it is
+    /// there now.
     #[inline]
     pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
         let Some(texts) = epoch.sizes(page).texts() else {
@@ -128,26 +127,12 @@ impl Cohorts {
             // Answers of backends, its own and others', need it more.
             self.give_output_back(id);
         }
-        if !is_over && self.is_to_learn(id, &epoch, page, lanes) {
-            return false;
-        }
         if self.expects(id, &epoch, page, lanes) {
             return true;
         }
         self.give_output_back(id);
         self.forget_free();
         self.expects(id, &epoch, page, lanes) || self.others_have_none(id) || is_over
-    }
-
-    /// Whether a cohort does better to wait until others of its page are answered: nothing is known
-    /// of the page, and there is not memory for whatever its lanes may be answered.
-    fn is_to_learn(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
-        let any = epoch.site.service.config.limits.response_bytes_max as usize;
-        let left = self.budget.common() - self.budget.lent();
-        let is_same = |other: &ContextId| *other != id && self.pool.key(*other).page == page;
-        epoch.sizes(page).texts().is_none()
-            && lanes.saturating_mul(any) > self.budget.first_part().saturating_add(left)
-            && self.waiting.iter().any(is_same)
     }
 
     /// Whether half of what all have in common is lent.
