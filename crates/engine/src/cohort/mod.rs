@@ -24,7 +24,6 @@ pub use arena::{Arena, View};
 pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
-pub use form::{answer_texts, deliver_text};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use pass::Pass;
 pub use queries::{Argument, Queries};

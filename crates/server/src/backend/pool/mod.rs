@@ -77,6 +77,7 @@ use done::Done;
 use pace::Pace;
 use pipe::{Loss, Pipe};
 use rhythm_engine::program::Call;
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use std::io::ErrorKind;
 use std::rc::Rc;
@@ -115,8 +116,8 @@ pub struct ConnectionPool<W: Wire> {
     has_news: bool,
     /// No query's deadline is earlier.
     deadline_next: Time,
-    /// When it was last said that a query is too long.
-    too_large_said: Option<Time>,
+    /// Lines of the log that say that a query is too long.
+    too_large_said: Sparse,
     done: Done,
 }
 
@@ -154,7 +155,7 @@ impl<W: Wire> ConnectionPool<W> {
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
-            too_large_said: None,
+            too_large_said: Sparse::every(SAY_TOO_LARGE),
             done: Done::default(),
         }
     }
@@ -175,9 +176,7 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Says that a query of so many bytes is not sent.
     fn say_too_large(&mut self, bytes: usize, now: Time) {
-        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
-        if !is_said {
-            self.too_large_said = Some(now);
+        if self.too_large_said.line(now).is_some() {
             tracing::warn!(
                 backend = &*self.name,
                 bytes,
