@@ -2,19 +2,13 @@
 
 use crate::money::{ASCII_ZEROS, eight_digits};
 use core::fmt;
+use rhythm_protocol::calendar;
 
 /// A day of the Gregorian calendar from 1970-01-01 to 9999-12-31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
     days: u32,
 }
-
-/// Days from 0000-03-01 to 1970-01-01. Years that begin in March have their leap day last, which
-/// makes both directions formulas.
-const MARCH_TO_EPOCH: u32 = 719_468;
-
-/// Days in 400 years.
-const ERA: u32 = 146_097;
 
 /// 9999-12-31.
 const DAYS_MAX: u32 = 2_932_896;
@@ -40,14 +34,8 @@ impl Date {
         if year < 1970 || year > 9999 || month == 0 || month > 12 || day == 0 || day > 31 {
             return None;
         }
-        let march_year = if month <= 2 { year - 1 } else { year };
-        let era = march_year / 400;
-        let year_of_era = march_year - era * 400;
-        let month_from_march = if month > 2 { month - 3 } else { month + 9 };
-        let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let date = Date {
-            days: era * ERA + day_of_era - MARCH_TO_EPOCH,
+            days: calendar::day_of(year as i64, month, day) as u32,
         };
         // A day the month does not have comes back as one of the next month.
         if date.civil().2 == day {
@@ -59,22 +47,9 @@ impl Date {
 
     /// Year, month and day of the month.
     #[must_use]
-    pub const fn civil(self) -> (u32, u32, u32) {
-        let z = self.days + MARCH_TO_EPOCH;
-        let era = z / ERA;
-        let day_of_era = z - era * ERA;
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_from_march = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 {
-            month_from_march + 3
-        } else {
-            month_from_march - 9
-        };
-        let year = year_of_era + era * 400 + (month <= 2) as u32;
-        (year, month, day)
+    pub(crate) const fn civil(self) -> (u32, u32, u32) {
+        let (year, month, day) = calendar::date_of(self.days as i64);
+        (year as u32, month, day)
     }
 
     /// As `YYYY-MM-DD`.

@@ -12,14 +12,43 @@ use crate::gpu::{DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice};
 use crate::upload::{Bundle, upload};
 use rhythm_besim::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
 use rhythm_besim::{Bank, EMBEDDED, KIND, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
-use rhythm_engine::cohort::View;
+use rhythm_engine::cohort::{AnswerWriter, Cell, Cohort, ROWS_MAX, View};
+use rhythm_engine::program::PageProgram;
 use rhythm_engine::settings::BackendConfig;
+use rhythm_protocol::besim::AnswerReader;
 
 /// How many users a backend has, where it is the embedded BeSim, for which a device may answer.
 #[must_use]
 pub fn embedded_users(config: &BackendConfig) -> Option<u32> {
     let is_embedded = config.kind == KIND && config.text("url") == EMBEDDED;
     is_embedded.then(|| u32::try_from(config.int("users")).ok())?
+}
+
+/// Delivers the cells of an answer's body, and gives its status. What is unreadable delivers a row
+/// without cells, which no page expects.
+pub fn deliver_text(body: &[u8], columns: u16, answer: &mut AnswerWriter<'_>) -> i64 {
+    let mut reader = AnswerReader::default();
+    let Ok(values) = reader.read(body, columns.into(), ROWS_MAX) else {
+        answer.row([]);
+        return 0;
+    };
+    (values.rows()).for_each(|row| answer.row(row.map(Cell::Text)));
+    i64::from(values.status)
+}
+
+/// Answers all queries of a cohort as the bank does, and gives the lanes their rows.
+pub fn answer_queries(bank: &Bank, program: &PageProgram, cohort: &mut Cohort) {
+    let (queries, mut rows) = cohort.exchange(program);
+    let (mut text, mut body) = (Vec::new(), Vec::new());
+    for query in 0..queries.len() {
+        text.clear();
+        body.clear();
+        let (form, columns) = (&rows.call().form, rows.call().columns);
+        form.write(queries.arguments(query), &mut text);
+        bank.answer(&text, &mut body);
+        rows.answer(query, |answer| deliver_text(&body, columns, answer));
+    }
+    cohort.settle(program);
 }
 
 /// The most bytes an answer takes, in whole words of 8 as the kernel stores them.

@@ -5,9 +5,11 @@ mod common;
 
 use common::{ORDERS, banking, emulated, executor};
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance::{check, check_with_backend, make_service};
-use rhythm_engine::program::Type;
+use rhythm_engine::program::{PageProgram, Type};
+use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::layout::Layout;
@@ -92,7 +94,8 @@ fn every_page_as_runs() {
 fn every_page_with_the_backend_on_the_device() {
     let service = banking();
     let bank = Bank::new(100_000);
-    let backend = |query: &[u8], body: &mut Vec<u8>| bank.answer(query, body);
+    let backend =
+        |program: &PageProgram, cohort: &mut Cohort| answer_queries(&bank, program, cohort);
     for layout in [Layout::B, Layout::C, Layout::Row, Layout::Runs] {
         // Layout B is only here; the others have run in all orders with the backend on the host.
         let in_all = layout == Layout::B && !SANITIZED;

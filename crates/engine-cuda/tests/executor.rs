@@ -12,7 +12,8 @@ use rhythm_engine::device::conformance::{
     Dice, check, check_with_backend, make_cohort, make_service,
 };
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
-use rhythm_engine::program::Service;
+use rhythm_engine::program::{PageProgram, Service};
+use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options, Statistics};
 use rhythm_engine_cuda::gpu::GpuError;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, Options as Emulation};
@@ -48,16 +49,24 @@ fn start(gpu: Emulation, options: Options) -> (CudaExecutor, Arc<Bell>) {
     (executor.expect("an emulated GPU has room"), bell)
 }
 
-/// Takes one stage of a cohort through.
-fn run(executor: &mut CudaExecutor, work: Work) -> Work {
-    executor.submit(work).expect("it is idle");
+/// Polls until so many works are done.
+fn poll(executor: &mut CudaExecutor, bell: &Bell, works: usize) -> Vec<Work> {
     let mut done = Vec::new();
-    while done.is_empty() {
+    loop {
+        let rung = bell.count();
         executor.poll(&mut done);
-        std::thread::yield_now();
+        if done.len() >= works {
+            assert_eq!(done.len(), works);
+            return done;
+        }
+        bell.wait(rung);
     }
-    assert_eq!(done.len(), 1);
-    done.remove(0)
+}
+
+/// Takes one stage of a cohort through.
+fn run(executor: &mut CudaExecutor, bell: &Bell, work: Work) -> Work {
+    executor.submit(work).expect("it is idle");
+    poll(executor, bell, 1).remove(0)
 }
 
 #[test]
@@ -97,9 +106,7 @@ fn a_full_device_is_busy_until_it_is_polled() {
         executor.submit(work(token)).expect("a slot is free");
     }
     // Also when all of them are done: nobody has taken them yet.
-    while bell.count() < 3 {
-        std::thread::yield_now();
-    }
+    bell.wait(2);
     for _ in 0..2 {
         let refused = executor.submit(work(9)).expect_err("no slot is free");
         let Refusal::Busy(back) = refused else {
@@ -108,10 +115,7 @@ fn a_full_device_is_busy_until_it_is_polled() {
         assert_eq!((back.token, back.cohort.stage), (9, 0));
         assert_eq!(executor.in_flight(), 3);
     }
-    let mut done = Vec::new();
-    while done.len() < 3 {
-        executor.poll(&mut done);
-    }
+    let mut done = poll(&mut executor, &bell, 3);
     let mut tokens: Vec<u64> = done.iter().map(|work| work.token).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, [0, 1, 2]);
@@ -134,9 +138,7 @@ fn an_executor_may_go_with_works_in_flight() {
         bell
     };
     // Their completions come all the same, to nobody.
-    while bell.count() < 4 {
-        std::thread::yield_now();
-    }
+    bell.wait(3);
     assert_eq!(Arc::strong_count(&service), 1);
 }
 
@@ -252,7 +254,8 @@ fn any_launch_fails_with_the_backend_on_the_device() {
     let page =
         (service.pages.iter().position(|page| page.calls.len() > 1)).expect("one asks twice");
     let bank = Bank::new(1000);
-    let backend = |query: &[u8], body: &mut Vec<u8>| bank.answer(query, body);
+    let backend =
+        |program: &PageProgram, cohort: &mut Cohort| answer_queries(&bank, program, cohort);
     let with_bank = Options {
         besim_users: Some(1000),
         ..options(Layout::B, 1)
@@ -358,8 +361,8 @@ fn what_lanes_ask_is_of_their_cohorts_share() {
             cohort,
             token: 1,
         };
-        let (mut executor, _) = start(DEFERRED, options(Layout::Runs, 1));
-        let mut cohort = run(&mut executor, work).cohort;
+        let (mut executor, bell) = start(DEFERRED, options(Layout::Runs, 1));
+        let mut cohort = run(&mut executor, &bell, work).cohort;
         assert_eq!(executor.statistics().on_host, 0);
         let texts =
             (0..cohort.queries.len()).map(|query| match cohort.queries.argument(query, 0) {
@@ -394,7 +397,7 @@ fn a_stage_without_lanes_is_done_at_once() {
         cohort,
         token: 6,
     };
-    let work = run(&mut executor, work);
+    let work = run(&mut executor, &bell, work);
     assert_eq!((work.token, work.cohort.stage), (6, 1));
     assert_eq!(work.cohort.lanes, [LaneState::Finished; 3]);
     assert_eq!((executor.in_flight(), bell.count()), (0, 1));

@@ -6,7 +6,7 @@
 //!   sets is [`settings`], which backends there can be [`kind`];
 //! - [`compile`]: from sources to programs;
 //! - [`program`]: what a page is compiled to;
-//! - [`cohort`]: columns, lanes, requests to backends and their rows, output;
+//! - [`cohort`]: columns, lanes, queries to backends and their rows, output;
 //! - [`session`]: the session array;
 //! - [`device`]: executors that run programs over cohorts.
 

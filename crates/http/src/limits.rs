@@ -68,7 +68,7 @@ impl ClientLimits {
 }
 
 /// Limits of requests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Of their heads.
     pub head: HeadLimits,

@@ -7,8 +7,8 @@
 //!
 //! One *turn* of a driver is: wait; report everything that became ready (`opened`, `received`,
 //! `ended`, `writable`, `connected`, `datagrams`, `notified`, in any order); `tick` if the time
-//! asked for has come, and all is told of that came before it; `idle` once. A handler may use the port in any of these calls, and a port
-//! never calls the handler back from inside one of its own.
+//! asked for has come, and all is told of that came before it; `idle` once. A handler may use the
+//! port in any of these calls, and a port never calls the handler back from inside one of its own.
 
 use crate::slab::Key;
 use std::fmt;
@@ -350,8 +350,8 @@ pub trait Handler {
     }
 
     /// A client waits for which there is no room: a handler may close connections that can be
-    /// missed. What it closes now does not linger. As in [`Handler::tick`], all is told of that came
-    /// until `now`.
+    /// missed. What it closes now does not linger. As in [`Handler::tick`], all is told of that
+    /// came until `now`.
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
     }

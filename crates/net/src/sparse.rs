@@ -1,20 +1,35 @@
-//! Log lines that anybody can cause, at most one a second of a kind: the next one says how many
-//! were left out. Kinds are told apart by hand, or by what their lines say.
+//! Log lines that anybody can cause, at most one of a kind in some time, mostly a second: the next
+//! one says how many were left out. Kinds are told apart by hand, or by what their lines say.
 
 use crate::port::Time;
 use std::time::Duration;
 
-/// The time between two lines.
-const EVERY: Duration = Duration::from_secs(1);
-
 /// When the next line may be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sparse {
+    /// The time between two lines.
+    every: Duration,
     next: Option<Time>,
     left_out: u64,
 }
 
+impl Default for Sparse {
+    /// One a second.
+    fn default() -> Sparse {
+        Sparse::every(Duration::from_secs(1))
+    }
+}
+
 impl Sparse {
+    /// One in this time.
+    pub fn every(every: Duration) -> Sparse {
+        Sparse {
+            every,
+            next: None,
+            left_out: 0,
+        }
+    }
+
     /// Whether to write a line now, and how many were left out before it.
     pub fn line(&mut self, now: Time) -> Option<u64> {
         self.tell(1, now).map(|all| all - 1)
@@ -27,8 +42,14 @@ impl Sparse {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
-        self.next = Some(now + EVERY);
+        self.next = Some(now + self.every);
         Some(std::mem::take(&mut self.left_out))
+    }
+
+    /// What the lines are about is over: the next one may be at once. Whether there was one.
+    pub fn end(&mut self) -> bool {
+        self.left_out = 0;
+        self.next.take().is_some()
     }
 }
 
@@ -107,5 +128,13 @@ mod tests {
         assert_eq!(sparse.line(at(9000)), Some(0));
         assert_eq!(sparse.tell(4, at(9001)), None);
         assert_eq!(sparse.tell(3, at(10_000)), Some(7));
+        assert_eq!(sparse.line(at(20_000)), Some(0));
+        assert_eq!(sparse.line(at(20_001)), None);
+        assert!(sparse.end() && !sparse.end());
+        assert_eq!(sparse.line(at(20_002)), Some(0));
+        let mut sparse = Sparse::every(Duration::from_secs(60));
+        assert_eq!(sparse.line(at(0)), Some(0));
+        assert_eq!(sparse.line(at(59_999)), None);
+        assert_eq!(sparse.line(at(60_000)), Some(1));
     }
 }

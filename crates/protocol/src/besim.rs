@@ -42,6 +42,9 @@ pub enum BesimError {
     /// A row that is not UTF-8.
     #[error("BeSim answer is not UTF-8")]
     NotUtf8,
+    /// A value that is not percent-encoded where the answer says that all are.
+    #[error("a value of a BeSim answer is not percent-encoded")]
+    Encoding,
 }
 
 /// A request, split but not decoded.
@@ -146,6 +149,72 @@ pub struct Answer {
     pub rows: u32,
     /// Whether its values are percent-encoded: each is to be decoded with [`uri::decode_bytes`].
     pub is_encoded: bool,
+}
+
+/// Reads answers to their values, with memory kept from one to the next.
+#[derive(Debug, Default)]
+pub struct AnswerReader {
+    /// Where each value is, and its length.
+    cells: Vec<(usize, usize)>,
+    /// The values, where they came encoded.
+    decoded: Vec<u8>,
+}
+
+/// An answer's values.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    /// 0 for good.
+    pub status: u8,
+    columns: usize,
+    cells: &'a [(usize, usize)],
+    bytes: &'a [u8],
+}
+
+impl AnswerReader {
+    /// Reads the body of an answer whose rows have `columns` columns each, at most `rows_max` of
+    /// them, as [`decode`] does.
+    ///
+    /// # Errors
+    /// For anything that does not follow the protocol.
+    pub fn read<'a>(
+        &'a mut self,
+        body: &'a [u8],
+        columns: u32,
+        rows_max: u32,
+    ) -> Result<Values<'a>, BesimError> {
+        let AnswerReader { cells, decoded } = self;
+        cells.clear();
+        let range = |start, length| (start, length);
+        let answer = decode(body, columns, rows_max, cells, range)?;
+        let mut bytes = body;
+        if answer.is_encoded {
+            decoded.clear();
+            for (start, length) in cells.iter_mut() {
+                let at = decoded.len();
+                uri::decode_bytes(&body[*start..][..*length], decoded)
+                    .map_err(|_| BesimError::Encoding)?;
+                (*start, *length) = (at, decoded.len() - at);
+            }
+            bytes = decoded;
+        }
+        Ok(Values {
+            status: answer.status,
+            columns: columns as usize,
+            cells,
+            bytes,
+        })
+    }
+}
+
+impl<'a> Values<'a> {
+    /// The values of each row, decoded.
+    pub fn rows(self) -> impl Iterator<Item = impl Iterator<Item = &'a [u8]>> {
+        let bytes = self.bytes;
+        let value = move |&(start, length): &(usize, usize)| &bytes[start..][..length];
+        // Without columns there is no row.
+        let rows = self.cells.chunks(self.columns.max(1));
+        rows.map(move |row| row.iter().map(value))
+    }
 }
 
 /// Decodes the body of an answer whose rows have `columns` columns each, at most `rows_max` of

@@ -4,8 +4,10 @@ use crate::device::{CudaArgs, Device, Opened};
 use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_besim::Bank;
+use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
-use rhythm_engine::program::Service;
+use rhythm_engine::program::{PageProgram, Service};
+use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::CudaExecutor;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -100,11 +102,6 @@ impl Comparison<'_> {
 
     fn pages(&mut self, executor: &mut dyn Executor, bank: Option<&Bank>) {
         let service = self.service.clone();
-        let answer = |query: &[u8], body: &mut Vec<u8>| {
-            if let Some(bank) = bank {
-                bank.answer(query, body);
-            }
-        };
         self.bar
             .inc_length((service.pages.len() * self.sizes.len()) as u64);
         for (page, program) in service.pages.iter().enumerate() {
@@ -114,9 +111,14 @@ impl Comparison<'_> {
                 let (seed, limits) = (lanes as u64, self.limits);
                 let compared = match bank {
                     None => conformance::check(executor, &service, page, lanes, seed, limits),
-                    Some(_) => conformance::check_with_backend(
-                        executor, &service, page, lanes, seed, limits, &answer,
-                    ),
+                    Some(bank) => {
+                        let answer = |program: &PageProgram, cohort: &mut Cohort| {
+                            answer_queries(bank, program, cohort);
+                        };
+                        conformance::check_with_backend(
+                            executor, &service, page, lanes, seed, limits, &answer,
+                        )
+                    }
                 };
                 self.runs += 1;
                 if let Err(difference) = compared {

@@ -3,7 +3,7 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
-use crate::backend::request_bytes_max;
+use crate::backend::query_bytes_max;
 use crate::observe::access_log;
 use crate::options::{ServerOptions, session_rules};
 use crate::site::lengths::Lengths;
@@ -94,10 +94,10 @@ impl Memory {
                 ]),
             ),
             (
-                "backend_requests",
+                "backend_queries",
                 product([
                     workers,
-                    (service.backends.iter().map(request_bytes_max)).fold(0, usize::saturating_add),
+                    (service.backends.iter().map(query_bytes_max)).fold(0, usize::saturating_add),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

@@ -56,9 +56,9 @@ use crate::flight::device::Device;
 use crate::flight::former::Former;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::PipelineOptions;
-use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
+use crate::site::{HostRoute, Site};
 use ending::Ending;
 use gauges::Gauges;
 use host_path::HostPath;
@@ -248,14 +248,9 @@ fn epoch_of(
     metrics: &WorkerMetrics,
 ) -> Arc<Epoch> {
     let backends = backends.of_site(&site, metrics);
-    let find = |name: &str| {
-        let host = hosts.find(name);
-        if host.is_none() {
-            tracing::error!(host = name, "no such host: its paths answer 404");
-        }
-        host
-    };
-    let routes = site.settings.hosts.iter();
-    let hosts = routes.map(|route| find(&route.host)).collect();
+    let host = |route: &HostRoute| hosts.find(&route.host);
+    let hosts = (site.settings.hosts.iter())
+        .map(|route| host(route).expect("a site's routes are to hosts that there are"))
+        .collect();
     Arc::new(Epoch::new(number, site, before, backends, hosts, metrics))
 }

@@ -63,7 +63,7 @@ impl ReferenceParser {
             Framing::Length(length) => length,
             Framing::Chunked => return None,
         };
-        if length != content.len() as u64 || content.len() > site.settings.body_max {
+        if length != content.len() as u64 || content.len() > site.request_limits.body_max {
             return None;
         }
         let found = parser.route(site, head, bytes);

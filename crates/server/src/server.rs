@@ -10,7 +10,7 @@ pub use self::factory::{DeviceFactory, HostFactory, SharedBackendFactory};
 pub use self::start_error::StartError;
 
 use self::control::Shared;
-use self::factory::{WorkerFactory, system_random};
+use self::factory::{HostNames, WorkerFactory, system_random};
 use crate::host::admin;
 use crate::host::disk::Readers;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
@@ -40,7 +40,7 @@ pub struct ServerParts {
     pub devices: DeviceFactory,
     /// Makes backends.
     pub backends: SharedBackendFactory,
-    /// Makes hosts, if there are any.
+    /// Makes hosts, if there are any. Sites whose routes name others are refused.
     pub hosts: Option<HostFactory>,
     /// Where the access log goes, if anywhere.
     pub log: Option<LogOpener>,
@@ -142,7 +142,8 @@ impl Server {
     /// Starts the workers and the admin listener. Clients can connect when it returns.
     ///
     /// # Errors
-    /// When an address cannot be listened on, or a device cannot be used.
+    /// When an address cannot be listened on, a device cannot be used, or a route of the site is to
+    /// a host that there is not.
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
         let open_files = raise_open_files(&mut options, &parts.site);
@@ -152,11 +153,13 @@ impl Server {
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = listeners::entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
+        let host_names = HostNames::default();
         let factory = WorkerFactory {
             current: current.clone(),
             devices: parts.devices,
             backends: parts.backends,
             hosts: parts.hosts,
+            host_names: host_names.clone(),
             readers: Readers::default(),
             sessions,
             sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
@@ -177,10 +180,16 @@ impl Server {
         };
         // Nobody else sets it.
         let _ = admin.started.set(workers.inboxes().to_vec());
+        let mut loader = parts.loader;
+        let checked: Loader = Box::new(move || {
+            let site = loader()?;
+            let names = host_names.get().expect("the workers have been made");
+            site.check_hosts(names).map(|()| site)
+        });
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             drain: options.drain,
-            reloads: start_reloads(parts.loader, options, open_files, &current, &workers)?,
+            reloads: start_reloads(checked, options, open_files, &current, &workers)?,
             reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
         };

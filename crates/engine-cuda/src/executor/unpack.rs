@@ -4,10 +4,11 @@ use super::job::Job;
 use super::slot::Delivered;
 use crate::abi::layout::PAD;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
+use crate::besim::answer_queries;
 use crate::layout::Layout;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
-use rhythm_engine::cohort::{LaneOutput, Output, SessionChange, answer_texts};
+use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::program::Form;
@@ -250,9 +251,7 @@ fn run_on_host(
             && let Some(bank) = bank
         {
             let program = &work.service.pages[work.page];
-            answer_texts(program, &mut work.cohort, |query, body| {
-                bank.answer(query, body);
-            });
+            answer_queries(bank, program, &mut work.cohort);
         }
         host.submit(work)
             .expect("the host executor refuses nothing");

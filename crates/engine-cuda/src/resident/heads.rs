@@ -164,18 +164,17 @@ impl Heads {
 /// What stands before and after a session's id where its cookie is set, and the line that removes
 /// the cookie.
 fn cookie_texts(name: &str) -> [Vec<u8>; 3] {
+    let name = HeaderName::new(name).expect("the settings refuse other names");
     let line = |value: &[u8], max_age| {
         let mut out = Vec::new();
-        if let Some(name) = HeaderName::new(name) {
-            ResponseWriter::resume(&mut out).set_cookie(&SetCookie {
-                name,
-                value,
-                max_age,
-                http_only: true,
-                secure: false,
-                same_site: SameSite::Lax,
-            });
-        }
+        ResponseWriter::resume(&mut out).set_cookie(&SetCookie {
+            name,
+            value,
+            max_age,
+            http_only: true,
+            secure: false,
+            same_site: SameSite::Lax,
+        });
         out
     };
     let set = line(b"", None);
@@ -200,10 +199,8 @@ fn fields(page: &PageProgram, headers: &HeaderSettings, date: &DateCache) -> Vec
     }
     // One that the page gives itself goes before, as in the server.
     for (name, value) in headers.lines() {
-        let is_own = |own: &String| own.eq_ignore_ascii_case(name);
-        if !page.header_names.iter().any(is_own)
-            && let Some(name) = HeaderName::new(name)
-        {
+        let is_own = |own: &String| own.eq_ignore_ascii_case(name.as_str());
+        if !page.header_names.iter().any(is_own) {
             head.header(name, value.as_bytes());
         }
     }

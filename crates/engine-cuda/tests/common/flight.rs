@@ -163,7 +163,10 @@ impl Bell {
     }
 
     /// Waits until it has been rung more often than `seen` times.
-    fn wait(&self, seen: u64) {
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn wait(&self, seen: u64) {
         let rung = self.rung.lock().expect("nobody panics with it");
         let limit = Duration::from_secs(60);
         let outcome = self

@@ -57,10 +57,12 @@ impl Cohort {
     /// queries are done with. A lane that misses an answer fails, and so does one that is answered
     /// another number of rows than one where its page takes one (`row = ...`); how many of these
     /// there are is given.
+    ///
+    /// # Panics
+    /// If the stage last run does not end with a call: the caller's mistake.
     pub fn settle(&mut self, program: &PageProgram) -> usize {
-        let Some(call) = self.pending_call(program) else {
-            return 0;
-        };
+        let call = self.pending_call(program);
+        let call = call.expect("a stage that asks ends with a call");
         let mut misfits = 0;
         self.answers.resize(self.queries.len(), None);
         let Cohort {
@@ -164,6 +166,7 @@ impl Cohort {
         into: &mut Cohort,
     ) {
         let Some(call) = self.pending_call(program) else {
+            debug_assert!(self.queries.is_empty(), "what is asked is asked by a call");
             return;
         };
         self.answers.resize(self.queries.len(), None);

@@ -1,5 +1,4 @@
-//! The text form of queries and answers, BeSim's: what a device gives and takes that knows only
-//! texts.
+//! The text form of queries, BeSim's: what a device gives that knows only texts.
 //!
 //! A [`Form`] says what stands around the arguments of a call's queries:
 //! `1&3&{{ session.userid }}` has the pieces `1&3&` and, empty, what follows the last argument. The
@@ -7,12 +6,9 @@
 //! section 2.1). Between two arguments stands a byte that no encoded one holds, so that a query
 //! can be read back.
 
-use super::Cohort;
 use super::queries::{Argument, Queries};
-use super::rows::{AnswerWriter, Cell, ROWS_MAX};
 use super::text;
-use crate::program::{Form, PageProgram, Type};
-use rhythm_protocol::besim;
+use crate::program::{Form, Type};
 use rhythm_protocol::http::uri;
 
 /// Is this byte one that encoded arguments are made of?
@@ -176,47 +172,6 @@ fn read_argument(kind: Type, encoded: &[u8], texts: &mut Vec<u8>) -> Option<Read
         Type::Float => ReadArgument::Float(text.parse().ok()?),
         Type::Bool => ReadArgument::Bool(encoded == text::print_bool(true)),
     })
-}
-
-/// Takes the body of a BeSim answer apart into cells, and gives its status. What is unreadable
-/// delivers a row without cells, which no page expects.
-pub fn deliver_text(body: &[u8], columns: u16, answer: &mut AnswerWriter<'_>) -> i64 {
-    let mut cells = Vec::new();
-    let read = besim::decode(
-        body,
-        columns.into(),
-        ROWS_MAX,
-        &mut cells,
-        |start, length| Cell::Text(&body[start..start + length]),
-    );
-    let Ok(read) = read else {
-        answer.row([]);
-        return 0;
-    };
-    for row in cells.chunks(usize::from(columns).max(1)) {
-        answer.row(row.iter().copied());
-    }
-    i64::from(read.status)
-}
-
-/// Answers all queries of a cohort by a backend that is a function of their text form, and gives
-/// the lanes their rows.
-pub fn answer_texts(
-    program: &PageProgram,
-    cohort: &mut Cohort,
-    mut backend: impl FnMut(&[u8], &mut Vec<u8>),
-) {
-    let (queries, mut rows) = cohort.exchange(program);
-    let (mut text, mut body) = (Vec::new(), Vec::new());
-    for query in 0..queries.len() {
-        text.clear();
-        body.clear();
-        let (form, columns) = (&rows.call().form, rows.call().columns);
-        form.write(queries.arguments(query), &mut text);
-        backend(&text, &mut body);
-        rows.answer(query, |answer| deliver_text(&body, columns, answer));
-    }
-    cohort.settle(program);
 }
 
 #[cfg(test)]

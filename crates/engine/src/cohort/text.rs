@@ -1,5 +1,6 @@
 //! How values look as text: numbers and truth values as MiniJinja prints them.
 
+use rhythm_protocol::calendar::date_of;
 use std::io::Write;
 
 /// Appends an integer in decimal.
@@ -35,21 +36,12 @@ pub(super) fn print_timestamp(micros: i64, to: &mut Vec<u8>) {
     const DAY: i64 = 86_400;
     let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Days since 0000-03-01, so that a leap day ends its year of the proleptic Gregorian calendar,
-    // by eras of 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = date_of(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     // Writing to a Vec cannot fail.
     let _ = write!(
         to,
-        "{year:04}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{second:02}"
+        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
     );
     if fraction != 0 {
         let _ = write!(to, ".{fraction:06}");

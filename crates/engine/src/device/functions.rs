@@ -8,6 +8,8 @@ pub use crate::cohort::{print_bool, print_float, print_int};
 use crate::program::{Arithmetic, Comparison, Escape, TextFunction};
 use md5::{Digest, Md5};
 use rhythm_protocol::html;
+use rhythm_protocol::http::uri;
+use rhythm_protocol::scan::{ALPHANUMERIC, ByteSet};
 use std::io::Write;
 
 /// Integer arithmetic; a result beyond 64 bits fails the lane.
@@ -134,27 +136,11 @@ pub fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
                 }
             }
         }
-        Escape::Percent => percent_encode(text, b"-._~", to),
+        Escape::Percent => uri::encode(text, to),
         Escape::Header => to.extend(
             text.iter()
                 .map(|&b| if b < 0x20 || b == 0x7f { b' ' } else { b }),
         ),
-    }
-}
-
-/// Appends a text with everything but ASCII letters, digits and `kept` as `%XX`.
-fn percent_encode(text: &[u8], kept: &[u8], to: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in text {
-        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
-            to.push(byte);
-        } else {
-            to.extend_from_slice(&[
-                b'%',
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]);
-        }
     }
 }
 
@@ -164,6 +150,9 @@ pub fn replaced_length(text: &str, old: &str, new: &str) -> usize {
     let times = text.matches(old).count();
     (text.len() - times * old.len()).saturating_add(times.saturating_mul(new.len()))
 }
+
+/// What the `urlencode` filter keeps as it is, as MiniJinja's does.
+const URL_KEPT: ByteSet = ALPHANUMERIC.or(ByteSet::new(b"-._/"));
 
 /// What a text function gives: a part of its operand, or new text appended to `to`.
 pub enum Made {
@@ -207,7 +196,7 @@ pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
             let length = text.chars().next_back().map_or(0, char::len_utf8);
             return Made::Part(text.len() - length..text.len());
         }
-        TextFunction::UrlEncode => percent_encode(text.as_bytes(), b"-._/", to),
+        TextFunction::UrlEncode => uri::encode_but(URL_KEPT, text.as_bytes(), to),
         TextFunction::Md5 => {
             for byte in Md5::digest(text.as_bytes()) {
                 let _ = write!(to, "{byte:02x}");

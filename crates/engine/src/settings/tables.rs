@@ -5,6 +5,7 @@ use super::definition::{
 };
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
+use rhythm_protocol::http::response::HeaderName;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -285,11 +286,20 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
 
 impl HeaderSettings {
     /// The names and values of those that are sent.
-    pub fn lines(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn lines(&self) -> impl Iterator<Item = (HeaderName<'static>, &str)> {
+        const fn name(name: &'static str) -> HeaderName<'static> {
+            HeaderName::new(name).expect("a token")
+        }
         let all = [
-            ("Content-Security-Policy", &self.content_security_policy),
-            ("Referrer-Policy", &self.referrer_policy),
-            ("X-Content-Type-Options", &self.content_type_options),
+            (
+                const { name("Content-Security-Policy") },
+                &self.content_security_policy,
+            ),
+            (const { name("Referrer-Policy") }, &self.referrer_policy),
+            (
+                const { name("X-Content-Type-Options") },
+                &self.content_type_options,
+            ),
         ];
         let all = all.map(|(name, value)| (name, value.as_str()));
         all.into_iter().filter(|(_, value)| !value.is_empty())

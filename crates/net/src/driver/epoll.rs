@@ -29,6 +29,7 @@ use crate::driver::waker::Waker;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token,
 };
+use crate::sparse::Sparse;
 use heard::Heard;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -44,6 +45,8 @@ use std::time::Duration;
 const ACCEPTED_MAX: usize = 16;
 /// After so many turns in which more waited they are a crowd.
 const CROWD_TURNS: usize = 4;
+/// What keeps clients waiting is said this often at most.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// The bounds of a driver.
 #[derive(Clone, Debug)]
@@ -107,8 +110,8 @@ pub struct Driver {
     crowded_until: Time,
     /// Turns, without a break, in which more clients waited than one lets in.
     crowd_turns: usize,
-    /// Not before this is the next warning.
-    warn_after: Time,
+    /// Warnings of what keeps clients waiting.
+    warnings: Sparse,
     /// The handler was told that the listeners are closed.
     told_closed: bool,
     connections_max: usize,
@@ -140,7 +143,7 @@ impl Driver {
             accept_after: Time::ZERO,
             crowd_turns: 0,
             crowded_until: Time::ZERO,
-            warn_after: Time::ZERO,
+            warnings: Sparse::every(WARN_EVERY),
             told_closed: false,
             connections_max: options.connections_max,
             addresses: options.addresses.clone(),

@@ -116,6 +116,16 @@ fn malformed_answers() {
 }
 
 #[test]
+fn what_is_not_encoded_where_all_is_said_to_be_is_no_value() {
+    let mut reader = AnswerReader::default();
+    let mut read = |body: &[u8]| reader.read(body, 1, 8).map(|values| values.status);
+    assert_eq!(read(b"<pre>\n0%\n%4\n</pre>\n"), Err(BesimError::Encoding));
+    assert_eq!(read(b"<pre>\n0\n%4\n</pre>\n"), Ok(0));
+    assert_eq!(read(b"<pre>\n0%\n</pre>"), Ok(0));
+    assert_eq!(read(b"<pre>\n3%\n%4\n</pre>"), Ok(3));
+}
+
+#[test]
 fn rows_cannot_break_out() {
     let mut body = Vec::new();
     start_answer(0, &mut body);
@@ -179,7 +189,14 @@ proptest! {
             uri::decode_bytes(&value, &mut out).unwrap();
             out
         });
-        prop_assert!(values.eq(rows.into_iter().flatten()));
+        prop_assert!(values.eq(rows.iter().flatten().cloned()));
+        let mut reader = AnswerReader::default();
+        for _ in 0..2 {
+            let read = reader.read(&body, 3, 8).unwrap();
+            prop_assert!(read.rows().map(|row| row.collect::<Vec<_>>()).eq(rows.clone()));
+        }
+        let plain = reader.read(b"<pre>\n0\na%41&b\n</pre>\n", 2, 8).unwrap();
+        prop_assert!(plain.rows().flatten().eq([&b"a%41"[..], b"b"]));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! HTTP dates (RFC 9110 section 5.6.7): seconds since 1970-01-01T00:00:00Z, to and from text.
 //!
-//! Written in the one current form (IMF-fixdate), read in all three. Days to dates and back by
-//! Howard Hinnant's civil calendar arithmetic: years start in March, so that the leap day is a
-//! year's last.
+//! Written in the one current form (IMF-fixdate), read in all three.
+
+use crate::calendar::{date_of, day_of};
 
 const DAYS: [&[u8]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
 const LONG_DAYS: [&[u8]; 7] = [
@@ -27,11 +27,12 @@ const SECONDS_MAX: u64 = 253_402_300_799;
 pub fn format(seconds: u64) -> [u8; 29] {
     let seconds = seconds.min(SECONDS_MAX);
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date_of(days);
+    let (year, month, day) = date_of(days as i64);
+    let year = year as u64;
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
     // 1970-01-01 was a Thursday.
     text[0..3].copy_from_slice(DAYS[(days + 4) as usize % 7]);
-    two_digits(&mut text, 5, day);
+    two_digits(&mut text, 5, day.into());
     text[8..11].copy_from_slice(MONTHS[month as usize - 1]);
     two_digits(&mut text, 12, year / 100);
     two_digits(&mut text, 14, year % 100);
@@ -44,33 +45,6 @@ pub fn format(seconds: u64) -> [u8; 29] {
 fn two_digits(text: &mut [u8; 29], at: usize, value: u64) {
     text[at] = b'0' + (value / 10 % 10) as u8;
     text[at + 1] = b'0' + (value % 10) as u8;
-}
-
-/// Year, month (1 to 12) and day of the month of a day since the epoch.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    // Days since 0000-03-01; an era is 400 years.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
-/// The day since the epoch of a date from 1970 on.
-fn day_of(year: u64, month: u64, day: u64) -> u64 {
-    let year = year - u64::from(month <= 2);
-    let (era, year_of_era) = (year / 400, year % 400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
-    era * 146_097 + of_era - 719_468
 }
 
 /// Reads an HTTP date in any of its three forms: IMF-fixdate, RFC 850 and asctime. `now` (seconds
@@ -136,7 +110,7 @@ fn parse_old(text: &[u8], now: u64) -> Option<u64> {
         else {
             return None;
         };
-        let this_year = date_of(now.min(SECONDS_MAX) / 86_400).0;
+        let this_year = date_of((now.min(SECONDS_MAX) / 86_400) as i64).0 as u64;
         let mut year = this_year / 100 * 100 + number(&[*y1, *y2])?;
         if year > this_year + 50 {
             year -= 100;
@@ -191,12 +165,13 @@ fn seconds(weekday: u64, day: u64, month: u64, year: u64, time: &[u8]) -> Option
     if year < 1970 || day == 0 || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let days = day_of(year, month + 1, day);
-    if date_of(days) != (year, month + 1, day) || (days + 4) % 7 != weekday {
+    let date = (year as i64, month as u32 + 1, day as u32);
+    let days = day_of(date.0, date.1, date.2);
+    if date_of(days) != date || (days + 4) as u64 % 7 != weekday {
         return None;
     }
     // A leap second is the last second of its minute.
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second.min(59))
+    Some(days as u64 * 86_400 + hour * 3600 + minute * 60 + second.min(59))
 }
 
 /// Where `text` is among `names`.
@@ -273,7 +248,7 @@ mod tests {
             Some(1_483_228_799)
         );
         assert_eq!(
-            parse(b"Monday, 06-Nov-34 00:00:00 GMT", NOW).map(|s| date_of(s / 86_400)),
+            parse(b"Monday, 06-Nov-34 00:00:00 GMT", NOW).map(|s| date_of((s / 86_400) as i64)),
             Some((2034, 11, 6))
         );
     }

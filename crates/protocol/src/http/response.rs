@@ -74,21 +74,43 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The line of a head that says that the body comes in chunks.
 pub const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
 
-/// A header name that is sound.
+/// A header name that is sound (a token, RFC 9110 section 5.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeaderName<'a>(&'a str);
 
 impl<'a> HeaderName<'a> {
-    /// Checks a name; nothing if it is not a token (RFC 9110 section 5.6.2).
+    /// Checks a name; nothing if it is not a token.
     #[must_use]
-    pub fn new(name: &'a str) -> Option<HeaderName<'a>> {
-        is_token(name.as_bytes()).then_some(HeaderName(name))
+    pub const fn new(name: &'a str) -> Option<HeaderName<'a>> {
+        match is_token(name.as_bytes()) {
+            true => Some(HeaderName(name)),
+            false => None,
+        }
     }
 
     /// The name.
     #[must_use]
     pub fn as_str(self) -> &'a str {
         self.0
+    }
+}
+
+/// A [`HeaderName`] that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedHeaderName(Box<str>);
+
+impl OwnedHeaderName {
+    /// Checks a name; nothing if it is not a token.
+    #[must_use]
+    pub fn new(name: &str) -> Option<OwnedHeaderName> {
+        HeaderName::new(name).map(|name| OwnedHeaderName(name.0.into()))
+    }
+
+    /// The name.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> HeaderName<'_> {
+        HeaderName(&self.0)
     }
 }
 

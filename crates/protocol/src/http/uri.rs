@@ -116,10 +116,16 @@ const UNRESERVED: scan::ByteSet = scan::ALPHANUMERIC.or(scan::ByteSet::new(b"-._
 
 /// Appends `text` to `out` with everything but unreserved characters percent-encoded, so that
 /// nothing in it can act as a separator.
+#[inline]
 pub fn encode(text: &[u8], out: &mut Vec<u8>) {
+    encode_but(UNRESERVED, text, out);
+}
+
+/// Appends `text` to `out` with everything but these characters percent-encoded.
+pub fn encode_but(kept: scan::ByteSet, text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {
-        if UNRESERVED.contains(*byte) {
+        if kept.contains(*byte) {
             out.push(*byte);
         } else {
             out.extend_from_slice(&[

@@ -25,8 +25,7 @@ mod x86;
 pub(crate) use find::block_at;
 pub use find::{Separators, encoded, html_special, separators};
 pub use level::{Level, LevelError};
-pub(crate) use set::ALPHANUMERIC;
-pub use set::{ByteSet, DistinctSet};
+pub use set::{ALPHANUMERIC, ByteSet, DistinctSet};
 pub use stream::Ring;
 
 /// The operations of one instruction set, on blocks of 64 bytes. Bit i of a mask speaks of byte i.

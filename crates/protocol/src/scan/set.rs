@@ -110,7 +110,7 @@ impl DistinctSet {
 }
 
 /// Letters and digits.
-pub(crate) const ALPHANUMERIC: ByteSet = ByteSet::range(b'0', b'9')
+pub const ALPHANUMERIC: ByteSet = ByteSet::range(b'0', b'9')
     .or(ByteSet::range(b'A', b'Z'))
     .or(ByteSet::range(b'a', b'z'));
 

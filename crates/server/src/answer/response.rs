@@ -13,7 +13,7 @@ use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
 use crate::site::lengths::Lengths;
-use crate::site::{BackendSettings, HeaderKind, Site, SiteSettings};
+use crate::site::{BackendSettings, HeaderKind, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
@@ -208,7 +208,6 @@ impl LaneAnswers<'_> {
     ) -> Given {
         let output = &cohort.output.lanes[lane];
         let page = &self.site.pages[self.page];
-        let program = &self.site.service.pages[self.page];
         let body = PageBody {
             output: &cohort.output,
             lane,
@@ -217,9 +216,9 @@ impl LaneAnswers<'_> {
         let lane_headers = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
             .take_while(|&&(of, ..)| of as usize == lane)
             .filter_map(|&(_, name, value)| {
-                let kind = *page.header_kinds.get(usize::from(name))?;
-                let name = HeaderName::new(program.header_names.get(usize::from(name))?)?;
-                (kind != HeaderKind::Framing).then_some((kind, name, cohort.arena.get(value)))
+                let (kind, name) = &page.headers[usize::from(name)];
+                let is_sent = *kind != HeaderKind::Framing;
+                is_sent.then(|| (*kind, name.get(), cohort.arena.get(value)))
             });
         let (site, date, now) = (self.site, self.date, self.now);
         let LaneRequest { slot, shape, .. } = *request;
@@ -334,10 +333,8 @@ where
     /// Writes the headers of all pages, but those that its lane sets.
     fn write_settings(&self, head: &mut ResponseWriter<'_>) {
         for (index, (name, value)) in self.site.settings.headers.iter().enumerate() {
-            if let Some(name) = HeaderName::new(name)
-                && !self.sets(HeaderKind::Setting(index))
-            {
-                head.header(name, value.as_bytes());
+            if !self.sets(HeaderKind::Setting(index)) {
+                head.header(*name, value.as_bytes());
             }
         }
     }
@@ -348,7 +345,7 @@ where
             head.header(name, value);
         }
         if let Some(cookie) = &self.cookie {
-            write_cookie(head, &self.site.settings, cookie.value());
+            write_cookie(head, self.site, cookie.value());
         }
     }
 
@@ -444,15 +441,13 @@ where
 }
 
 /// Sets the session's cookie, or with an empty text removes it.
-fn write_cookie(head: &mut ResponseWriter<'_>, settings: &SiteSettings, text: &[u8]) {
-    if let Some(name) = HeaderName::new(&settings.cookie) {
-        head.set_cookie(&SetCookie {
-            name,
-            value: text,
-            max_age: text.is_empty().then_some(0),
-            http_only: true,
-            secure: settings.cookie_secure,
-            same_site: SameSite::Lax,
-        });
-    }
+fn write_cookie(head: &mut ResponseWriter<'_>, site: &Site, text: &[u8]) {
+    head.set_cookie(&SetCookie {
+        name: site.cookie.get(),
+        value: text,
+        max_age: text.is_empty().then_some(0),
+        http_only: true,
+        secure: site.settings.cookie_secure,
+        same_site: SameSite::Lax,
+    });
 }

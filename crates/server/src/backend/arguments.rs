@@ -1,4 +1,4 @@
-//! Arguments of a request, kept until it is encoded: the cohort whose columns they are in may have
+//! Arguments of a query, kept until it is encoded: the cohort whose columns they are in may have
 //! gone on by then.
 
 use rhythm_engine::cohort::Argument;

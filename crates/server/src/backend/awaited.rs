@@ -1,11 +1,11 @@
-//! The requests of a connection whose answers are to come.
+//! The queries of a connection whose answers are to come.
 
 use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Which request of a connection is meant.
+/// Which query of a connection is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The oldest that is not answered.
@@ -14,7 +14,7 @@ pub enum Which {
     Number(u64),
 }
 
-/// A request that was taken over and not yet told of.
+/// A query that was taken over and not yet told of.
 #[derive(Debug)]
 pub(super) struct Taken {
     /// What its answer is told by.
@@ -36,10 +36,10 @@ pub(super) struct Taken {
     pub(super) is_alone: bool,
 }
 
-/// A request on its way.
+/// A query on its way.
 #[derive(Debug)]
 pub(super) struct Sent {
-    pub(super) request: Taken,
+    pub(super) query: Taken,
     /// Its place among all that left on the connection.
     pub(super) number: u64,
     /// Where its bytes end, counted from the first byte of the connection.
@@ -50,7 +50,7 @@ pub(super) struct Sent {
     pub(super) is_given_up: bool,
 }
 
-/// The requests of a connection whose answers are to come, in the order they were sent.
+/// The queries of a connection whose answers are to come, in the order they were sent.
 #[derive(Debug, Default)]
 pub struct Awaited {
     sent: VecDeque<Sent>,
@@ -58,15 +58,15 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// What a request asked; `None` if there is no such request.
+    /// What a query asked; `None` if there is no such query.
     pub fn call(&self, which: Which) -> Option<&Call> {
-        Some(&self.sent[self.find(which)?].request.call)
+        Some(&self.sent[self.find(which)?].query.call)
     }
 
-    /// One request of this call, for tests of wires.
+    /// One query of this call, for tests of wires.
     #[cfg(test)]
     pub(super) fn one(call: &Call) -> Awaited {
-        let request = Taken {
+        let query = Taken {
             key: 0,
             call: Rc::new(call.clone()),
             asker: 0,
@@ -77,7 +77,7 @@ impl Awaited {
             is_alone: false,
         };
         let mut awaited = Awaited::default();
-        awaited.push(request, 0, Time::ZERO);
+        awaited.push(query, 0, Time::ZERO);
         awaited
     }
 
@@ -98,7 +98,7 @@ impl Awaited {
 
     /// Whether others can be put in behind these: none goes alone, and none has been moved away.
     pub(super) fn are_shared(&self) -> bool {
-        (self.sent.back()).is_none_or(|sent| !sent.is_given_up && !sent.request.is_alone)
+        (self.sent.back()).is_none_or(|sent| !sent.is_given_up && !sent.query.is_alone)
     }
 
     /// Takes the wanted ones behind the oldest to send them elsewhere, the last first. Their
@@ -107,25 +107,25 @@ impl Awaited {
         for sent in self.sent.iter_mut().skip(1).rev() {
             if !sent.is_given_up {
                 sent.is_given_up = true;
-                let request = &mut sent.request;
+                let query = &mut sent.query;
                 take(Taken {
-                    call: request.call.clone(),
-                    arguments: std::mem::take(&mut request.arguments),
-                    ..*request
+                    call: query.call.clone(),
+                    arguments: std::mem::take(&mut query.arguments),
+                    ..*query
                 });
             }
         }
     }
 
-    /// The number of the next request.
+    /// The number of the next query.
     pub(super) fn number_next(&self) -> u64 {
         self.number_next
     }
 
-    /// A request was put in at this time; its bytes end there.
-    pub(super) fn push(&mut self, request: Taken, end: u64, since: Time) {
+    /// A query was put in at this time; its bytes end there.
+    pub(super) fn push(&mut self, query: Taken, end: u64, since: Time) {
         self.sent.push_back(Sent {
-            request,
+            query,
             number: self.number_next,
             end,
             since,
@@ -134,7 +134,7 @@ impl Awaited {
         self.number_next += 1;
     }
 
-    /// The request that an answer is for. `None` if there is none, or if of its bytes no more than
+    /// The query that an answer is for. `None` if there is none, or if of its bytes no more than
     /// `sent_total` were sent, not all: then nobody can have answered it.
     pub(super) fn take(&mut self, which: Which, sent_total: u64) -> Option<Sent> {
         let at = self.find(which)?;
@@ -144,18 +144,18 @@ impl Awaited {
         }
     }
 
-    /// The last request.
+    /// The last query.
     pub(super) fn take_last(&mut self) -> Option<Sent> {
         self.sent.pop_back()
     }
 
-    /// Gives up the requests that are past their deadline: calls `tell` with each, whose arguments
+    /// Gives up the queries that are past their deadline: calls `tell` with each, whose arguments
     /// are of no more use.
     pub(super) fn give_up(&mut self, now: Time, mut tell: impl FnMut(&mut Taken)) {
-        let late = |sent: &&mut Sent| !sent.is_given_up && sent.request.deadline <= now;
+        let late = |sent: &&mut Sent| !sent.is_given_up && sent.query.deadline <= now;
         for sent in self.sent.iter_mut().filter(late) {
             sent.is_given_up = true;
-            tell(&mut sent.request);
+            tell(&mut sent.query);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Why a request to a backend failed, for the log: a lane's error tells its client what to make of
+//! Why a query to a backend failed, for the log: a lane's error tells its client what to make of
 //! it, this tells whoever runs the server what to do about it.
 
 use rhythm_engine::cohort::LaneError;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// What became of a request that was not answered.
+/// What became of a query that was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What its lane fails with.
@@ -47,14 +47,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a backend fails, or a request to it.
+/// How a backend fails, or a query to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// No connection could be opened.
     Unreachable(io::ErrorKind),
-    /// A connection with requests on it broke; or, where there is no error, was closed.
+    /// A connection with queries on it broke; or, where there is no error, was closed.
     Lost(Option<io::ErrorKind>),
-    /// A request was not answered in time.
+    /// A query was not answered in time.
     Late,
     /// Nor did it leave in time.
     Unsent,
@@ -73,9 +73,9 @@ pub enum Cause {
     Refused,
     /// It failed of late, and is not asked.
     LeftAlone,
-    /// Too many requests are under way, of all or of one who asks.
+    /// Too many queries are under way, of all or of one who asks.
     TooMany,
-    /// A request was too long to be sent.
+    /// A query was too long to be sent.
     TooLong,
 }
 

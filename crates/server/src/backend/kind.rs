@@ -20,8 +20,8 @@ pub struct Kind {
     ///
     /// The error says in words what is wrong with the configuration or the name.
     pub locate: fn(&BackendConfig) -> Result<Vec<Peer>, String>,
-    /// Most bytes that one takes for requests, in each worker.
-    pub request_bytes_max: fn(&BackendConfig) -> usize,
+    /// Most bytes that one takes for queries, in each worker.
+    pub query_bytes_max: fn(&BackendConfig) -> usize,
     /// Opens one that is there, for one worker. It waits for nothing.
     pub open: fn(&BackendConfig, &[Peer]) -> Opened,
 }

@@ -1,6 +1,6 @@
 //! Backends: where pages get their data from.
 //!
-//! A backend is handed all requests of a cohort's stage as one batch (paper, section 3.2,
+//! A backend is handed all queries of a cohort's stage as one batch (paper, section 3.2,
 //! *Process*) and tells later, by key, what was answered; the pipeline waits for it as it waits for
 //! a device. Like the pipeline it does no I/O and reads no clock: it acts through a [`Port`] and
 //! learns of its connections by events that the pipeline passes on.
@@ -15,7 +15,7 @@
 //!    embedded   answers a whole batch at once           Embedded, InProcess
 //!    or a pool  connections, deadlines, retries         pool/, awaited.rs, arguments.rs
 //!      v  ^
-//!    its wire   bytes from requests, cells from bytes   wire.rs; over HTTP: http_client/
+//!    its wire   bytes from queries, cells from bytes    wire.rs; over HTTP: http_client/
 //!         |
 //!    answers    cells until the pipeline polls          answers.rs, failure.rs
 //! ```
@@ -35,7 +35,8 @@ pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
 pub use kind::{Kind, Opened};
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
-pub use registry::{KINDS, besim, kinds, locate, open, request_bytes_max};
+pub(crate) use registry::query_bytes_max;
+pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
@@ -43,14 +44,14 @@ use rhythm_engine::cohort::{Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
-/// All requests of a cohort's stage.
+/// All queries of a cohort's stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The call that asks.
     pub call: &'a Call,
     /// What is asked, in order of lanes.
     pub queries: &'a Queries,
-    /// What each request's answer is told by.
+    /// What each query's answer is told by.
     pub keys: &'a [u64],
     /// Who asks each, as a number: failures of one are not the backend's.
     pub askers: &'a [u64],
@@ -64,12 +65,12 @@ pub trait Embedded {
     fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>);
 }
 
-/// What became of the requests of a backend, for metrics: totals since the start, and what is now.
+/// What became of the queries of a backend, for metrics: totals since the start, and what is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendCounts {
-    /// Requests sent again after a failure.
+    /// Queries sent again after a failure.
     pub retries: u64,
-    /// Requests not answered yet, now.
+    /// Queries not answered yet, now.
     pub under_way: u64,
     /// Those of them that wait for a place on a connection.
     pub waiting: u64,
@@ -86,7 +87,7 @@ pub trait Backend: ConnectionOwner {
         None
     }
 
-    /// Takes a batch over. Each of its requests is told of by [`Backend::poll`] exactly once, at
+    /// Takes a batch over. Each of its queries is told of by [`Backend::poll`] exactly once, at
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);

@@ -34,9 +34,9 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     of(config, |kind| (kind.locate)(config))
 }
 
-/// Most bytes that a backend of service.toml takes for requests, in each worker.
-pub fn request_bytes_max(config: &BackendConfig) -> usize {
-    of(config, |kind| Ok((kind.request_bytes_max)(config))).unwrap_or(0)
+/// Most bytes that a backend of service.toml takes for queries, in each worker.
+pub(crate) fn query_bytes_max(config: &BackendConfig) -> usize {
+    of(config, |kind| Ok((kind.query_bytes_max)(config))).unwrap_or(0)
 }
 
 /// Opens a backend of service.toml that is where [`locate`] found it, for one worker.

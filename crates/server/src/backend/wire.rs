@@ -1,16 +1,16 @@
-//! What a kind of backend says over a connection: bytes from requests, cells from bytes.
+//! What a kind of backend says over a connection: bytes from queries, cells from bytes.
 //!
 //! A wire does no I/O and knows no time: a [`ConnectionPool`](super::ConnectionPool) opens the
 //! connections, sends what the wire encodes, gives it what comes back, and decides about deadlines,
 //! repetition and failing backends, for all kinds the same.
 //!
 //! What a protocol remembers of a connection (how far a greeting is, statements prepared on it, the
-//! beginning of an answer) is the wire's [`Wire::Connection`]. A request is encoded for the
+//! beginning of an answer) is the wire's [`Wire::Connection`]. A query is encoded for the
 //! connection that it leaves on, at the moment it does; one that is sent again is encoded again,
 //! for another.
 //!
-//! Answers come in the order of the requests, unless the wire says otherwise ([`Wire::IN_ORDER`]).
-//! Then each request's number goes with it as a tag, and each answer's tag says which it is for.
+//! Answers come in the order of the queries, unless the wire says otherwise ([`Wire::IN_ORDER`]).
+//! Then each query's number goes with it as a tag, and each answer's tag says which it is for.
 
 use super::answers::QueryAnswers;
 use super::awaited::{Awaited, Which};
@@ -26,7 +26,7 @@ pub struct Unreadable;
 /// Whether a connection can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// It is ready for requests. Of the input, `used` bytes are done with; what follows is read as
+    /// It is ready for queries. Of the input, `used` bytes are done with; what follows is read as
     /// answers are.
     Done {
         /// At most the length of the input.
@@ -36,16 +36,16 @@ pub enum Greeting {
     More,
 }
 
-/// What became of a request whose answer was read; its cells have been put into [`QueryAnswers`].
+/// What became of a query whose answer was read; its cells have been put into [`QueryAnswers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which request.
-    pub request: Which,
+    /// Which query.
+    pub query: Which,
     /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
     pub outcome: Result<i64, Cause>,
     /// The backend as a whole is in order: false counts against its circuit.
     pub is_healthy: bool,
-    /// The connection goes on behind it. If not, what was sent behind this request is not carried
+    /// The connection goes on behind it. If not, what was sent behind this query is not carried
     /// out, and can be sent again.
     pub goes_on: bool,
 }
@@ -55,8 +55,8 @@ pub trait Wire {
     /// What is kept of a connection while it stands.
     type Connection: Default + Debug;
 
-    /// Answers come in the order of the requests: each is for [`Which::Oldest`], and one that is
-    /// late holds up those behind it. If not, answers name their requests ([`Which::Number`]), and
+    /// Answers come in the order of the queries: each is for [`Which::Oldest`], and one that is
+    /// late holds up those behind it. If not, answers name their queries ([`Which::Number`]), and
     /// what is late is given up alone while others are answered.
     const IN_ORDER: bool = true;
 
@@ -75,8 +75,8 @@ pub trait Wire {
         Ok(Greeting::Done { used: 0 })
     }
 
-    /// Appends the bytes of a request, which leaves on this connection. It encodes and escapes what
-    /// the arguments hold. The connection's requests are numbered as they leave, from 0 on; a
+    /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what
+    /// the arguments hold. The connection's queries are numbered as they leave, from 0 on; a
     /// protocol with tags makes its tag of the number.
     fn encode<'a>(
         &mut self,
@@ -89,7 +89,7 @@ pub trait Wire {
 
     /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
     /// an answer; without one all of the input is done with. `awaited` tells what the answered
-    /// request asked. An answer's cells are delivered in the call that completes it.
+    /// query asked. An answer's cells are delivered in the call that completes it.
     ///
     /// # Errors
     /// What came is not of the protocol, or too much.

@@ -26,6 +26,7 @@ use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Cohort, LaneError, NoInteger};
 use rhythm_engine::program::PageProgram;
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ struct NamedBackend {
     metrics: Arc<BackendMetrics>,
     /// How many of its retries are counted there.
     retries_counted: u64,
-    /// When it was last said that its rows are too many or too few.
-    rows_said: Option<Time>,
+    /// Lines of the log that say that its rows are too many or too few.
+    rows_said: Sparse,
 }
 
 /// What became of the queries that a stage left.
@@ -101,7 +102,7 @@ impl Backends {
                     backend: (self.make)(site, index),
                     metrics: metrics.backend(&settings.name),
                     retries_counted: 0,
-                    rows_said: None,
+                    rows_said: Sparse::every(SAY_ROWS),
                 })
             })
         })
@@ -375,9 +376,7 @@ impl NamedBackend {
     /// Says that so many lanes were answered another number of rows than the one that their page
     /// takes: nothing else tells the page's author why they get 502.
     fn say_rows(&mut self, lanes: usize, program: &PageProgram, now: Time) {
-        let is_said = self.rows_said.is_some_and(|at| now.since(at) < SAY_ROWS);
-        if lanes > 0 && !is_said {
-            self.rows_said = Some(now);
+        if lanes > 0 && self.rows_said.line(now).is_some() {
             tracing::warn!(
                 backend = self.settings.name,
                 page = program.name,

@@ -2,12 +2,13 @@
 //! columns, its *flight*.
 //!
 //! Formation fills contexts, devices and backends work on them, responses empty them; what they
-//! have in common is kept here. Where each is on its way is in phase.rs, what memory they take in
-//! memory.rs.
+//! have in common is kept here. Where each is on its way is in phase.rs, which of them wait for a
+//! backend in waits.rs, what memory they take in memory.rs.
 
 mod bytes;
 mod memory;
 mod phase;
+mod waits;
 
 pub use bytes::CohortBytes;
 pub(crate) use memory::NextPass;

@@ -17,7 +17,7 @@
 //!   answer has come whole its columns stay here untouched, so that an executor on this machine can
 //!   begin the stage anew when the work is lost on the way, and nobody loses an answer. Where there
 //!   is none, the active lanes are failed with
-//!   [`DeviceFailed`](rhythm_engine::cohort::LaneError::DeviceFailed) and the requests cleared; or,
+//!   [`DeviceFailed`](rhythm_engine::cohort::LaneError::DeviceFailed) and the queries cleared; or,
 //!   what was not begun is refused as [`Refusal::Lost`], with the same outcome for this cohort: an
 //!   honest error. The link is asked again with the next one.
 //! - **Bounded.** It has so many works under way at most, and refuses more with [`Refusal::Busy`];

@@ -5,7 +5,7 @@
 //!      v  full / timeout / idle / drain
 //!    device     stages, over a link to what runs them        device.rs, link.rs
 //!      v  ^
-//!    backends   requests of a stage, answers, stragglers     backends.rs, stragglers.rs
+//!    backends   queries of a stage, answers, stragglers      backends.rs, stragglers.rs
 //! ```
 //!
 //! What they work on is in cohorts.rs: the contexts, and what is known of each cohort besides its

@@ -51,7 +51,8 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions)
         "pages": pages.collect::<Vec<_>>(),
         "memory": memory(&Memory::of(&site.service, options, &site.statics)),
     });
-    let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&all);
+    let mut text = text.expect("maps of JSON have texts for keys");
     text.push('\n');
     text
 }

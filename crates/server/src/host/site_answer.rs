@@ -12,6 +12,8 @@ use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 
+const LOCATION: HeaderName<'static> = HeaderName::new("Location").expect("a token");
+
 /// What whoever signs in too often is told.
 pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try again later.";
 
@@ -32,9 +34,7 @@ pub(crate) fn write<'s>(
         SiteAnswer::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
             write_error(out, 303, shape, date, "", |head| {
-                if let Some(name) = HeaderName::new("Location") {
-                    head.header(name, location.as_bytes());
-                }
+                head.header(LOCATION, location.as_bytes());
             })
         }
         SiteAnswer::Options(methods) => {

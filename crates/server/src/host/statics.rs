@@ -10,6 +10,10 @@ use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::ops::Range;
 
+const ETAG: HeaderName<'static> = HeaderName::new("ETag").expect("a token");
+const LAST_MODIFIED: HeaderName<'static> = HeaderName::new("Last-Modified").expect("a token");
+const ACCEPT_RANGES: HeaderName<'static> = HeaderName::new("Accept-Ranges").expect("a token");
+
 /// An answer with a file, or with a part of one, as far as the request's conditions decide it.
 #[derive(Debug)]
 pub(crate) struct FileAnswer<'a> {
@@ -134,13 +138,12 @@ impl<'a> FileAnswer<'a> {
             416 => drop(head.content_range_unsatisfied(length)),
             _ => {}
         }
-        let name = |name| HeaderName::new(name).expect("a token");
-        head.header(name("ETag"), entry.etag.as_bytes());
+        head.header(ETAG, entry.etag.as_bytes());
         if let Some(text) = &entry.modified_text {
-            head.header(name("Last-Modified"), text);
+            head.header(LAST_MODIFIED, text);
         }
         if *status == 200 {
-            head.header(name("Accept-Ranges"), b"bytes");
+            head.header(ACCEPT_RANGES, b"bytes");
         }
     }
 }

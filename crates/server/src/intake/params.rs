@@ -54,9 +54,9 @@ struct Item {
 /// Memory kept from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct ParamReader {
-    /// For each scalar, one more than the carrier of the value stored, in the order of its
-    /// carriers; 0: none yet.
-    found: Vec<u8>,
+    /// For each scalar the carrier of the value stored, by its place among the parameter's, if
+    /// there is one yet.
+    found: Vec<Option<u8>>,
     /// The pair at hand, decoded, where it is encoded.
     name: Vec<u8>,
     value: Vec<u8>,
@@ -82,7 +82,7 @@ impl ParamReader {
             return Ok(());
         }
         self.found.clear();
-        self.found.resize(page.params.len(), 0);
+        self.found.resize(page.params.len(), None);
         self.items.clear();
         self.values.clear();
         let query = sources.head.query().of(sources.bytes);
@@ -95,7 +95,7 @@ impl ParamReader {
             self.others(page, sources, cohort, lane)?;
         }
         for (param, found) in page.params.iter().zip(&self.found) {
-            if *found == 0 {
+            if found.is_none() {
                 let default = param.default.as_ref();
                 let default =
                     default.ok_or_else(|| BadParameter::new(&param.wire_name, "is missing"))?;
@@ -179,8 +179,8 @@ impl ParamReader {
                     Carrier::Header => sources.head.values(sources.bytes, name).next(),
                 };
                 if let Some(value) = value {
-                    let rank = rank as u8 + 1;
-                    found(&mut self.found[index], rank, param, value, cohort, lane)?;
+                    let known = &mut self.found[index];
+                    found(known, rank as u8, param, value, cohort, lane)?;
                 }
             }
         }
@@ -249,28 +249,28 @@ impl ParamReader {
     }
 }
 
-/// One more than the carrier's position among those of the parameter.
+/// The carrier's place among those of the parameter, the best first.
 fn rank(param: &Param, carrier: Carrier) -> Option<u8> {
     let position = param.carriers.iter().position(|known| *known == carrier)?;
-    Some(position as u8 + 1)
+    Some(position as u8)
 }
 
 /// Stores a value that was met, unless a better carrier had one.
 fn found(
-    known: &mut u8,
+    known: &mut Option<u8>,
     rank: u8,
     param: &Param,
     value: &[u8],
     cohort: &mut Cohort,
     lane: usize,
 ) -> Result<(), BadParameter> {
-    if *known == rank {
-        return Err(BadParameter::new(&param.wire_name, "is given twice"));
+    match *known {
+        Some(before) if before == rank => {
+            return Err(BadParameter::new(&param.wire_name, "is given twice"));
+        }
+        Some(better) if better < rank => return Ok(()),
+        _ => *known = Some(rank),
     }
-    if *known != 0 && *known < rank {
-        return Ok(());
-    }
-    *known = rank;
     store(param, value, cohort, lane)
 }
 
@@ -294,7 +294,7 @@ fn store(
 /// Appends a checked value to a list's column.
 fn push(kind: &ParamType, value: &[u8], column: &mut Column, arena: &mut Arena) {
     match column {
-        Column::Int(values) => values.push(kind.check(value).unwrap_or(0)),
+        Column::Int(values) => values.push(kind.check(value).expect("it has been checked")),
         Column::Text(views) => views.push(arena.push(value)),
         Column::List(_) => unreachable!("items of lists are scalars"),
     }

@@ -82,7 +82,7 @@ impl Intake {
     pub(super) fn host(&mut self, epoch: &Epoch, request: Incoming<'_>) -> Option<HostId> {
         let Incoming { head, bytes, .. } = request;
         match self.parser.route(&epoch.site, head, bytes) {
-            Found::Target(Target::Host(route), _) => epoch.hosts[route as usize],
+            Found::Target(Target::Host(route), _) => Some(epoch.hosts[route as usize]),
             _ => None,
         }
     }
@@ -100,10 +100,7 @@ impl Intake {
         let found = self.parser.route(&epoch.site, head, bytes);
         let taken = match dispatch(&epoch.site, found, head, bytes) {
             Way::Lane(page, pattern) => self.take_lane(reader, lanes, page, pattern, now),
-            Way::Host(route) => match epoch.hosts[route as usize] {
-                Some(host) => Taken::ByHost(host),
-                None => Taken::BySite(SiteAnswer::Error(404)),
-            },
+            Way::Host(route) => Taken::ByHost(epoch.hosts[route as usize]),
             Way::Site(answer) => Taken::BySite(answer),
         };
         let Taken::BySite(answer) = &taken else {

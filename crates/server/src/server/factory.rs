@@ -17,7 +17,7 @@ use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_http::Host;
 use rhythm_net::workers::WorkerThread;
 use rhythm_net::{Waker, clock};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Makes a worker's device, on its thread. The waker is for devices that finish while the worker
 /// waits.
@@ -28,6 +28,10 @@ pub type DeviceFactory =
 /// threads do for them.
 pub type HostFactory = Arc<dyn Fn(usize, Waker) -> Vec<(String, Box<dyn Host>)> + Send + Sync>;
 
+/// The names of a worker's hosts, once one has been made: sites whose routes name others are
+/// refused.
+pub(super) type HostNames = Arc<OnceLock<Vec<String>>>;
+
 /// Makes a backend of a site, by its index, for a worker, on its event loop: it waits for nothing.
 pub type SharedBackendFactory = Arc<dyn Fn(&Site, usize) -> Box<dyn Backend> + Send + Sync>;
 
@@ -37,6 +41,7 @@ pub(super) struct WorkerFactory {
     pub(super) devices: DeviceFactory,
     pub(super) backends: SharedBackendFactory,
     pub(super) hosts: Option<HostFactory>,
+    pub(super) host_names: HostNames,
     pub(super) readers: Readers,
     pub(super) sessions: Arc<SessionArray>,
     pub(super) sign_ins: Arc<SignIns>,
@@ -61,9 +66,12 @@ impl WorkerFactory {
             Some(make) => make(index, waker),
             None => Vec::new(),
         };
+        let site = self.current.site();
+        let names = || hosts.iter().map(|(name, _)| name.clone()).collect();
+        site.check_hosts(self.host_names.get_or_init(names))?;
         let now = clock::monotonic();
         let parts = PipelineParts {
-            site: self.current.site(),
+            site,
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,

@@ -26,7 +26,7 @@ pub enum StartError {
     /// The system has no resources for it.
     #[error("the system lacks resources: {0}")]
     System(#[from] std::io::Error),
-    /// A device cannot be used.
+    /// A device cannot be used, or there is no such host as a route's.
     #[error("{0}")]
     Device(String),
 }

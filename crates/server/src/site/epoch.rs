@@ -24,8 +24,8 @@ pub(crate) struct Epoch {
     pub(crate) pages: Vec<Arc<PageMetrics>>,
     /// For each backend of the service, which it is of the pipeline's.
     pub(crate) backends: Vec<Key>,
-    /// For each route of a host, that host; `None` where the pipeline was not given it.
-    pub(crate) hosts: Vec<Option<HostId>>,
+    /// For each route of a host, that host.
+    pub(crate) hosts: Vec<HostId>,
 }
 
 impl Epoch {
@@ -36,7 +36,7 @@ impl Epoch {
         site: Arc<Site>,
         before: Option<&Epoch>,
         backends: Vec<Key>,
-        hosts: Vec<Option<HostId>>,
+        hosts: Vec<HostId>,
         metrics: &WorkerMetrics,
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());

@@ -19,8 +19,10 @@ use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment};
 use rhythm_http::RequestLimits;
-use rhythm_protocol::http::request::{HeadLimits, Method};
-use rhythm_protocol::http::response::{PreparedHead, ResponseWriter, SENDERS_HEADERS};
+use rhythm_protocol::http::request::Method;
+use rhythm_protocol::http::response::{
+    HeaderName, OwnedHeaderName, PreparedHead, ResponseWriter, SENDERS_HEADERS,
+};
 use std::sync::Arc;
 
 /// What is computed ahead for a page.
@@ -43,8 +45,8 @@ pub(crate) struct PageInfo {
     pub(crate) default_bytes: usize,
     /// It can answer with a file, so that conditions and ranges of its requests matter.
     pub(crate) has_files: bool,
-    /// What is special about each header that it can add.
-    pub(crate) header_kinds: Vec<HeaderKind>,
+    /// The headers that it can add, and what is special about each.
+    pub(crate) headers: Vec<(HeaderKind, OwnedHeaderName)>,
     /// Whether it can add a header of the fixed ones, which it then replaces.
     pub(crate) replaces_fields: bool,
     /// It can begin a session.
@@ -54,7 +56,9 @@ pub(crate) struct PageInfo {
 }
 
 impl PageInfo {
-    fn new(page: &PageProgram, settings: &SiteSettings) -> PageInfo {
+    /// # Errors
+    /// What in the page cannot be served, in words.
+    fn new(page: &PageProgram, settings: &SiteSettings) -> Result<PageInfo, String> {
         let is_private = page.reads_session();
         let mut fields = Vec::new();
         let mut head = ResponseWriter::resume(&mut fields);
@@ -65,15 +69,16 @@ impl PageInfo {
             head.no_store();
         }
         settings.write_headers(&mut head);
-        let kinds: Vec<HeaderKind> = (page.header_names.iter())
-            .map(|name| kind_of(name, settings))
-            .collect();
+        let headers = (page.header_names.iter())
+            .map(|name| Ok((kind_of(name, settings), header_name(name)?)))
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(|error| format!("page {}: {error}", page.name))?;
         let carriers = || {
             let scalars = page.params.iter().flat_map(|param| &param.carriers);
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
         let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
-        PageInfo {
+        Ok(PageInfo {
             head: PreparedHead::new(&fields),
             fields: fields.into(),
             of_files,
@@ -85,12 +90,12 @@ impl PageInfo {
                 .map(|default| default.len())
                 .sum(),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
-            replaces_fields: (kinds.iter())
-                .any(|kind| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),
-            header_kinds: kinds,
+            replaces_fields: (headers.iter())
+                .any(|(kind, _)| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),
+            headers,
             begins_session: page.begins_session(),
             is_private,
-        }
+        })
     }
 
     /// The fields of its answers with a file that are always the same.
@@ -114,8 +119,13 @@ pub(crate) enum HeaderKind {
     Framing,
 }
 
+fn header_name(name: &str) -> Result<OwnedHeaderName, String> {
+    OwnedHeaderName::new(name).ok_or_else(|| format!("{name:?} is no name of a header or cookie"))
+}
+
 fn kind_of(name: &str, settings: &SiteSettings) -> HeaderKind {
-    let of_settings = |(known, _): &(&str, String)| known.eq_ignore_ascii_case(name);
+    let of_settings =
+        |(known, _): &(HeaderName<'_>, String)| known.as_str().eq_ignore_ascii_case(name);
     if let Some(index) = settings.headers.iter().position(of_settings) {
         return HeaderKind::Setting(index);
     }
@@ -140,6 +150,8 @@ pub struct Site {
     pub(crate) statics: Statics,
     pub(crate) settings: SiteSettings,
     pub(crate) request_limits: RequestLimits,
+    /// The session cookie's name.
+    pub(crate) cookie: OwnedHeaderName,
     pub(crate) routes: Routes,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
@@ -185,25 +197,32 @@ impl Site {
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
-        let request_limits = RequestLimits {
-            head: HeadLimits {
-                head_max: settings.head_max,
-                target_max: settings.target_max,
-                headers_max: settings.headers_max,
-            },
-            body_max: settings.body_max,
-        };
         Ok(Site {
             pages: (service.pages.iter())
                 .map(|page| PageInfo::new(page, &settings))
-                .collect(),
+                .collect::<Result<_, _>>()?,
             service,
             statics,
+            request_limits: settings.requests,
+            cookie: header_name(&settings.cookie)?,
             settings,
-            request_limits,
             routes,
             redirects,
         })
+    }
+
+    /// Whether each of its routes to a host is to one of these.
+    ///
+    /// # Errors
+    /// Which is not, in words.
+    pub(crate) fn check_hosts(&self, names: &[String]) -> Result<(), String> {
+        let mut routes = self.settings.hosts.iter();
+        match routes.find(|route| !names.contains(&route.host)) {
+            None => Ok(()),
+            Some(HostRoute { path, host }) => Err(format!(
+                "the route {path} is to the host {host}, which there is not"
+            )),
+        }
     }
 
     /// The service.
@@ -231,4 +250,45 @@ fn check_path_params(page: &PageProgram, segments: &[Segment]) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::compile::compile;
+    use rhythm_engine::source::Sources;
+
+    #[test]
+    fn names_that_no_head_can_have_are_refused_before_anything_is_served() {
+        let page = "+++\nroute = \"GET /hello\"\n+++\n";
+        let files = [("service.toml", ""), ("pages/made.html", page)];
+        let sources = Sources {
+            files: (files.map(|(path, text)| (path.to_owned(), text.to_owned()))).into(),
+            ..Sources::default()
+        };
+        let site = |cookie: &str, header: &str| {
+            let mut service = compile(&sources, &[]).expect("it is sound");
+            service.config.session.cookie = cookie.to_owned();
+            service.pages[0].header_names = vec!["X-Sound".to_owned(), header.to_owned()];
+            let settings = SiteSettings::of(&service);
+            let statics = Statics::new("/static", Vec::new());
+            Site::new(Arc::new(service), statics, settings).map(drop)
+        };
+        assert_eq!(site("sid", "X-Made"), Ok(()));
+        for (cookie, header, told) in [
+            (
+                "s id",
+                "X-Made",
+                "\"s id\" is no name of a header or cookie",
+            ),
+            ("", "X-Made", "\"\" is no name of a header or cookie"),
+            (
+                "sid",
+                "X Made",
+                "page made: \"X Made\" is no name of a header or cookie",
+            ),
+        ] {
+            assert_eq!(site(cookie, header), Err(told.to_owned()));
+        }
+    }
 }

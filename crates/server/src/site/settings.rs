@@ -2,7 +2,9 @@
 
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, PoolSettings, ServiceConfig};
+use rhythm_http::RequestLimits;
 use rhythm_net::{Peer, PeerAddress};
+use rhythm_protocol::http::request::HeadLimits;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +21,7 @@ pub struct SiteSettings {
     /// Origins that are this service's besides that of the Host header.
     pub origins: Vec<String>,
     /// Headers of all pages and files, but where a page has its own.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(HeaderName<'static>, String)>,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
     /// How long a piece of a streamed file is waited for.
@@ -28,14 +30,8 @@ pub struct SiteSettings {
     pub hosts: Vec<HostRoute>,
     /// The backends, by their index in the service's calls.
     pub backends: Vec<BackendSettings>,
-    /// Most bytes of a request's head; beyond is 431.
-    pub head_max: usize,
-    /// Most bytes of a request's target; beyond is 414.
-    pub target_max: usize,
-    /// Most header lines of a request; beyond is 431.
-    pub headers_max: usize,
-    /// Most bytes of a request's body; beyond is 413.
-    pub body_max: usize,
+    /// Limits of requests.
+    pub requests: RequestLimits,
 }
 
 impl Default for SiteSettings {
@@ -73,10 +69,14 @@ impl SiteSettings {
             read_timeout: statics.read_timeout,
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),
-            head_max: limits.head_bytes_max as usize,
-            target_max: limits.target_bytes_max as usize,
-            headers_max: limits.headers_max as usize,
-            body_max: limits.body_bytes_max as usize,
+            requests: RequestLimits {
+                head: HeadLimits {
+                    head_max: limits.head_bytes_max as usize,
+                    target_max: limits.target_bytes_max as usize,
+                    headers_max: limits.headers_max as usize,
+                },
+                body_max: limits.body_bytes_max as usize,
+            },
         }
     }
 }
@@ -85,9 +85,7 @@ impl SiteSettings {
     /// Writes the headers of all pages and files.
     pub(crate) fn write_headers(&self, head: &mut ResponseWriter<'_>) {
         for (name, value) in &self.headers {
-            if let Some(name) = HeaderName::new(name) {
-                head.header(name, value.as_bytes());
-            }
+            head.header(*name, value.as_bytes());
         }
     }
 }

@@ -37,11 +37,7 @@ fn serve_logging(
         host: host.into(),
     };
     let settings = SiteSettings {
-        hosts: vec![
-            route("/app", "toy"),
-            route("/far", "relay"),
-            route("/nobody", "nobody"),
-        ],
+        hosts: vec![route("/app", "toy"), route("/far", "relay")],
         ..SiteSettings::of(&service)
     };
     let statics = Statics::new(&service.config.statics.mount, statics());
@@ -103,16 +99,45 @@ fn hosts_and_pages_answer_in_the_order_of_requests() {
     assert_eq!(client.response(false).text(), "later 3");
     assert_eq!(client.response(false).body, vec![b'x'; 25_000]);
     assert_eq!(client.response(false).text(), "<p>Hello c!</p>");
-    assert_eq!(
-        client.response(false).status,
-        404,
-        "a host that is not there"
-    );
+    assert_eq!(client.response(false).status, 404, "no page, file or host");
     // Any method is the host's, and paths of pages are not.
     let whole = client.with("PUT /app/whole", "", "content");
     assert_eq!((whole.status, whole.text()), (200, "content"));
     assert_eq!(client.with("PUT /hello", "", "x").status, 405);
     assert_eq!(client.with("HEAD /app/else", "", "").status, 404);
+    stop(server);
+}
+
+#[test]
+fn a_site_with_a_route_to_no_host_is_not_served() {
+    let site = |host: &str| {
+        let service = service_of(PAGES, SERVICE);
+        let route = HostRoute {
+            path: "/app".into(),
+            host: host.into(),
+        };
+        let settings = SiteSettings {
+            hosts: vec![route],
+            ..SiteSettings::of(&service)
+        };
+        let statics = Statics::new(&service.config.statics.mount, statics());
+        Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
+    };
+    let start = |first: &str, next: &'static str| {
+        let first = site(first);
+        let options = options_of(first.service());
+        let mut parts = parts(first, Box::new(move || Ok(site(next))));
+        parts.hosts = Some(Arc::new(|_, _| {
+            vec![("relay".into(), Box::new(Relay::default()) as _)]
+        }));
+        Server::start(options, parts)
+    };
+    let told = "the route /app is to the host toy, which there is not";
+    let refused = start("toy", "relay").expect_err("there is no toy");
+    assert!(refused.to_string().contains(told), "{refused}");
+    let server = start("relay", "toy").expect("there is a relay");
+    assert_eq!(server.reload(), Err(told.to_owned()));
+    assert_eq!(client(&server).get("/hello?name=a").status, 200);
     stop(server);
 }
 

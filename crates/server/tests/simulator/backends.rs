@@ -1,11 +1,10 @@
 //! Backends that are slow, silent, wrong or down, around BeSim's own answers.
 
-use crate::reference::{BANK, REFUSED, USERS};
-use rhythm_engine::cohort::deliver_text;
+use crate::reference::{BANK, REFUSED, USERS, deliver};
 use rhythm_engine::cohort::{Cell, LaneError, Queries, ROWS_MAX, Rows};
 use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
-use rhythm_protocol::besim;
+use rhythm_protocol::besim::AnswerReader;
 use rhythm_server::ConnectionOwner;
 use rhythm_server::backend::{Backend, Batch, Embedded, Failure, QueryAnswers, Tell};
 use std::cell::RefCell;
@@ -84,15 +83,14 @@ type Due = (Time, u64, u16, Result<Vec<u8>, LaneError>);
 
 /// Delivers the rows of an answer's body, and gives its status.
 fn read(body: &[u8], columns: u16, answers: &mut QueryAnswers) -> Result<i64, LaneError> {
-    let mut cells = Vec::new();
-    let cell = |start: usize, length: usize| &body[start..start + length];
-    let read = besim::decode(body, columns.into(), ROWS_MAX, &mut cells, cell);
-    let read = read.map_err(|_| LaneError::BadAnswer)?;
-    for row in cells.chunks(usize::from(columns).max(1)) {
-        row.iter().for_each(|cell| answers.cell(Cell::Text(cell)));
+    let mut reader = AnswerReader::default();
+    let read = reader.read(body, columns.into(), ROWS_MAX);
+    let values = read.map_err(|_| LaneError::BadAnswer)?;
+    for row in values.rows() {
+        row.for_each(|cell| answers.cell(Cell::Text(cell)));
         answers.end_row();
     }
-    Ok(i64::from(read.status))
+    Ok(i64::from(values.status))
 }
 
 /// The backend.
@@ -182,7 +180,7 @@ impl Embedded for FaultyBackend {
         }
         for (request, body) in bodies.iter().enumerate() {
             if let Some(body) = body {
-                rows.answer(request, |answer| deliver_text(body, columns, answer));
+                rows.answer(request, |answer| deliver(body, columns, answer));
             }
         }
     }

@@ -246,3 +246,11 @@ fn a_forgotten_writable_is_found() {
         ..Sabotages::default()
     });
 }
+
+#[test]
+fn time_outs_before_what_came_in_time_are_found() {
+    is_found(Sabotages {
+        world: Sabotage::HideLateness,
+        ..Sabotages::default()
+    });
+}

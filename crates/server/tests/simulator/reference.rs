@@ -7,14 +7,14 @@
 
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::SessionChange;
-use rhythm_engine::cohort::answer_texts;
-use rhythm_engine::cohort::{Cohort, Column, LaneState, Span};
+use rhythm_engine::cohort::{AnswerWriter, Cell, Cohort, Column, LaneState, ROWS_MAX, Span};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
 use rhythm_engine::source::Sources;
+use rhythm_protocol::besim::AnswerReader;
 use rhythm_server::backend::kinds;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -25,6 +25,18 @@ use std::sync::Arc;
 pub(crate) const USERS: u32 = 1000;
 /// The bank, as each side knows it.
 pub(crate) const BANK: Bank = Bank::new(USERS);
+
+/// Delivers the rows of an answer's body, and gives its status. What is no answer delivers a row
+/// without cells, which no page expects.
+pub(crate) fn deliver(body: &[u8], columns: u16, answer: &mut AnswerWriter<'_>) -> i64 {
+    let mut reader = AnswerReader::default();
+    let Ok(values) = reader.read(body, columns.into(), ROWS_MAX) else {
+        answer.row([]);
+        return 0;
+    };
+    (values.rows()).for_each(|row| answer.row(row.map(Cell::Text)));
+    i64::from(values.status)
+}
 
 /// Names and values, decoded.
 pub(crate) type Values = Vec<(String, String)>;
@@ -204,10 +216,18 @@ fn run(service: &Arc<Service>, statics: &BTreeMap<String, Vec<u8>>, key: &Key) -
         if cohort.lanes[lane] != LaneState::Active {
             break;
         }
-        answer_texts(program, &mut cohort, |query, body| match key.refused {
-            Some(call) if call == stage => body.extend_from_slice(REFUSED),
-            _ => BANK.answer(query, body),
-        });
+        let (queries, mut rows) = cohort.exchange(program);
+        for query in 0..queries.len() {
+            let (mut text, mut body) = (Vec::new(), Vec::new());
+            let (form, columns) = (&rows.call().form, rows.call().columns);
+            form.write(queries.arguments(query), &mut text);
+            match key.refused {
+                Some(call) if call == stage => body.extend_from_slice(REFUSED),
+                _ => BANK.answer(&text, &mut body),
+            }
+            rows.answer(query, |answer| deliver(&body, columns, answer));
+        }
+        cohort.settle(program);
     }
     assert_eq!(
         cohort.lanes[lane],

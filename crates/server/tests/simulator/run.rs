@@ -475,7 +475,8 @@ impl Run<'_> {
     /// its core for longer than that may take, while the world goes on.
     fn stall(&mut self) -> bool {
         let stalls = self.config.stalls && !self.stalled;
-        if !stalls || !self.world.is_connecting() || !self.world.dice.once_in(3) {
+        let is_time = stalls && self.world.is_connecting(self.clients.len());
+        if !is_time || !self.world.dice.once_in(3) {
             return false;
         }
         self.stalled = true;
@@ -485,7 +486,7 @@ impl Run<'_> {
             self.world.go_to(at);
             self.tell_clients();
         }
-        self.world.go_to(end);
+        self.world.stalled_until(end);
         true
     }
 

@@ -4,8 +4,8 @@
 //! A *link* is one simulated TCP connection. Its near end is the server's and is named by a
 //! [`ConnectionId`]; its far end belongs to an *actor* (a client, or a backend's server), which is
 //! told what happens by [`FarEvent`]s. The world is the server's [`Port`] and calls its [`Handler`]
-//! as the epoll driver would: what is ready is told in any order, level triggered, sometimes not all
-//! of it in a turn, an id is never told of after it was closed, and input not before `resume`.
+//! as the epoll driver would: what is ready is told in any order, level triggered, sometimes not
+//! all of it in a turn, an id is never told of after it was closed, and input not before `resume`.
 //!
 //! Actors use what is in [`actors`]; what the server sees is in [`driver`].
 //!
@@ -168,6 +168,8 @@ pub(crate) enum Sabotage {
     RepeatBytes,
     /// One `writable` in five is not told.
     ForgetWritable,
+    /// Time-outs are compared with the clock, whatever is not told of yet.
+    HideLateness,
     /// Turns take no time, by what the server is told of them.
     HideTurns,
 }
@@ -190,6 +192,8 @@ pub(crate) struct World {
     left: usize,
     /// Up to when all that came is told of.
     heard: u64,
+    /// The next turn tells of little of what is ready.
+    is_late: bool,
     outgoing: usize,
     accepting: bool,
     /// When the server took no more clients; before, later than any time.
@@ -224,6 +228,7 @@ impl World {
             ready: Vec::new(),
             left: 0,
             heard: 1_000 * SECOND,
+            is_late: false,
             outgoing: 0,
             accepting: true,
             stopped_accepting: u64::MAX,

@@ -4,10 +4,11 @@ use super::super::regions::LaneRegions;
 use super::super::room::Shares;
 use super::*;
 use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
+use crate::besim::deliver_text;
 use crate::gpu::emulated::{Emulated, LaneOrder};
 use crate::gpu::{Extent, PinnedBuffer, SharedGpu};
 use crate::plain::{Plain, bytes_of};
-use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View, deliver_text};
+use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View};
 use rhythm_engine::program::{
     Call, CallResult, Field, FieldType, Form, PageProgram, Service, SessionUse, StageProgram, Type,
 };

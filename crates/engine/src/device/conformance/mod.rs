@@ -6,23 +6,22 @@
 //! every byte of the body. Backends are played by the suite: they answer rows of random texts,
 //! other statuses, and now and then something unreadable or nothing.
 
-mod goes;
+mod passes;
 mod programs;
 
-pub use goes::check_passes;
+pub use passes::check_passes;
 pub use programs::{make_service, make_service_with_rows};
 
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::ScalarExecutor;
-use crate::cohort::{
-    AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View, answer_texts,
-};
+use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View};
 use crate::kind::{BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use crate::settings::Setting;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The cohort sizes that the suite is meant to be run with: one, two, an odd number, and the
 /// paper's.
@@ -173,8 +172,8 @@ pub fn check(
 }
 
 /// Runs a page on `executor` and on the reference from the first stage to the last, with a backend
-/// that is a function of the query: for executors that have the backend on their device, too, and
-/// go through several stages at once.
+/// that answers all queries of a cohort and gives the lanes their rows: for executors that have the
+/// backend on their device, too, and go through several stages at once.
 ///
 /// # Errors
 /// The first difference, in words.
@@ -185,7 +184,7 @@ pub fn check_with_backend(
     lanes: usize,
     seed: u64,
     limits: LaneLimits,
-    backend: &dyn Fn(&[u8], &mut Vec<u8>),
+    backend: &dyn Fn(&PageProgram, &mut Cohort),
 ) -> Result<(), String> {
     let program = &service.pages[page];
     let to_the_end = |executor: &mut dyn Executor| {
@@ -195,7 +194,7 @@ pub fn check_with_backend(
             if cohort.stage == program.stages.len() {
                 return Ok(cohort);
             }
-            answer_texts(program, &mut cohort, |text, body| backend(text, body));
+            backend(program, &mut cohort);
         }
     };
     let what = |what: String| format!("page {}, {lanes} lanes, seed {seed}: {what}", program.name);
@@ -227,6 +226,10 @@ pub fn final_states(
     cohort.lanes
 }
 
+/// After this a stage is not waited for any more: it takes milliseconds, but where a device is
+/// emulated and the emulation looked at.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// Submits a stage and polls until it is done.
 fn run(
     executor: &mut dyn Executor,
@@ -243,8 +246,11 @@ fn run(
     executor
         .submit(work)
         .map_err(|refusal: Refusal| refusal.to_string())?;
-    let mut done = Vec::new();
+    let (begin, mut done) = (Instant::now(), Vec::new());
     while done.is_empty() {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("nothing came of a stage in {PATIENCE:?}"));
+        }
         executor.poll(&mut done);
         std::hint::spin_loop();
     }

@@ -151,7 +151,7 @@ fn run_stage(
             };
         }
     }
-    // Lanes of another go came late.
+    // Lanes of another pass came late.
     if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
         cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
     }

@@ -306,7 +306,7 @@ impl<'p> Item<'p> {
     }
 
     /// Was it invalidated?
-    pub fn is_stale(&self) -> bool {
+    pub(crate) fn is_stale(&self) -> bool {
         self.bits() & STALE != 0
     }
 

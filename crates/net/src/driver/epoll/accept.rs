@@ -25,8 +25,6 @@ const CLOSING_MAX: usize = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// For how long nobody is asked to make room when nobody could.
 const CROWDED_PAUSE: Duration = Duration::from_millis(20);
-/// What keeps clients waiting is said this often at most.
-const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
@@ -133,12 +131,7 @@ impl Driver {
 
     /// Whether the log may be told of what keeps clients waiting; then not again for a while.
     fn may_warn(&mut self) -> bool {
-        let now = self.sockets.now;
-        let may = now >= self.warn_after;
-        if may {
-            self.warn_after = now + WARN_EVERY;
-        }
-        may
+        self.warnings.line(self.sockets.now).is_some()
     }
 
     /// Whether a client can be let in, or room be asked for.

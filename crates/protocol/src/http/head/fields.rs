@@ -25,8 +25,12 @@ pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether `bytes` is a token (RFC 9110 section 5.6.2).
-pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|byte| TOKEN.contains(*byte))
+pub const fn is_token(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    while at < bytes.len() && TOKEN.contains(bytes[at]) {
+        at += 1;
+    }
+    at > 0 && at == bytes.len()
 }
 
 /// The value of a Content-Length: digits only, within 64 bits (RFC 9110 section 8.6).

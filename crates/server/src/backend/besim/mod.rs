@@ -18,7 +18,7 @@ use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake, CallPart, PageCa
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 
-/// Most requests at a time on a connection: BeSim answers what came together at once.
+/// Most queries at a time on a connection: BeSim answers what came together at once.
 const DEPTH: usize = 128;
 
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
@@ -48,7 +48,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check,
     },
     locate,
-    request_bytes_max,
+    query_bytes_max,
     open,
 };
 
@@ -137,9 +137,9 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     }
 }
 
-fn request_bytes_max(config: &BackendConfig) -> usize {
+fn query_bytes_max(config: &BackendConfig) -> usize {
     match remote(config) {
-        Ok(Some(_)) => PoolOptions::of(config, DEPTH).request_bytes_max(),
+        Ok(Some(_)) => PoolOptions::of(config, DEPTH).query_bytes_max(),
         _ => 0,
     }
 }

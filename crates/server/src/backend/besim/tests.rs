@@ -71,7 +71,7 @@ fn form(pieces: &[&str], arguments: &[Argument<'_>]) -> Form {
     }
 }
 
-/// What a lane has after its request: its state, the status and its rows.
+/// What a lane has after its query: its state, the status and its rows.
 type Got = (LaneState, i64, Vec<Vec<Vec<u8>>>);
 
 fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Embedded) -> Vec<Got> {
@@ -82,8 +82,8 @@ fn ask(program: &PageProgram, asked: &[Vec<Argument<'_>>], backend: &mut dyn Emb
         cohort.push_lane();
         assert!(cohort.queries.push(lane, arguments.iter().copied()));
     }
-    let (requests, mut rows) = cohort.exchange(program);
-    backend.answer(requests, &mut rows);
+    let (queries, mut rows) = cohort.exchange(program);
+    backend.answer(queries, &mut rows);
     cohort.settle(program);
     let list = cohort.fields[0].list();
     let text = |column: &Column, item: u32| {

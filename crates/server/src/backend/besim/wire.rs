@@ -8,10 +8,9 @@ use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Response
 use crate::backend::wire::{Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::{Argument, Cell, ROWS_MAX};
 use rhythm_engine::program::Call;
-use rhythm_protocol::besim::{self, BesimError};
+use rhythm_protocol::besim::{AnswerReader, BesimError};
 use rhythm_protocol::http::client::RequestWriter;
 use rhythm_protocol::http::request::Method;
-use rhythm_protocol::http::uri;
 
 /// The protocol, towards one server.
 #[derive(Debug)]
@@ -21,9 +20,7 @@ pub struct BesimWire {
     target: Vec<u8>,
     path_length: usize,
     limits: ResponseLimits,
-    // Memory kept from answer to answer.
-    cells: Vec<(usize, usize)>,
-    decoded: Vec<u8>,
+    reader: AnswerReader,
 }
 
 impl BesimWire {
@@ -35,8 +32,7 @@ impl BesimWire {
             path_length: target.len(),
             target,
             limits,
-            cells: Vec::new(),
-            decoded: Vec::new(),
+            reader: AnswerReader::default(),
         }
     }
 }
@@ -90,13 +86,12 @@ impl BesimWire {
         answers: &mut QueryAnswers,
     ) -> Verdict {
         let columns = awaited.call(Which::Oldest).map_or(0, |call| call.columns);
-        let (cells, decoded) = (&mut self.cells, &mut self.decoded);
         let outcome = match response.status {
-            200..=299 => deliver(response.body, columns, cells, decoded, answers),
+            200..=299 => deliver(&mut self.reader, response.body, columns, answers),
             status => Err(Cause::Status(status)),
         };
         Verdict {
-            request: Which::Oldest,
+            query: Which::Oldest,
             outcome,
             is_healthy: response.status < 500,
             goes_on: response.keep_alive,
@@ -106,31 +101,18 @@ impl BesimWire {
 
 /// Delivers the rows of an answer's body, and gives its status.
 fn deliver(
+    reader: &mut AnswerReader,
     body: &[u8],
     columns: u16,
-    cells: &mut Vec<(usize, usize)>,
-    decoded: &mut Vec<u8>,
     answers: &mut QueryAnswers,
 ) -> Result<i64, Cause> {
-    cells.clear();
-    let range = |start, length| (start, length);
-    let answer = besim::decode(body, columns.into(), ROWS_MAX, cells, range)
-        .map_err(|why| Cause::Unfit(in_words(why)))?;
-    for row in cells.chunks(usize::from(columns).max(1)) {
-        for &(start, length) in row {
-            let cell = &body[start..start + length];
-            if answer.is_encoded {
-                decoded.clear();
-                uri::decode_bytes(cell, decoded)
-                    .map_err(|_| Cause::Unfit("a cell is not percent-encoded"))?;
-                answers.cell(Cell::Text(decoded));
-            } else {
-                answers.cell(Cell::Text(cell));
-            }
-        }
+    let read = reader.read(body, columns.into(), ROWS_MAX);
+    let values = read.map_err(|why| Cause::Unfit(in_words(why)))?;
+    for row in values.rows() {
+        row.for_each(|cell| answers.cell(Cell::Text(cell)));
         answers.end_row();
     }
-    Ok(i64::from(answer.status))
+    Ok(i64::from(values.status))
 }
 
 /// What is wrong with an answer, for who wrote the backend.
@@ -143,6 +125,7 @@ fn in_words(why: BesimError) -> &'static str {
         BesimError::TooManyRows => "it has too many rows",
         BesimError::Control => "a row has a control character, such as CR or TAB",
         BesimError::NotUtf8 => "a row is not UTF-8",
+        BesimError::Encoding => "a cell is not percent-encoded",
         BesimError::Request => "it is none",
     }
 }

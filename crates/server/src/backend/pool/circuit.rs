@@ -11,7 +11,7 @@
 //!                       trials went well, each round of them twice as many
 //! ```
 //!
-//! While it is open, requests are refused at once, which costs neither them nor the backend time;
+//! While it is open, queries are refused at once, which costs neither them nor the backend time;
 //! half open, some are let through to see, one of each who asks until that one is answered well: so
 //! nobody's failures take all the trials. Two things open it: connections that cannot be opened,
 //! so many in a row while none stands; and calls that fail, where that is the backend's and nobody
@@ -109,7 +109,7 @@ impl Circuit {
         }
     }
 
-    /// Whether a request of this one may go. After the cool-down some may, as trials.
+    /// Whether a query of this one may go. After the cool-down some may, as trials.
     pub(super) fn admit(&mut self, asker: u64, now: Time) -> bool {
         match self.state {
             State::Closed => return true,
@@ -186,10 +186,10 @@ impl Circuit {
         }
     }
 
-    /// A request was answered by a backend in order, whatever the answer.
-    pub(super) fn succeeded(&mut self, request: &Taken, now: Time) {
+    /// A query was answered by a backend in order, whatever the answer.
+    pub(super) fn succeeded(&mut self, query: &Taken, now: Time) {
         match &mut self.state {
-            State::Closed => (self.outcomes).count(request, true, self.options.window, now),
+            State::Closed => (self.outcomes).count(query, true, self.options.window, now),
             State::HalfOpen {
                 trials,
                 well,
@@ -197,24 +197,24 @@ impl Circuit {
                 ..
             } => {
                 *well += 1;
-                *askers &= !(1 << slot_of(request.asker));
+                *askers &= !(1 << slot_of(query.asker));
                 let trials = *trials;
                 if 2 * *well > trials {
                     self.round_over(trials, now);
                 }
             }
-            // An answer to a request from before: the cool-down stands.
+            // An answer to a query from before: the cool-down stands.
             State::Open { .. } => {}
         }
     }
 
-    /// A request failed.
-    pub(super) fn failed(&mut self, request: &Taken, cause: Cause, now: Time) {
+    /// A query failed.
+    pub(super) fn failed(&mut self, query: &Taken, cause: Cause, now: Time) {
         let options = self.options;
         if matches!(self.state, State::Open { .. }) {
             return;
         }
-        self.outcomes.count(request, false, options.window, now);
+        self.outcomes.count(query, false, options.window, now);
         let is_bad = match self.state {
             // By who asked: one of them alone does not end the trials.
             State::HalfOpen { trials, .. } => {
@@ -263,7 +263,7 @@ impl Circuit {
         }
     }
 
-    /// Is it anything but closed: are requests, all or all but trials, refused?
+    /// Is it anything but closed: are queries, all or all but trials, refused?
     #[cfg(test)]
     pub(super) fn refuses(&self) -> bool {
         self.state != State::Closed
@@ -280,7 +280,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// Requests of two calls, by many.
+    /// Queries of two calls, by many.
     struct Bank {
         circuit: Circuit,
         calls: [Rc<rhythm_engine::program::Call>; 2],
@@ -313,7 +313,7 @@ mod tests {
             }
         }
 
-        fn request(&self, asker: u64, call: usize) -> Taken {
+        fn query(&self, asker: u64, call: usize) -> Taken {
             Taken {
                 key: 0,
                 call: self.calls[call].clone(),
@@ -327,13 +327,13 @@ mod tests {
         }
 
         fn well(&mut self, asker: u64, call: usize, ms: u64) {
-            let request = self.request(asker, call);
-            self.circuit.succeeded(&request, at(ms));
+            let query = self.query(asker, call);
+            self.circuit.succeeded(&query, at(ms));
         }
 
         fn fail(&mut self, asker: u64, call: usize, ms: u64) {
-            let request = self.request(asker, call);
-            self.circuit.failed(&request, Cause::Status(500), at(ms));
+            let query = self.query(asker, call);
+            self.circuit.failed(&query, Cause::Status(500), at(ms));
         }
 
         fn broken() -> Bank {

@@ -1,4 +1,4 @@
-//! Connections of a pool on their way to be used: opened when requests wait, and greeted.
+//! Connections of a pool on their way to be used: opened when queries wait, and greeted.
 
 use super::super::failure::Cause;
 use super::super::wire::{Greeting, Unreadable, Wire};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 impl<W: Wire> ConnectionPool<W> {
-    /// Opens as many connections as the waiting requests need.
+    /// Opens as many connections as the waiting queries need.
     pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
         let stands = self.pipes.iter().any(Pipe::is_open);
         if stands && self.connect_pause.is_some_and(|until| now < until) {

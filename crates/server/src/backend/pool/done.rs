@@ -1,4 +1,4 @@
-//! Where the requests of a pool end up: each is taken over once, and told of once.
+//! Where the queries of a pool end up: each is taken over once, and told of once.
 
 use super::super::BackendCounts;
 use super::super::answers::QueryAnswers;
@@ -10,51 +10,51 @@ use super::share::UnderWay;
 use super::spare::Spare;
 use std::net::SocketAddr;
 
-/// Where requests end up.
+/// Where queries end up.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) answers: QueryAnswers,
     pub(super) counts: BackendCounts,
-    /// Requests taken over and not yet told of.
+    /// Queries taken over and not yet told of.
     pub(super) under_way: usize,
     /// Bytes that are kept of them.
     held: usize,
     /// How many they are by who asked.
     under_way_of: UnderWay,
-    /// Memory for requests.
+    /// Memory for queries.
     pub(super) spare: Spare,
 }
 
 impl Done {
     /// Whether one of so many bytes cannot be taken over, of anybody or of this one.
     pub(super) fn is_full(&self, bytes: usize, asker: u64, options: &PoolOptions) -> bool {
-        self.under_way >= options.requests_max
+        self.under_way >= options.queries_max
             || self.held.saturating_add(bytes) > options.held_max
             || self.under_way_of.of(asker) >= options.share.calls_max
     }
 
-    /// The beginning of a request of so many bytes.
+    /// The beginning of a query of so many bytes.
     pub(super) fn take_over(&mut self, bytes: usize, asker: u64) {
         self.held += bytes;
         self.under_way += 1;
         self.under_way_of.add(asker);
     }
 
-    /// The end of a request.
-    pub(super) fn tell(&mut self, request: Taken, answer: Result<i64, Failure>) {
-        self.tell_of(&request, answer);
-        self.spare.keep(request.arguments);
+    /// The end of a query.
+    pub(super) fn tell(&mut self, query: Taken, answer: Result<i64, Failure>) {
+        self.tell_of(&query, answer);
+        self.spare.keep(query.arguments);
     }
 
-    /// The one place where a request is told of.
-    pub(super) fn tell_of(&mut self, request: &Taken, answer: Result<i64, Failure>) {
+    /// The one place where a query is told of.
+    pub(super) fn tell_of(&mut self, query: &Taken, answer: Result<i64, Failure>) {
         self.under_way -= 1;
-        self.held -= request.bytes;
-        self.under_way_of.remove(request.asker);
-        self.answers.push(request.key, answer);
+        self.held -= query.bytes;
+        self.under_way_of.remove(query.asker);
+        self.answers.push(query.key, answer);
     }
 
-    /// The end of a request that was answered, well or not, from there.
+    /// The end of a query that was answered, well or not, from there.
     pub(super) fn tell_verdict(
         &mut self,
         sent: Sent,
@@ -63,10 +63,10 @@ impl Done {
     ) {
         if sent.is_given_up {
             self.answers.discard();
-            self.spare.keep(sent.request.arguments);
+            self.spare.keep(sent.query.arguments);
         } else {
             let failure = |cause: Cause| cause.at(address);
-            self.tell(sent.request, verdict.outcome.map_err(failure));
+            self.tell(sent.query, verdict.outcome.map_err(failure));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of requests when a connection is lost or an answer does not come in time.
+//! What becomes of queries when a connection is lost or an answer does not come in time.
 
 use super::super::awaited::{Sent, Which};
 use super::super::failure::{Cause, Failure};
@@ -10,7 +10,7 @@ use rhythm_net::{Port, Time};
 use std::io::ErrorKind;
 
 impl<W: Wire> ConnectionPool<W> {
-    /// Ends a pipe and decides over the requests in it.
+    /// Ends a pipe and decides over the queries in it.
     pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);
         let cause = match loss {
@@ -28,7 +28,7 @@ impl<W: Wire> ConnectionPool<W> {
         if let Some(cause) = cause
             && let Some(sent) = pipe.awaited.wanted().next()
         {
-            self.circuit.failed(&sent.request, cause, now);
+            self.circuit.failed(&sent.query, cause, now);
         }
         if loss == Loss::Unreadable
             && W::IN_ORDER
@@ -36,37 +36,64 @@ impl<W: Wire> ConnectionPool<W> {
             && !sent.is_given_up
         {
             let failure = Cause::Unreadable.at(address);
-            self.done.tell(sent.request, Err(failure));
+            self.done.tell(sent.query, Err(failure));
         }
         // From the back, so that the first is the first again.
         while let Some((sent, is_delivered)) = pipe.take_back() {
             let Sent {
-                mut request,
+                mut query,
                 number,
                 is_given_up,
                 ..
             } = sent;
             let is_announced = matches!(loss, Loss::Announced { number: last } if number > last);
             // Not counted where announced: that comes with an answer, so there is progress.
-            let is_safe = !is_delivered || request.call.idempotent;
-            let again = is_announced || is_safe && request.retries < self.options.retries_max;
-            request.retries += u32::from(!is_announced);
-            request.is_alone = self.is_alone(&request);
+            let is_safe = !is_delivered || query.call.idempotent;
+            let again = is_announced || is_safe && query.retries < self.options.retries_max;
+            query.retries += u32::from(!is_announced);
+            query.is_alone = self.is_alone(&query);
             if is_given_up {
-                self.done.spare.keep(request.arguments);
-            } else if request.deadline <= now {
-                self.done.tell(request, Err(Cause::Late.at(address)));
+                self.done.spare.keep(query.arguments);
+            } else if query.deadline <= now {
+                self.done.tell(query, Err(Cause::Late.at(address)));
             } else if again {
                 self.done.counts.retries += 1;
-                self.waiting.push_front(request);
+                self.waiting.push_front(query);
             } else {
                 let failure = Failure {
                     error: LaneError::BackendFailed,
                     ..cause.unwrap_or(Cause::Lost(None)).at(address)
                 };
-                self.done.tell(request, Err(failure));
+                self.done.tell(query, Err(failure));
             }
         }
+    }
+
+    /// The input of an open pipe ended, in order where there is no error: what ends with it is
+    /// complete then.
+    pub(super) fn ended_open(
+        &mut self,
+        port: &mut dyn Port,
+        at: usize,
+        why: Option<ErrorKind>,
+        now: Time,
+    ) {
+        let mut loss = Loss::Broken(why);
+        let (pipe, answers) = (&mut self.pipes[at], &mut self.done.answers);
+        if why.is_none()
+            && let Some(verdict) = (self.wire).finish(&mut pipe.connection, &pipe.awaited, answers)
+        {
+            match pipe.take_answered(verdict.query) {
+                None => answers.discard(),
+                Some(sent) => {
+                    let number = sent.number;
+                    self.circuit.judge(&sent, &verdict, now);
+                    self.done.tell_verdict(sent, &verdict, pipe.address);
+                    loss = Loss::Announced { number };
+                }
+            }
+        }
+        self.lose(port, at, loss, now);
     }
 
     /// Ends a connection, whether it is in use already or not.
@@ -84,13 +111,13 @@ impl<W: Wire> ConnectionPool<W> {
         }
     }
 
-    /// Gives up what is late: waiting requests, requests in pipes, and pipes that are stuck.
+    /// Gives up what is late: waiting queries, queries in pipes, and pipes that are stuck.
     pub(super) fn expire(&mut self, port: &mut dyn Port, now: Time) {
         let done = &mut self.done;
         // That they waited is no failure of theirs: they never left.
         (self.waiting).extract(
-            |request| request.deadline <= now,
-            |request| done.tell(request, Err(Cause::Unsent.at(None))),
+            |query| query.deadline <= now,
+            |query| done.tell(query, Err(Cause::Unsent.at(None))),
         );
         let depth = self.options.depth_max;
         while let Some(at) = self.pipes.iter().position(|pipe| pipe.is_late(now)) {
@@ -100,21 +127,21 @@ impl<W: Wire> ConnectionPool<W> {
             }
             let (done, circuit) = (&mut self.done, &mut self.circuit);
             let failure = Cause::Late.at(self.pipes[at].address);
-            self.pipes[at].awaited.give_up(now, |request| {
-                circuit.failed(request, Cause::Late, now);
-                done.tell_of(request, Err(failure));
-                done.spare.keep(std::mem::take(&mut request.arguments));
+            self.pipes[at].awaited.give_up(now, |query| {
+                circuit.failed(query, Cause::Late, now);
+                done.tell_of(query, Err(failure));
+                done.spare.keep(std::mem::take(&mut query.arguments));
             });
         }
         let sent = self.pipes.iter().flat_map(|pipe| pipe.awaited.wanted());
-        let under_way = (self.waiting.iter()).chain(sent.map(|sent| &sent.request));
+        let under_way = (self.waiting.iter()).chain(sent.map(|sent| &sent.query));
         self.deadline_next = under_way
-            .map(|request| request.deadline)
+            .map(|query| query.deadline)
             .min()
             .unwrap_or(Time::NEVER);
     }
 
-    /// The oldest request of a pipe takes long: those behind it go elsewhere, each alone, and it
+    /// The oldest query of a pipe takes long: those behind it go elsewhere, each alone, and it
     /// waits for its answer or its deadline by itself; or like them for a pipe of its own, where
     /// its asker holds enough.
     pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
@@ -124,18 +151,18 @@ impl<W: Wire> ConnectionPool<W> {
         }
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
         let retries_max = self.options.retries_max;
-        self.pipes[at].awaited.move_behind_first(|mut request| {
+        self.pipes[at].awaited.move_behind_first(|mut query| {
             counts.retries += 1;
-            request.retries += 1;
-            request.is_alone = request.retries >= retries_max;
-            waiting.push_front(request);
+            query.retries += 1;
+            query.is_alone = query.retries >= retries_max;
+            waiting.push_front(query);
         });
     }
 
     /// Fails what waits.
     pub(super) fn fail_waiting(&mut self, failure: Failure) {
         let done = &mut self.done;
-        (self.waiting).extract(|_| true, |request| done.tell(request, Err(failure)));
+        (self.waiting).extract(|_| true, |query| done.tell(query, Err(failure)));
     }
 
     /// Refuses what waits, as the circuit is open.

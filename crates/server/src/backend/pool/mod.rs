@@ -8,19 +8,19 @@
 //!                                  not safe to repeat, too late, or sent too often
 //! ```
 //!
-//! What is said over a connection is the [`Wire`]'s business. Waiting requests go into the open
+//! What is said over a connection is the [`Wire`]'s business. Waiting queries go into the open
 //! pipes, the emptiest first; they are encoded for the pipe they go into, and all that one pipe
-//! gets leaves in one send. Connections are opened when requests wait that no pipe has room for,
-//! and closed after a time without any. A request moves along the arrows as a value with one owner,
+//! gets leaves in one send. Connections are opened when queries wait that no pipe has room for,
+//! and closed after a time without any. A query moves along the arrows as a value with one owner,
 //! which is why each is told of exactly once.
 //!
-//! Where answers come in order, one request may hold up those behind it in its pipe. So a pipe
+//! Where answers come in order, one query may hold up those behind it in its pipe. So a pipe
 //! holds more than one only while the backend answers promptly (`pace.rs`), up to its depth; what
 //! cannot be sent again (it is not idempotent, or was sent again before) goes alone into an empty
 //! pipe; and when the oldest of a pipe takes long all the same, those behind it are sent again
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
-//! Such a pipe is of no use to others until then. So nobody's requests are the oldest in more than
+//! Such a pipe is of no use to others until then. So nobody's queries are the oldest in more than
 //! some of the pipes: others find the rest (`share.rs`). Who asks for more waits for the answers to
 //! what he has asked, in a line of his own (`waiting.rs`).
 //!
@@ -28,25 +28,25 @@
 //!
 //! - *No answer in time*: `BackendTimeout`. Where answers come in order, its connection is dropped.
 //!   Else it is given up alone, as long as other answers come.
-//! - *The connection is lost*: the requests in it are sent again, up to `retries_max` times, where
+//! - *The connection is lost*: the queries in it are sent again, up to `retries_max` times, where
 //!   that is safe: where they are idempotent, or were not sent to their last byte, so that the
 //!   other side cannot have begun with them (RFC 9110, section 9.2.2). The others fail with
 //!   `BackendFailed`.
 //! - *The other side said that it ends the connection* (HTTP's `Connection: close`): it carries out
-//!   nothing that came after the request it answered so (RFC 9112, section 9.6); those are sent
+//!   nothing that came after the query it answered so (RFC 9112, section 9.6); those are sent
 //!   again, and others as if the connection were lost.
 //! - *No connection can be opened*: every address is tried, and at least two attempts made; then
 //!   all that wait fail.
-//! - *The backend refuses a request* (HTTP's status other than 2xx): `BackendFailed`, and not
+//! - *The backend refuses a query* (HTTP's status other than 2xx): `BackendFailed`, and not
 //!   repeated: the other side has decided.
 //! - *An answer that is malformed or too long*: `BadAnswer` where answers come in order, so that it
 //!   is known whose it is; the connection is dropped.
 //!
-//! Lost connections, requests that were sent and not answered in time, malformed answers and those
+//! Lost connections, queries that were sent and not answered in time, malformed answers and those
 //! that say the backend is not in order (HTTP's statuses from 500 on) are failures of the one
-//! request that met them; the circuit breaker judges by them whether the backend fails as a whole
-//! (`circuit.rs`). While the circuit is open, requests are refused, and so are those beyond the
-//! bound of requests under way.
+//! query that met them; the circuit breaker judges by them whether the backend fails as a whole
+//! (`circuit.rs`). While the circuit is open, queries are refused, and so are those beyond the
+//! bound of queries under way.
 
 mod circuit;
 mod connecting;
@@ -77,16 +77,17 @@ use done::Done;
 use pace::Pace;
 use pipe::{Loss, Pipe};
 use rhythm_engine::program::Call;
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use std::io::ErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
 
-/// Least time between two lines of the log about requests that are too long.
+/// Least time between two lines of the log about queries that are too long.
 const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
 
-/// So many calls are remembered though no request of them is under way.
+/// So many calls are remembered though no query of them is under way.
 const CALLS_KEPT: usize = 64;
 
 /// A backend that is reached over connections. See the module's text.
@@ -99,7 +100,7 @@ pub struct ConnectionPool<W: Wire> {
     peers: Vec<Peer>,
     /// The one to connect to next.
     peer_next: usize,
-    /// Those that asked of late, each shared by its requests.
+    /// Those that asked of late, each shared by its queries.
     calls: Vec<Rc<Call>>,
     waiting: Waiting,
     pace: Pace,
@@ -111,31 +112,31 @@ pub struct ConnectionPool<W: Wire> {
     connect_failed_at: Time,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
-    /// Something has happened in this turn, so that requests may leave at its end.
+    /// Something has happened in this turn, so that queries may leave at its end.
     has_news: bool,
-    /// No request's deadline is earlier.
+    /// No query's deadline is earlier.
     deadline_next: Time,
-    /// When it was last said that a request is too long.
-    too_large_said: Option<Time>,
+    /// Lines of the log that say that a query is too long.
+    too_large_said: Sparse,
     done: Done,
 }
 
 impl Circuit {
-    /// A request was answered so.
+    /// A query was answered so.
     fn judge(&mut self, sent: &Sent, verdict: &Verdict, now: Time) {
         match verdict.is_healthy {
             _ if sent.is_given_up => {}
-            true => self.succeeded(&sent.request, now),
+            true => self.succeeded(&sent.query, now),
             false => {
                 let cause = verdict.outcome.err().unwrap_or(Cause::Unwell);
-                self.failed(&sent.request, cause, now);
+                self.failed(&sent.query, cause, now);
             }
         }
     }
 }
 
 impl<W: Wire> ConnectionPool<W> {
-    /// A backend of this name at these peers, which are used in turn. Without one every request
+    /// A backend of this name at these peers, which are used in turn. Without one every query
     /// fails.
     pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
         ConnectionPool {
@@ -154,12 +155,12 @@ impl<W: Wire> ConnectionPool<W> {
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
-            too_large_said: None,
+            too_large_said: Sparse::every(SAY_TOO_LARGE),
             done: Done::default(),
         }
     }
 
-    /// Most requests at a time on a connection now.
+    /// Most queries at a time on a connection now.
     fn depth(&self) -> usize {
         match W::IN_ORDER {
             true => self.pace.depth(),
@@ -167,21 +168,19 @@ impl<W: Wire> ConnectionPool<W> {
         }
     }
 
-    /// Whether a request shares no connection: where answers come in order, another may hold it up,
+    /// Whether a query shares no connection: where answers come in order, another may hold it up,
     /// and then it would have to be sent again.
-    fn is_alone(&self, request: &Taken) -> bool {
-        W::IN_ORDER && (!request.call.idempotent || request.retries >= self.options.retries_max)
+    fn is_alone(&self, query: &Taken) -> bool {
+        W::IN_ORDER && (!query.call.idempotent || query.retries >= self.options.retries_max)
     }
 
-    /// Says that a request of so many bytes is not sent.
+    /// Says that a query of so many bytes is not sent.
     fn say_too_large(&mut self, bytes: usize, now: Time) {
-        let is_said = (self.too_large_said).is_some_and(|at| now.since(at) < SAY_TOO_LARGE);
-        if !is_said {
-            self.too_large_said = Some(now);
+        if self.too_large_said.line(now).is_some() {
             tracing::warn!(
                 backend = &*self.name,
                 bytes,
-                most = self.options.request_max,
+                most = self.options.query_max,
                 "a request to the backend is too long and gets 500: bound the parameters that go \
                  into it, by `max_length = ...` of the page"
             );
@@ -192,7 +191,7 @@ impl<W: Wire> ConnectionPool<W> {
         self.pipes.iter().position(|pipe| pipe.id == connection)
     }
 
-    /// The call that asks, to be shared by its requests.
+    /// The call that asks, to be shared by its queries.
     fn share(&mut self, call: &Call) -> Rc<Call> {
         if let Some(known) = self.calls.iter().find(|known| ***known == *call) {
             return known.clone();
@@ -229,9 +228,9 @@ impl<W: Wire> ConnectionPool<W> {
             };
             let mut any = false;
             while self.pipes[at].room(depth) > 0
-                && let Some(request) = self.next_for(at)
+                && let Some(query) = self.next_for(at)
             {
-                self.pipes[at].put(&mut self.wire, request, now);
+                self.pipes[at].put(&mut self.wire, query, now);
                 any = true;
             }
             if !any {
@@ -288,7 +287,7 @@ impl<W: Wire> ConnectionPool<W> {
                     return Some(Loss::Unreadable);
                 }
             };
-            let Some(sent) = pipe.take_answered(verdict.request) else {
+            let Some(sent) = pipe.take_answered(verdict.query) else {
                 // Nobody asked.
                 done.answers.discard();
                 return Some(Loss::Broken(None));
@@ -303,27 +302,6 @@ impl<W: Wire> ConnectionPool<W> {
             pipe.answered(now, now + options.idle_max);
             input = &input[used..];
         }
-    }
-
-    /// The input of an open pipe ended, in order where there is no error: what ends with it is
-    /// complete then.
-    fn ended_open(&mut self, port: &mut dyn Port, at: usize, why: Option<ErrorKind>, now: Time) {
-        let mut loss = Loss::Broken(why);
-        let (pipe, answers) = (&mut self.pipes[at], &mut self.done.answers);
-        if why.is_none()
-            && let Some(verdict) = (self.wire).finish(&mut pipe.connection, &pipe.awaited, answers)
-        {
-            match pipe.take_answered(verdict.request) {
-                None => answers.discard(),
-                Some(sent) => {
-                    let number = sent.number;
-                    self.circuit.judge(&sent, &verdict, now);
-                    self.done.tell_verdict(sent, &verdict, pipe.address);
-                    loss = Loss::Announced { number };
-                }
-            }
-        }
-        self.lose(port, at, loss, now);
     }
 }
 
@@ -433,12 +411,12 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let call = self.share(batch.call);
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for (request, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
+        for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
             let mut arguments = self.done.spare.take();
-            keep(batch.queries.arguments(request), &mut arguments);
+            keep(batch.queries.arguments(query), &mut arguments);
             let length = literal_bytes + arguments.len();
             let bytes = size_of::<Sent>() + arguments.capacity();
-            let refusal = if length > self.options.request_max {
+            let refusal = if length > self.options.query_max {
                 self.say_too_large(length, now);
                 Some(Cause::TooLong)
             } else if deadline <= now {
@@ -450,7 +428,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             } else {
                 None
             };
-            let mut request = Taken {
+            let mut query = Taken {
                 key,
                 call: call.clone(),
                 asker,
@@ -460,13 +438,13 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 retries: 0,
                 is_alone: false,
             };
-            request.is_alone = self.is_alone(&request);
+            query.is_alone = self.is_alone(&query);
             self.done.take_over(bytes, asker);
             match refusal {
-                Some(cause) => self.done.tell(request, Err(cause.at(None))),
+                Some(cause) => self.done.tell(query, Err(cause.at(None))),
                 None => {
                     self.deadline_next = self.deadline_next.min(deadline);
-                    self.waiting.push_back(request);
+                    self.waiting.push_back(query);
                 }
             }
         }

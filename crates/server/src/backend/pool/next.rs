@@ -1,4 +1,4 @@
-//! Which request that waits goes into a pipe next, by what those who ask may hold (`share.rs`).
+//! Which query that waits goes into a pipe next, by what those who ask may hold (`share.rs`).
 
 use super::super::awaited::Taken;
 use super::super::wire::Wire;
@@ -13,7 +13,7 @@ fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
 }
 
 impl<W: Wire> ConnectionPool<W> {
-    /// The next request for a pipe that has room, if one waits that may go into it.
+    /// The next query for a pipe that has room, if one waits that may go into it.
     pub(super) fn next_for(&mut self, at: usize) -> Option<Taken> {
         let ConnectionPool {
             waiting,
@@ -23,8 +23,8 @@ impl<W: Wire> ConnectionPool<W> {
         } = self;
         let all = options.connections_max.max(1);
         let is_bounded = W::IN_ORDER && pipes.len() >= options.share.connections_max(all, true);
-        let may_go = |waiting: &Waiting, request: &Taken| {
-            let asker = request.asker;
+        let may_go = |waiting: &Waiting, query: &Taken| {
+            let asker = query.asker;
             !is_bounded || pipes[at].owner() == Some(asker) || {
                 let others_wait = waiting.has_others(asker);
                 held(pipes, asker) < options.share.connections_max(all, others_wait)

@@ -7,7 +7,7 @@ use super::spare::Spare;
 use rhythm_engine::settings::{BackendConfig, PoolSettings};
 use std::time::Duration;
 
-/// So many times as long as what it says is a request at most as a wire encodes it: each byte
+/// So many times as long as what it says is a query at most as a wire encodes it: each byte
 /// escaped as three, and what goes with it.
 const ENCODED_MAX: usize = 4;
 
@@ -16,24 +16,24 @@ const ENCODED_MAX: usize = 4;
 pub struct PoolOptions {
     /// Most connections at a time; 0 is taken as 1.
     pub connections_max: usize,
-    /// Most requests under way on a connection, where answers come in order only while they are
+    /// Most queries under way on a connection, where answers come in order only while they are
     /// prompt; 0 is taken as 1, which is not to pipeline.
     pub depth_max: usize,
-    /// Most requests taken over and not yet answered; beyond, they are refused.
-    pub requests_max: usize,
+    /// Most queries taken over and not yet answered; beyond, they are refused.
+    pub queries_max: usize,
     /// Most bytes that are kept of those; beyond, they are refused, too.
     pub held_max: usize,
-    /// Most bytes of what a request says: the literal parts of its call, and its arguments before
+    /// Most bytes of what a query says: the literal parts of its call, and its arguments before
     /// they are encoded.
-    pub request_max: usize,
-    /// How often a request is sent again after a lost connection, where that is safe.
+    pub query_max: usize,
+    /// How often a query is sent again after a lost connection, where that is safe.
     pub retries_max: u32,
-    /// How long a request may take, its waiting and repetition included.
+    /// How long a query may take, its waiting and repetition included.
     pub timeout: Duration,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
-    /// How long a connection is kept without requests. Less than the other side keeps it, so that
-    /// no request meets a connection that is just being closed.
+    /// How long a connection is kept without queries. Less than the other side keeps it, so that
+    /// no query meets a connection that is just being closed.
     pub idle_max: Duration,
     /// Most that one who asks may hold of all this.
     pub share: ShareOptions,
@@ -49,11 +49,11 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// The most that a pool takes for requests, in bytes: what is kept of them, and what is encoded
+    /// The most that a pool takes for queries, in bytes: what is kept of them, and what is encoded
     /// and not sent.
-    pub(in super::super) fn request_bytes_max(&self) -> usize {
-        // A request comes behind as much as makes a pipe take no more.
-        let unsent = UNSENT_MAX + ENCODED_MAX * self.request_max;
+    pub(in super::super) fn query_bytes_max(&self) -> usize {
+        // A query comes behind as much as makes a pipe take no more.
+        let unsent = UNSENT_MAX + ENCODED_MAX * self.query_max;
         let connections = self.connections_max.max(1);
         self.held_max + Spare::BYTES_MAX + connections.saturating_mul(unsent)
     }
@@ -72,9 +72,9 @@ impl PoolOptions {
         PoolOptions {
             connections_max: pool.connections_max as usize,
             depth_max: pool.depth.map_or(1, |depth| depth.get() as usize),
-            requests_max: 1 << 16,
+            queries_max: 1 << 16,
             held_max: 32 << 20,
-            request_max: 16 * 1024,
+            query_max: 16 * 1024,
             retries_max: pool.retries,
             timeout: pool.timeout,
             connect_timeout: Duration::from_secs(1),

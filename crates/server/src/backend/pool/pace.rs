@@ -1,7 +1,7 @@
-//! How many requests a connection takes at a time, where answers come in order: as many as cost
+//! How many queries a connection takes at a time, where answers come in order: as many as cost
 //! each other no time.
 //!
-//! Behind a request that takes long the others of its connection wait, so more than one is put in
+//! Behind a query that takes long the others of its connection wait, so more than one is put in
 //! only while the backend is prompt. What tells is how long an answer takes behind another one: the
 //! time that a first one takes is that of the way as well, and of machines that have much to do.
 //!
@@ -11,15 +11,15 @@
 //! - *One alone* lets in more if it came within a moment, and only one if it took long. Between the
 //!   two it tells nothing; so where one at a time is the rule, two are tried after some such, more
 //!   seldom whenever that failed.
-//! - *A connection that says nothing* for long while requests stand behind its oldest lets in only
+//! - *A connection that says nothing* for long while queries stand behind its oldest lets in only
 //!   one from then on.
 
 use std::time::Duration;
 
-/// How long the last of a connection's requests may wait for those before it.
+/// How long the last of a connection's queries may wait for those before it.
 const PROMPT: Duration = Duration::from_millis(2);
 
-/// A connection that has said nothing for this time keeps no request waiting behind its oldest.
+/// A connection that has said nothing for this time keeps no query waiting behind its oldest.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Answers that come together after a longer time than this let in no more: twice as many might
@@ -32,7 +32,7 @@ const TRY_AFTER: [u32; 2] = [16, 1024];
 /// What was measured of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measured {
-    /// The time since the request was put into a connection without others.
+    /// The time since the query was put into a connection without others.
     First,
     /// The time since the answer before.
     Behind,
@@ -50,7 +50,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Nothing is known yet: every connection is tried with one request first anyway.
+    /// Nothing is known yet: every connection is tried with one query first anyway.
     pub(super) fn new(depth_max: usize) -> Pace {
         let depth_max = depth_max.max(1);
         Pace {
@@ -61,7 +61,7 @@ impl Pace {
         }
     }
 
-    /// Most requests at a time on a connection.
+    /// Most queries at a time on a connection.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }

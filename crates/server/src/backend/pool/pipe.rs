@@ -1,8 +1,8 @@
-//! One connection to a remote backend: requests go in at one end, and come out at the other with
+//! One connection to a remote backend: queries go in at one end, and come out at the other with
 //! their answers.
 //!
-//! All requests put in between two flushes leave in one send, so that a cohort's batch costs a
-//! system call and not one a request. A pipe is the owner of the requests in it: when it ends,
+//! All queries put in between two flushes leave in one send, so that a cohort's batch costs a
+//! system call and not one a query. A pipe is the owner of the queries in it: when it ends,
 //! whoever takes it apart has them all back.
 
 use super::super::arguments::kept;
@@ -27,18 +27,18 @@ enum Standing {
 pub(super) enum Loss {
     /// It broke; or, where there is no error, was closed, or made no sense.
     Broken(Option<ErrorKind>),
-    /// It was given up, because of requests that are late.
+    /// It was given up, because of queries that are late.
     Late,
     /// It was given up, because it would belong to one who holds enough. All in it can be sent
     /// again.
     Held,
     /// What came over it made no sense.
     Unreadable,
-    /// The other side said with its answer to the request of this number that it would not go on.
+    /// The other side said with its answer to the query of this number that it would not go on.
     Announced { number: u64 },
 }
 
-/// A connection with the requests in it.
+/// A connection with the queries in it.
 #[derive(Debug)]
 pub(super) struct Pipe<W: Wire> {
     pub(super) id: ConnectionId,
@@ -53,7 +53,7 @@ pub(super) struct Pipe<W: Wire> {
     /// Bytes that the socket has not taken.
     unsent: Outgoing,
     /// When the last answer came that did not end it. Before the first, it is not known that the
-    /// other side keeps connections, so that only one request is risked.
+    /// other side keeps connections, so that only one query is risked.
     answered: Option<Time>,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn address_of(peer: &Peer) -> Option<SocketAddr> {
     }
 }
 
-/// With so many unsent bytes a pipe takes no more requests. It keeps no larger buffer, either.
+/// With so many unsent bytes a pipe takes no more queries. It keeps no larger buffer, either.
 pub(super) const UNSENT_MAX: usize = 64 << 10;
 
 impl<W: Wire> Pipe<W> {
@@ -98,7 +98,7 @@ impl<W: Wire> Pipe<W> {
         self.open(idle_until);
     }
 
-    /// How many more requests it takes, if it may hold `depth`.
+    /// How many more queries it takes, if it may hold `depth`.
     pub(super) fn room(&self, depth: usize) -> usize {
         let depth = if self.answered.is_some() { depth } else { 1 };
         match self.standing {
@@ -119,16 +119,16 @@ impl<W: Wire> Pipe<W> {
         })
     }
 
-    /// When those behind its oldest request are to go elsewhere if it says nothing; `None` where
+    /// When those behind its oldest query are to go elsewhere if it says nothing; `None` where
     /// there are none.
     pub(super) fn moves_at(&self) -> Option<Time> {
         let is_held_up = self.awaited.len() > 1 && self.awaited.are_shared();
         (self.owed().filter(|_| is_held_up)).map(|(_, since)| since + PATIENCE)
     }
 
-    /// Who has its oldest request.
+    /// Who has its oldest query.
     pub(super) fn owner(&self) -> Option<u64> {
-        Some(self.awaited.wanted().next()?.request.asker)
+        Some(self.awaited.wanted().next()?.query.asker)
     }
 
     /// Whether somebody waits for an answer from it.
@@ -136,24 +136,24 @@ impl<W: Wire> Pipe<W> {
         self.awaited.wanted().next().is_some()
     }
 
-    /// Whether it takes no more requests, and nobody waits for what it owes: those behind a slow
+    /// Whether it takes no more queries, and nobody waits for what it owes: those behind a slow
     /// one are sent again elsewhere, and the other side may work on them here for long.
     pub(super) fn is_spent(&self) -> bool {
         let is_held_up = W::IN_ORDER && self.awaited.len() > 0;
         self.is_open() && is_held_up && !self.is_wanted()
     }
 
-    /// Whether a request in it is past its deadline.
+    /// Whether a query in it is past its deadline.
     pub(super) fn is_late(&self, now: Time) -> bool {
-        (self.awaited.wanted()).any(|sent| sent.request.deadline <= now)
+        (self.awaited.wanted()).any(|sent| sent.query.deadline <= now)
     }
 
-    /// Whether it is to be ended because of requests that are late: where answers come in order,
+    /// Whether it is to be ended because of queries that are late: where answers come in order,
     /// they hold up the others; else where nothing was answered since one of them was sent, or so
     /// many stay unanswered that they take half of the places in it.
     pub(super) fn is_stuck(&self, depth: usize, now: Time) -> bool {
         let is_unheard = |sent: &Sent| self.answered.is_none_or(|answered| answered <= sent.since);
-        let mut late = (self.awaited.wanted()).filter(|sent| sent.request.deadline <= now);
+        let mut late = (self.awaited.wanted()).filter(|sent| sent.query.deadline <= now);
         let given_up = self.awaited.len() - self.awaited.wanted().count();
         W::IN_ORDER || late.any(is_unheard) || given_up > depth / 2
     }
@@ -173,14 +173,14 @@ impl<W: Wire> Pipe<W> {
         self.unsent.write(|out| wire.greet(connection, input, out))
     }
 
-    /// Puts a request in, to leave with the next flush.
-    pub(super) fn put(&mut self, wire: &mut W, request: Taken, now: Time) {
+    /// Puts a query in, to leave with the next flush.
+    pub(super) fn put(&mut self, wire: &mut W, query: Taken, now: Time) {
         let (connection, number) = (&mut self.connection, self.awaited.number_next());
-        let arguments = kept(&request.arguments);
+        let arguments = kept(&query.arguments);
         self.unsent
-            .write(|out| wire.encode(connection, number, &request.call, arguments, out));
+            .write(|out| wire.encode(connection, number, &query.call, arguments, out));
         let end = self.unsent.sent_total() + self.unsent.unsent() as u64;
-        self.awaited.push(request, end, now);
+        self.awaited.push(query, end, now);
     }
 
     /// Sends what the socket takes. False: the connection is gone.
@@ -195,19 +195,19 @@ impl<W: Wire> Pipe<W> {
         self.unsent.writable(port, self.id) != Flushed::Gone
     }
 
-    /// Whether the other side has a request that it has not answered.
+    /// Whether the other side has a query that it has not answered.
     pub(super) fn is_asked(&self) -> bool {
         let sent_total = self.unsent.sent_total();
         (self.awaited.first()).is_some_and(|first| first.end <= sent_total)
     }
 
-    /// The request that an answer is for. `None` where there is none, or where it was not sent to
+    /// The query that an answer is for. `None` where there is none, or where it was not sent to
     /// its last byte: nobody can have answered it.
     pub(super) fn take_answered(&mut self, which: Which) -> Option<Sent> {
         self.awaited.take(which, self.unsent.sent_total())
     }
 
-    /// Takes the last request back, and says whether the other side may have all of it: without its
+    /// Takes the last query back, and says whether the other side may have all of it: without its
     /// last byte it cannot have begun with it.
     pub(super) fn take_back(&mut self) -> Option<(Sent, bool)> {
         let last = self.awaited.take_last()?;

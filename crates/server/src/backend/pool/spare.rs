@@ -1,4 +1,4 @@
-//! Memory of requests that are over, for later ones, so that a request costs no allocation.
+//! Memory of queries that are over, for later ones, so that a query costs no allocation.
 
 /// Buffers without contents. See the module's text.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ fn size(buffer: &Vec<u8>) -> usize {
 }
 
 impl Spare {
-    /// Bytes that are kept. What a burst, or a large request, needed beyond is given back.
+    /// Bytes that are kept. What a burst, or a large query, needed beyond is given back.
     pub(super) const BYTES_MAX: usize = 2 << 20;
 
     /// An empty buffer.

@@ -1,8 +1,8 @@
-//! Requests that wait for a place in a pipe, in two queues: those that share a pipe with others,
+//! Queries that wait for a place in a pipe, in two queues: those that share a pipe with others,
 //! and those that go alone (see the pool's text). Neither queue holds up the other.
 //!
-//! In each queue those who ask take turns: each has a line while requests of his wait, and after a
-//! request of a line come those of the others. So the many requests of one wait for each other, not
+//! In each queue those who ask take turns: each has a line while queries of his wait, and after a
+//! query of a line come those of the others. So the many queries of one wait for each other, not
 //! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed
 //! over with its line.
 
@@ -11,17 +11,17 @@ use rhythm_net::{Key, Slab};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-/// A request that waits, and the one behind it in its line.
+/// A query that waits, and the one behind it in its line.
 #[derive(Debug)]
 struct Waiter {
-    request: Taken,
+    query: Taken,
     next: Option<Key>,
 }
 
 /// The first and the last of a line.
 type Ends = (Key, Key);
 
-/// Requests of one kind. See the module's text.
+/// Queries of one kind. See the module's text.
 #[derive(Debug, Default)]
 struct Queue {
     /// The lines, by who asks. None is empty.
@@ -32,10 +32,10 @@ struct Queue {
 }
 
 impl Queue {
-    fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, request: Taken) {
-        let asker = request.asker;
+    fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, query: Taken) {
+        let asker = query.asker;
         let next = None;
-        let key = waiters.insert(Waiter { request, next });
+        let key = waiters.insert(Waiter { query, next });
         self.length += 1;
         match self.lines.entry(asker) {
             Entry::Occupied(mut line) => {
@@ -49,10 +49,10 @@ impl Queue {
         }
     }
 
-    fn push_front(&mut self, waiters: &mut Slab<Waiter>, request: Taken) {
-        let asker = request.asker;
+    fn push_front(&mut self, waiters: &mut Slab<Waiter>, query: Taken) {
+        let asker = query.asker;
         let next = self.lines.get(&asker).map(|(first, _)| *first);
-        let key = waiters.insert(Waiter { request, next });
+        let key = waiters.insert(Waiter { query, next });
         self.length += 1;
         match self.lines.entry(asker) {
             // It comes before others of its line only: who asks much is not first for it.
@@ -64,7 +64,7 @@ impl Queue {
         }
     }
 
-    /// The place of the next request of those that may go, and since when its line waits.
+    /// The place of the next query of those that may go, and since when its line waits.
     fn next(
         &self,
         waiters: &Slab<Waiter>,
@@ -73,7 +73,7 @@ impl Queue {
         let mut turns = self.turns.iter().enumerate();
         let (place, (_, since)) = turns.find(|(_, (asker, _))| {
             let (first, _) = self.lines[asker];
-            may_go(&waiters.get(first).expect("it waits").request)
+            may_go(&waiters.get(first).expect("it waits").query)
         })?;
         Some((place, *since))
     }
@@ -82,7 +82,7 @@ impl Queue {
     fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Taken {
         let (asker, _) = self.turns.remove(place).expect("a line's turn");
         let line = self.lines.get_mut(&asker).expect("a line in turn");
-        let Waiter { request, next } = waiters.remove(line.0).expect("it waits");
+        let Waiter { query, next } = waiters.remove(line.0).expect("it waits");
         match next {
             Some(next) => {
                 line.0 = next;
@@ -93,7 +93,7 @@ impl Queue {
             }
         }
         self.length -= 1;
-        request
+        query
     }
 }
 
@@ -118,16 +118,16 @@ impl Waiting {
         (queue, &mut self.waiters, self.turn)
     }
 
-    /// A request that has just come.
-    pub(super) fn push_back(&mut self, request: Taken) {
-        let (queue, waiters, turn) = self.queue(request.is_alone);
-        queue.push_back(waiters, turn, request);
+    /// A query that has just come.
+    pub(super) fn push_back(&mut self, query: Taken) {
+        let (queue, waiters, turn) = self.queue(query.is_alone);
+        queue.push_back(waiters, turn, query);
     }
 
     /// One that has waited before: it goes before all others of its asker.
-    pub(super) fn push_front(&mut self, request: Taken) {
-        let (queue, waiters, _) = self.queue(request.is_alone);
-        queue.push_front(waiters, request);
+    pub(super) fn push_front(&mut self, query: Taken) {
+        let (queue, waiters, _) = self.queue(query.is_alone);
+        queue.push_front(waiters, query);
     }
 
     /// The next that shares, of those that may go.
@@ -135,7 +135,7 @@ impl Waiting {
         &mut self,
         may_go: impl Fn(&Waiting, &Taken) -> bool,
     ) -> Option<Taken> {
-        let (place, _) = (self.shared).next(&self.waiters, &|request| may_go(self, request))?;
+        let (place, _) = (self.shared).next(&self.waiters, &|query| may_go(self, query))?;
         let (queue, waiters, turn) = self.queue(false);
         Some(queue.pop(waiters, turn, place))
     }
@@ -143,7 +143,7 @@ impl Waiting {
     /// The next of all that may go, for a pipe without others: of the two that are next in their
     /// queues, the one whose line has waited longer.
     pub(super) fn pop(&mut self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> Option<Taken> {
-        let may_go = |request: &Taken| may_go(self, request);
+        let may_go = |query: &Taken| may_go(self, query);
         let shared = self.shared.next(&self.waiters, &may_go);
         let alone = self.alone.next(&self.waiters, &may_go);
         let is_alone = match (shared, alone) {
@@ -171,7 +171,7 @@ impl Waiting {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
-        self.waiters.iter().map(|(_, waiter)| &waiter.request)
+        self.waiters.iter().map(|(_, waiter)| &waiter.query)
     }
 
     /// Takes out those that this says of.
@@ -190,9 +190,9 @@ impl Waiting {
                 while let Some(key) = next {
                     let waiter = self.waiters.remove(key).expect("it waits");
                     next = waiter.next;
-                    match which(&waiter.request) {
-                        true => take(waiter.request),
-                        false => queue.push_back(&mut self.waiters, turn, waiter.request),
+                    match which(&waiter.query) {
+                        true => take(waiter.query),
+                        false => queue.push_back(&mut self.waiters, turn, waiter.query),
                     }
                 }
             }
@@ -208,7 +208,7 @@ mod tests {
     use rhythm_net::Time;
     use std::rc::Rc;
 
-    fn request(key: u64, asker: u64, is_alone: bool) -> Taken {
+    fn query(key: u64, asker: u64, is_alone: bool) -> Taken {
         Taken {
             key,
             call: Rc::new(call(&["a"], true)),
@@ -222,18 +222,18 @@ mod tests {
     }
 
     fn keys(waiting: &mut Waiting, may_go: impl Fn(&Taken) -> bool) -> Vec<u64> {
-        let all = std::iter::from_fn(|| waiting.pop(|_, request| may_go(request)));
-        all.map(|request| request.key).collect()
+        let all = std::iter::from_fn(|| waiting.pop(|_, query| may_go(query)));
+        all.map(|query| query.key).collect()
     }
 
     #[test]
     fn those_who_ask_take_turns() {
         let mut waiting = Waiting::default();
         for key in 0..1000 {
-            waiting.push_back(request(key, 7, key % 2 == 0));
+            waiting.push_back(query(key, 7, key % 2 == 0));
         }
-        waiting.push_back(request(1000, 8, true));
-        waiting.push_back(request(1001, 9, false));
+        waiting.push_back(query(1000, 8, true));
+        waiting.push_back(query(1001, 9, false));
         assert!(waiting.has_others(7));
         let keys = keys(&mut waiting, |_| true);
         assert!(keys.iter().position(|key| *key == 1000) < Some(6));
@@ -247,7 +247,7 @@ mod tests {
         let mut waiting = Waiting::default();
         for asker in 0..1000 {
             for of_his in 0..2 {
-                waiting.push_back(request(1000 * of_his + asker, asker, false));
+                waiting.push_back(query(1000 * of_his + asker, asker, false));
             }
         }
         let keys = keys(&mut waiting, |_| true);
@@ -258,14 +258,14 @@ mod tests {
     fn who_may_not_go_is_passed_over_and_keeps_his_place() {
         let mut waiting = Waiting::default();
         for key in 0..10 {
-            waiting.push_back(request(key, key % 2, key % 3 == 0));
+            waiting.push_back(query(key, key % 2, key % 3 == 0));
         }
-        let mut of_one = keys(&mut waiting, |request| request.asker == 1);
+        let mut of_one = keys(&mut waiting, |query| query.asker == 1);
         of_one.sort_unstable();
         assert_eq!(of_one, [1, 3, 5, 7, 9]);
         assert!(!waiting.has_others(0) && waiting.has_others(1));
         assert_eq!(waiting.counts(), [3, 2]);
-        waiting.push_front(request(10, 0, true));
+        waiting.push_front(query(10, 0, true));
         let left = keys(&mut waiting, |_| true);
         let places = [10, 0, 6].map(|key| left.iter().position(|at| *at == key));
         assert!(left.len() == 6 && places.is_sorted(), "{left:?}");
@@ -288,7 +288,7 @@ mod tests {
                 };
                 let popped = match step {
                     0..=2 => {
-                        waiting.push_back(request(key, asker, is_alone));
+                        waiting.push_back(query(key, asker, is_alone));
                         model.push((key, asker, is_alone));
                         continue;
                     }
@@ -296,17 +296,17 @@ mod tests {
                     4 => waiting.pop_shared(|_, _| true),
                     _ => {
                         let mut out = 0;
-                        waiting.extract(|request| request.asker % 7 == 0, |_| out += 1);
+                        waiting.extract(|query| query.asker % 7 == 0, |_| out += 1);
                         let before = model.len();
                         model.retain(|at| at.1 % 7 != 0);
                         prop_assert_eq!(out, before - model.len());
                         continue;
                     }
                 };
-                if let Some(request) = popped {
-                    let first = first_of(&model, request.key);
-                    prop_assert_eq!(first.map(|at| at.0), Some(request.key));
-                    model.retain(|at| at.0 != request.key);
+                if let Some(query) = popped {
+                    let first = first_of(&model, query.key);
+                    prop_assert_eq!(first.map(|at| at.0), Some(query.key));
+                    model.retain(|at| at.0 != query.key);
                 }
                 prop_assert_eq!(waiting.counts().iter().sum::<usize>(), model.len());
                 prop_assert_eq!(waiting.iter().count(), model.len());

@@ -1,6 +1,7 @@
 //! A line of the access log: what it tells, and its two formats.
 
 use rhythm_http::Answered;
+use rhythm_protocol::calendar::date_of;
 use rhythm_protocol::http::request::RequestHead;
 use std::io::Write;
 use std::net::IpAddr;
@@ -49,7 +50,9 @@ pub(super) struct Line<'a> {
 
 /// Appends it in the common log format.
 pub(super) fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
-    let (year, month, day, hour, minute, second) = civil(line.at);
+    let (year, month, day) = date_of((line.at / 86_400) as i64);
+    let of_day = line.at % 86_400;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
@@ -104,26 +107,6 @@ pub(super) fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
         },
     );
     to.push(b'\n');
-}
-
-/// Year, month, day, hour, minute and second of a moment, in UTC.
-fn civil(seconds: u64) -> (i64, u32, u32, u32, u32, u32) {
-    let (days, rest) = ((seconds / 86_400) as i64, (seconds % 86_400) as u32);
-    // Days are counted from 1 March of year 0, so that a leap day is the last of its year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = (if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    }) as u32;
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use super::{BUFFERS_MAX, Lines, LogSink, LogState};
 use rhythm_engine::settings::AccessLogFormat;
+use rhythm_net::clock;
+use rhythm_net::sparse::Sparse;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time between two lines of the server's log that say that writing fails.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
@@ -39,7 +41,7 @@ impl LogWriter {
             to: open()?,
             open,
             is_torn: false,
-            complained: None,
+            complaints: Sparse::every(COMPLAIN_EVERY),
             state: state.clone(),
         };
         std::thread::Builder::new()
@@ -105,8 +107,8 @@ struct Writing {
     open: LogOpener,
     /// What was written last is no whole line.
     is_torn: bool,
-    /// When it was last said that writing fails; `None` while it does not.
-    complained: Option<Instant>,
+    /// Lines of the server's log that say that writing fails.
+    complaints: Sparse,
     state: Arc<LogState>,
 }
 
@@ -184,16 +186,15 @@ impl Writing {
     }
 
     fn complain(&mut self, error: &io::Error) {
-        if (self.complained).is_some_and(|said| said.elapsed() < COMPLAIN_EVERY) {
+        if self.complaints.line(clock::monotonic()).is_none() {
             return;
         }
-        self.complained = Some(Instant::now());
         let (lines_lost, failures) = self.state.lost_and_failed();
         tracing::error!(%error, failures, lines_lost, "the access log cannot be written");
     }
 
     fn well(&mut self) {
-        if self.complained.take().is_some() {
+        if self.complaints.end() {
             let (lines_lost, failures) = self.state.lost_and_failed();
             tracing::warn!(failures, lines_lost, "the access log can be written again");
         }
@@ -204,6 +205,7 @@ impl Writing {
 mod tests {
     use super::super::tests::answer;
     use super::*;
+    use std::time::Instant;
 
     /// Takes what is written once it is let, which is when the other end is gone.
     struct Stuck(Receiver<()>);
@@ -232,7 +234,7 @@ mod tests {
             to: Box::new(to),
             open: once(io::sink()),
             is_torn: false,
-            complained: None,
+            complaints: Sparse::every(COMPLAIN_EVERY),
             state: state.clone(),
         }
     }
@@ -362,7 +364,9 @@ mod tests {
                     .filter(|byte| *byte == b'\n')
                     .count()
             };
+            let limit = Instant::now() + Duration::from_secs(60);
             while written() < lines {
+                assert!(Instant::now() < limit, "{} of {lines} lines", written());
                 std::thread::yield_now();
             }
         };

@@ -39,6 +39,7 @@ impl World {
             ready.swap(index, self.left + self.dice.below(index + 1 - self.left));
         }
         let told = match self.dice.once_in(4) {
+            _ if std::mem::take(&mut self.is_late) => ready.len().min(1),
             true => ready.len() - self.dice.below(ready.len() + 1) / 2,
             false => ready.len(),
         };
@@ -51,7 +52,7 @@ impl World {
         self.left = left.len();
         left.append(&mut self.ready);
         self.ready = left;
-        if self.left == 0 {
+        if self.left == 0 || self.sabotage == Sabotage::HideLateness {
             self.heard = self.now;
         }
         Time::from_nanos(self.heard)
@@ -62,9 +63,21 @@ impl World {
         self.queue.peek().map(|Reverse((time, ..))| *time)
     }
 
-    /// Whether a connection of the server's is being opened.
-    pub(crate) fn is_connecting(&self) -> bool {
-        (self.links.iter()).any(|link| link.outgoing && link.near == Near::Connecting)
+    /// Whether the server's connections to this actor are all being opened, and there are some.
+    pub(crate) fn is_connecting(&self, actor: ActorId) -> bool {
+        let links = self.links.iter();
+        let mut nears = (links.filter(|link| link.outgoing && link.actor == actor))
+            .map(|link| link.near)
+            .filter(|near| matches!(near, Near::Connecting | Near::Connected | Near::Open))
+            .peekable();
+        nears.peek().is_some() && nears.all(|near| near == Near::Connecting)
+    }
+
+    /// The server's loop is away until then. When it is back there is more to tell than a turn
+    /// takes.
+    pub(crate) fn stalled_until(&mut self, end: u64) {
+        self.go_to(end);
+        self.is_late = true;
     }
 
     /// Connections that the server has: clients', and its own.

@@ -58,8 +58,8 @@ impl Outcomes {
         }
     }
 
-    /// A request went well, or failed.
-    pub(super) fn count(&mut self, request: &Taken, is_well: bool, window: Duration, now: Time) {
+    /// A query went well, or failed.
+    pub(super) fn count(&mut self, query: &Taken, is_well: bool, window: Duration, now: Time) {
         if self.halve_at <= now {
             if self.halve_at + window <= now {
                 *self = Outcomes::none(now);
@@ -68,8 +68,8 @@ impl Outcomes {
             self.calls.halve();
             self.halve_at = now + window;
         }
-        self.askers.count(request.asker, is_well);
-        self.calls.count(Rc::as_ptr(&request.call) as u64, is_well);
+        self.askers.count(query.asker, is_well);
+        self.calls.count(Rc::as_ptr(&query.call) as u64, is_well);
     }
 
     /// Slots of those who asked with more failures than others.

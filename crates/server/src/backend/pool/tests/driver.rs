@@ -14,7 +14,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// Columns of the answers to the request of this number, by its command.
+/// Columns of the answers to the query of this number, by its command.
 fn columns_of(key: u64) -> u16 {
     [0, 1, 3, 7, 3, 3, 1, 1, 3, 6][key as usize % 10]
 }

@@ -1,4 +1,4 @@
-//! Connections that are lost, and answers that are late or wrong: which requests fail, and which
+//! Connections that are lost, and answers that are late or wrong: which queries fail, and which
 //! are sent again.
 
 use super::super::*;
@@ -134,7 +134,7 @@ fn waiting_counts_as_time() {
 }
 
 #[test]
-fn unreadable_answers_fail_one_request_and_end_the_connection() {
+fn unreadable_answers_fail_one_query_and_end_the_connection() {
     let long = response(200, &"x".repeat(61));
     for bad in [
         "HTTP/1.1 2oo\r\n",
@@ -153,7 +153,7 @@ fn unreadable_answers_fail_one_request_and_end_the_connection() {
         world.take(id, 99);
         world.receive(id, bad.as_bytes());
         world.assert_failed(0..1, LaneError::BadAnswer);
-        // One failure, though it meets three requests.
+        // One failure, though it meets three queries.
         assert!(!world.backend.counts().circuit_open);
         assert!(!world.backend.owns(id) && world.told.len() == 2);
         let id = world.newest();
@@ -169,7 +169,7 @@ fn an_answer_nobody_asked_for_ends_the_connection() {
     let (mut world, id) = World::proven(options());
     world.receive(id, response(200, "surprise").as_bytes());
     assert!(!world.backend.owns(id));
-    // Nor is it taken for the answer to a request that is not sent yet.
+    // Nor is it taken for the answer to a query that is not sent yet.
     let (mut world, id) = World::proven(options());
     world.port.connections.get_mut(&id).unwrap().room = 10;
     world.submit(0..1, false);
@@ -195,7 +195,7 @@ fn an_answer_nobody_asked_for_ends_the_connection() {
 }
 
 #[test]
-fn a_request_is_sent_again_so_often_and_no_more() {
+fn a_query_is_sent_again_so_often_and_no_more() {
     for retries_max in [0, 1, 3] {
         let (mut world, mut id) = World::proven(PoolOptions {
             retries_max,

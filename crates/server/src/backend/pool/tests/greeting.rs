@@ -1,4 +1,4 @@
-//! Greetings: what is said before the first request.
+//! Greetings: what is said before the first query.
 
 use super::super::*;
 use super::world::*;

@@ -67,7 +67,7 @@ impl World {
         (!all.is_empty()).then(|| all[nth % all.len()])
     }
 
-    /// Carries requests out, and answers in two pieces, or only with the first of them and then not
+    /// Carries queries out, and answers in two pieces, or only with the first of them and then not
     /// at all.
     fn serve_somehow(&mut self, id: ConnectionId, count: usize, kind: u8, cut: usize) {
         let queries = self.take(id, if kind == 7 { 1 } else { count });
@@ -103,11 +103,11 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Whatever happens: each request is told of once, in time, with its own answer or an error;
+    /// Whatever happens: each query is told of once, in time, with its own answer or an error;
     /// those that are not idempotent are carried out at most once, the others at most twice; and
     /// nothing is left behind.
     #[test]
-    fn each_request_ends_once(steps in proptest::collection::vec(step(), 1..60)) {
+    fn each_query_ends_once(steps in proptest::collection::vec(step(), 1..60)) {
         let mut world = World::new(options());
         let mut asked = Vec::new();
         let mut key = 0;

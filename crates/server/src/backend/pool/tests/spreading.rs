@@ -1,4 +1,4 @@
-//! A backend that answers: how requests are spread over its connections, in how many sends, and
+//! A backend that answers: how queries are spread over its connections, in how many sends, and
 //! what is not sent.
 
 use super::super::pipe::UNSENT_MAX;
@@ -19,7 +19,7 @@ fn a_batch_is_one_send() {
 }
 
 #[test]
-fn a_new_connection_is_tried_with_one_request() {
+fn a_new_connection_is_tried_with_one_query() {
     let mut world = World::new(options());
     world.submit(0..20, true);
     assert_eq!(world.port.connects, 2);
@@ -33,7 +33,7 @@ fn a_new_connection_is_tried_with_one_request() {
 }
 
 #[test]
-fn many_requests_use_several_connections_and_addresses() {
+fn many_queries_use_several_connections_and_addresses() {
     let (mut world, first) = World::proven(options());
     world.submit(0..30, true);
     let second = world.newest();
@@ -55,7 +55,7 @@ fn many_requests_use_several_connections_and_addresses() {
 }
 
 #[test]
-fn answers_and_requests_may_come_in_any_pieces() {
+fn answers_and_queries_may_come_in_any_pieces() {
     let (mut world, id) = World::proven(options());
     world.port.connections.get_mut(&id).unwrap().room = 0;
     world.submit(0..2, true);
@@ -169,9 +169,9 @@ fn those_behind_a_slow_one_go_elsewhere_and_it_fails_alone() {
 }
 
 #[test]
-fn requests_beyond_the_bound_are_refused() {
+fn queries_beyond_the_bound_are_refused() {
     let mut world = World::new(PoolOptions {
-        requests_max: 5,
+        queries_max: 5,
         ..options()
     });
     world.submit(0..9, true);
@@ -188,7 +188,7 @@ fn requests_beyond_the_bound_are_refused() {
 }
 
 #[test]
-fn requests_beyond_the_bytes_that_may_be_kept_are_refused() {
+fn queries_beyond_the_bytes_that_may_be_kept_are_refused() {
     let mut world = World::new(PoolOptions {
         held_max: 5 * (size_of::<Sent>() + 16),
         ..options()
@@ -214,21 +214,22 @@ fn a_pipe_takes_no_more_than_some_bytes_that_are_not_sent() {
     let (mut world, id) = World::proven(PoolOptions {
         connections_max: 1,
         depth_max: many,
-        requests_max: many,
+        queries_max: many,
         ..options()
     });
     let room = |world: &mut World, bytes: usize| {
         world.port.connections.get_mut(&id).unwrap().room = bytes;
     };
     room(&mut world, 0);
-    world.submit(0..many as u64, true);
+    let keys = 2000..2000 + many as u64;
+    world.submit(keys.clone(), true);
     room(&mut world, usize::MAX);
     world.backend.writable(&mut world.port, id, world.now);
     let sent = world.port.connections[&id].sent.len();
     assert!((UNSENT_MAX..UNSENT_MAX + 100).contains(&sent), "{sent}");
     world.poll();
     while world.serve(id, many, answer_ok) > 0 {}
-    world.assert_answered(0..many as u64);
+    world.assert_answered(keys);
 }
 
 #[test]

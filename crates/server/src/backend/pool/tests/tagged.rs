@@ -1,7 +1,7 @@
 //! A protocol with tags: answers come in any order, and what a connection knows is asked for by a
 //! shorter name.
 //!
-//! A message is its length (a byte), its tag (a byte), and a text. The first request of a call on a
+//! A message is its length (a byte), its tag (a byte), and a text. The first query of a call on a
 //! connection says `define NAME ...`, those after it the name alone: so each connection has to be
 //! told for itself. An answer's text is what was asked, or `!` where the other side has had enough:
 //! it carries out nothing behind that.
@@ -90,7 +90,7 @@ impl Wire for TaggedWire {
         Ok((
             used,
             Some(Verdict {
-                request: Which::Number(number),
+                query: Which::Number(number),
                 outcome: match goes_on {
                     true => Ok(0),
                     false => Err(Cause::Refused),
@@ -210,7 +210,7 @@ impl Tagged {
 }
 
 #[test]
-fn answers_find_their_requests_in_any_order() {
+fn answers_find_their_queries_in_any_order() {
     let mut tagged = Tagged::new(1);
     let id = tagged.proven();
     tagged.submit(0..8, false);

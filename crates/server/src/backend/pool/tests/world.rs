@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
-/// A request's outcome and when it was told.
+/// A query's outcome and when it was told.
 pub(super) type Outcome = (Result<Vec<u8>, LaneError>, Time);
 
 /// A backend, its port, a clock, and what was told.
@@ -46,7 +46,7 @@ fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict
     answers.cell(Cell::Text(response.body));
     answers.end_row();
     Verdict {
-        request: Which::Oldest,
+        query: Which::Oldest,
         outcome: match response.status {
             200..=299 => Ok(0),
             status => Err(Cause::Status(status)),
@@ -99,7 +99,7 @@ impl<W: Wire> ConnectionPool<W> {
     }
 }
 
-/// A call whose requests have these pieces around integers.
+/// A call whose queries have these pieces around integers.
 pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
     Call {
         backend: 0,
@@ -130,9 +130,9 @@ pub(super) fn options() -> PoolOptions {
     PoolOptions {
         connections_max: 2,
         depth_max: 8,
-        requests_max: 100,
+        queries_max: 100,
         held_max: 1 << 20,
-        request_max: 40,
+        query_max: 40,
         retries_max: 1,
         timeout: 100 * MS,
         connect_timeout: 30 * MS,
@@ -347,7 +347,7 @@ impl World {
         queries
     }
 
-    /// Carries out at most `count` requests and answers as `answer` says, all at once.
+    /// Carries out at most `count` queries and answers as `answer` says, all at once.
     pub(super) fn serve(
         &mut self,
         id: ConnectionId,

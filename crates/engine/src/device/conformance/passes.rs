@@ -1,4 +1,4 @@
-//! Cohorts whose memory is short: they run a stage in several goes, and nothing in their answers
+//! Cohorts whose memory is short: they run a stage in several passes, and nothing in their answers
 //! tells.
 
 use super::{Dice, answer, asked, make_cohort};
@@ -35,7 +35,7 @@ fn take(service: &Service, cohort: &Cohort, answers: &mut [Option<Answer>]) {
     }
 }
 
-/// Runs a page on plenty of memory and on little, and compares. How often a go was followed by
+/// Runs a page on plenty of memory and on little, and compares. How often a pass was followed by
 /// another, and how often there was no memory at all.
 ///
 /// # Panics
@@ -71,7 +71,7 @@ pub fn check_passes(
     little.reset(program);
     from.move_lanes(program, &all, &mut little);
     let mut answers = [vec![None; LANES], vec![None; LANES]];
-    let mut goes = [0; 2];
+    let mut passes = [0; 2];
     for stage in 0..program.stages.len() {
         plenty = run(plenty);
         take(service, &plenty, &mut answers[0]);
@@ -83,9 +83,9 @@ pub fn check_passes(
             take(service, &little, &mut answers[1]);
             match little.next_pass() {
                 Pass::Over => break,
-                Pass::Again => goes[0] += 1,
+                Pass::Again => passes[0] += 1,
                 Pass::Short => {
-                    goes[1] += 1;
+                    passes[1] += 1;
                     // They give it back: nothing is short.
                     others.forget();
                 }
@@ -116,5 +116,5 @@ pub fn check_passes(
     assert_eq!(budget.lent(), share.bytes().saturating_sub(first_part));
     little.forget();
     assert_eq!((share.bytes(), budget.lent()), (0, 0));
-    goes
+    passes
 }
