@@ -6,7 +6,7 @@ mod memcached;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::load::{self, LoadOptions, Page};
-use rhythm_bench::memcached::SCHEME;
+use rhythm_bench::memcached::{MemcachedOptions, SCHEME};
 use rhythm_engine::settings::duration;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ pub(crate) fn parse_page(name: &str) -> Result<Page, String> {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if args.url.starts_with(SCHEME) {
-        return memcached::run(args);
+        return run_memcached(args);
     }
     if args.memcached != memcached::MemcachedArgs::default() {
         bail!(
@@ -160,6 +160,24 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         ));
     })?;
     bar.finish_and_clear();
+    tell(args.json.as_deref(), &report, report.passed())
+}
+
+fn run_memcached(args: Args) -> Result<ExitCode> {
+    if let Some(flag) = args.bank.named() {
+        bail!("--{flag} is for http:// only");
+    }
+    let usual = MemcachedOptions::default();
+    let report = memcached::run(args.memcached.over(MemcachedOptions {
+        url: args.url,
+        rate: args.rate,
+        validate: !args.no_validate,
+        duration: args.duration,
+        warmup: args.warmup.unwrap_or(usual.warmup),
+        threads: args.threads,
+        seed: args.seed,
+        ..usual
+    }))?;
     tell(args.json.as_deref(), &report, report.passed())
 }
 

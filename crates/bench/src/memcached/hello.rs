@@ -1,6 +1,6 @@
 //! Before a run: is anybody there, and is it a memcached?
 
-use super::MemcachedError;
+use super::error::MemcachedError;
 use super::target::Target;
 use rhythm_net::PeerAddress;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -20,6 +20,7 @@
 mod answers;
 mod client;
 mod cpu;
+mod error;
 mod hello;
 mod items;
 mod options;
@@ -29,6 +30,7 @@ mod target;
 mod versions;
 mod worker;
 
+pub use error::MemcachedError;
 pub use options::{MemcachedOptions, Words};
 pub use report::{MemcachedReport, Ratios, ServerReport, Slice, Wrong};
 pub use sizes::Sizes;
@@ -54,47 +56,6 @@ use worker::{Setup, Task, Worker};
 
 /// How often a run says how it is getting on.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-
-/// Why there was no run.
-#[derive(Debug, thiserror::Error)]
-pub enum MemcachedError {
-    /// The options contradict each other or make no sense.
-    #[error("{0}")]
-    Options(&'static str),
-    /// The servers' URL.
-    #[error(transparent)]
-    Servers(#[from] ServersError),
-    /// Nothing answers there.
-    #[error("no answer from {server}")]
-    Connect {
-        /// Where.
-        server: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Something else than memcached answers there.
-    #[error("{server} is no memcached: asked for its version it says \"{answer}\"")]
-    NoMemcached {
-        /// Where.
-        server: String,
-        /// The beginning of what it said.
-        answer: String,
-    },
-    /// A server's process.
-    #[error("cannot read the CPU time of process {pid}")]
-    Process {
-        /// Which.
-        pid: u32,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Sockets for datagrams.
-    #[error(transparent)]
-    Socket(#[from] ListenError),
-    /// A worker could not run.
-    #[error("cannot run: {0}")]
-    Run(#[from] io::Error),
-}
 
 /// How a run is getting on.
 #[derive(Clone, Copy, Debug, PartialEq)]

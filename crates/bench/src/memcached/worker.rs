@@ -348,7 +348,7 @@ impl Worker {
             if self.is_measuring(self.next_due) {
                 self.counts.never_sent(self.until.since(self.next_due));
             }
-            self.next_due = self.next_due + self.rng.exponential(mean);
+            self.next_due += self.rng.exponential(mean);
         }
         (0..self.clients.len()).for_each(|index| self.finish_if_done(port, index));
     }

@@ -1,10 +1,10 @@
 //! `rhythm load memcached://...`: what only memcached servers are loaded with, and the run.
 
-use super::{Args, tell};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use rhythm_bench::memcached::{self, MemcachedOptions, MemcachedProgress, Sizes, Words};
-use std::process::ExitCode;
+use rhythm_bench::memcached::{
+    self, MemcachedOptions, MemcachedProgress, MemcachedReport, Sizes, Words,
+};
 
 /// Flags that only memcached servers know.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -64,35 +64,30 @@ pub(super) struct MemcachedArgs {
     server_pid: Vec<u32>,
 }
 
-/// Loads memcached servers as asked.
-pub(super) fn run(args: Args) -> Result<ExitCode> {
-    if let Some(flag) = args.bank.named() {
-        bail!("--{flag} is for http:// only");
+impl MemcachedArgs {
+    /// These over what else is asked for.
+    pub(super) fn over(self, usual: MemcachedOptions) -> MemcachedOptions {
+        MemcachedOptions {
+            udp: self.udp,
+            words: if self.meta { Words::Meta } else { Words::Ascii },
+            connections: self.connections.unwrap_or(usual.connections),
+            depth: self.depth.unwrap_or(usual.depth),
+            batch: self.batch.unwrap_or(usual.batch),
+            keys: self.keys.unwrap_or(usual.keys),
+            key_bytes: self.key_bytes.unwrap_or(usual.key_bytes),
+            value_bytes: self.value_bytes.unwrap_or(usual.value_bytes),
+            writes: self.writes.unwrap_or(usual.writes),
+            zipf: self.zipf,
+            slices: self.slices.unwrap_or(usual.slices),
+            timeout: self.timeout,
+            server_pids: self.server_pid,
+            ..usual
+        }
     }
-    let usual = MemcachedOptions::default();
-    let of = args.memcached;
-    let options = MemcachedOptions {
-        url: args.url,
-        udp: of.udp,
-        words: if of.meta { Words::Meta } else { Words::Ascii },
-        connections: of.connections.unwrap_or(usual.connections),
-        depth: of.depth.unwrap_or(usual.depth),
-        batch: of.batch.unwrap_or(usual.batch),
-        keys: of.keys.unwrap_or(usual.keys),
-        key_bytes: of.key_bytes.unwrap_or(usual.key_bytes),
-        value_bytes: of.value_bytes.unwrap_or(usual.value_bytes),
-        writes: of.writes.unwrap_or(usual.writes),
-        zipf: of.zipf,
-        rate: args.rate,
-        validate: !args.no_validate,
-        duration: args.duration,
-        slices: of.slices.unwrap_or(usual.slices),
-        warmup: args.warmup.unwrap_or(usual.warmup),
-        threads: args.threads,
-        seed: args.seed,
-        timeout: of.timeout,
-        server_pids: of.server_pid,
-    };
+}
+
+/// Loads memcached servers, and shows how it is getting on.
+pub(super) fn run(options: MemcachedOptions) -> Result<MemcachedReport> {
     let bar = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {msg}")?;
     bar.set_style(style.progress_chars("=> "));
@@ -114,5 +109,5 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         }
     })?;
     bar.finish_and_clear();
-    tell(args.json.as_deref(), &report, report.passed())
+    Ok(report)
 }

@@ -16,7 +16,7 @@ impl Worker {
                 continue;
             }
             let first = client.pending.front();
-            if !first.is_some_and(|asked| now.since(asked.sent) > patience) {
+            if first.is_none_or(|asked| now.since(asked.sent) <= patience) {
                 continue;
             }
             if self.address.is_none() {
