@@ -1,7 +1,9 @@
-//! What loads servers and measures them: the load generator ([`load`]), the paper's emulation
-//! ([`emulate`]) and the limit that no server beats ([`limit`]).
+//! What loads servers and measures them: the load generators of web servers ([`load`]) and of
+//! memcached servers ([`memcached`]), the paper's emulation ([`emulate`]) and the limit that no
+//! server beats ([`limit`]).
 #![forbid(unsafe_code)]
 
 pub mod emulate;
 pub mod limit;
 pub mod load;
+pub mod memcached;

@@ -1,72 +1,108 @@
-//! `rhythm load`: users walking through the bank, every page checked.
+//! `rhythm load`: users walking through the bank, every page checked; or clients of memcached
+//! servers, every value checked (`memcached`).
 
-use anyhow::{Context, Result};
+mod memcached;
+
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::load::{self, LoadOptions, Page};
+use rhythm_bench::memcached::{MemcachedOptions, SCHEME};
 use rhythm_engine::settings::duration;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Load a server with users who walk the Banking workload, and check every page.
+/// Load a server with users who walk the Banking workload, and check every page; or load memcached
+/// servers, side by side, and check every value.
 ///
-/// Exits with 1 if any page was wrong or any request failed.
+/// Exits with 1 if any page or value was wrong or any request failed. A memcached is loaded with
+/// the mix of 16-byte keys, 512-byte values and 10 % writes, unless flags say otherwise; several
+/// take turns, and are compared with the first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The server, such as http://127.0.0.1:8080
+    /// The server, such as http://127.0.0.1:8080, or memcached://HOST:PORT (or the /PATH of a Unix
+    /// socket), further ones behind commas
     url: String,
 
-    /// Users at a time, each with a connection of its own
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    sessions: usize,
-
-    /// How long to load
+    /// How long to load (each memcached server, all slices together)
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
 
-    /// How long to load before measuring
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
+    /// How long to load before measuring [default: 0s; memcached: 200ms before each slice]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    warmup: Option<Duration>,
 
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// Users of the bank: 1 to N log in
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    users: u32,
-
-    /// What decides who logs in and where they go
+    /// What decides who logs in and where they go, or which keys are asked for
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Mean time a user looks at a page before the next (SPECweb's is 10s)
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    think: Duration,
-
-    /// Open loop: so many users arrive a second, whether or not the server keeps up
-    #[arg(long, value_name = "USERS_PER_SECOND", value_parser = parse_rate)]
+    /// Open loop: so many users arrive (memcached: requests fall due) a second, whether or not the
+    /// server keeps up
+    #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
     rate: Option<f64>,
 
-    /// One page only, again and again, such as account_summary
-    #[arg(long, value_name = "PAGE", value_parser = parse_page)]
-    page: Option<Page>,
-
-    /// Requests sent on a connection before the first is answered (with --page)
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "page")]
-    pipeline: usize,
-
-    /// Do not ask for the pages' static files
-    #[arg(long)]
-    no_files: bool,
-
-    /// Do not check pages, only statuses
+    /// Do not check pages, only statuses; nor values, only that there are some
     #[arg(long)]
     no_validate: bool,
 
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    #[command(flatten)]
+    bank: BankArgs,
+
+    #[command(flatten)]
+    memcached: memcached::MemcachedArgs,
+}
+
+/// Flags that only the bank knows.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Only for http://")]
+struct BankArgs {
+    /// Users at a time, each with a connection of its own [default: 100]
+    #[arg(long, value_name = "N")]
+    sessions: Option<usize>,
+
+    /// Users of the bank: 1 to N log in [default: 100000]
+    #[arg(long, value_name = "N")]
+    users: Option<u32>,
+
+    /// Mean time a user looks at a page before the next, SPECweb's is 10s [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    think: Option<Duration>,
+
+    /// One page only, again and again, such as account_summary
+    #[arg(long, value_name = "PAGE", value_parser = parse_page)]
+    page: Option<Page>,
+
+    /// Requests sent on a connection before the first is answered, with --page [default: 1]
+    #[arg(long, value_name = "N", requires = "page")]
+    pipeline: Option<usize>,
+
+    /// Do not ask for the pages' static files
+    #[arg(long)]
+    no_files: bool,
+}
+
+impl BankArgs {
+    /// One of the flags that were given.
+    fn named(&self) -> Option<&'static str> {
+        let flags = [
+            (self.sessions.is_some(), "sessions"),
+            (self.users.is_some(), "users"),
+            (self.think.is_some(), "think"),
+            (self.page.is_some(), "page"),
+            (self.no_files, "no-files"),
+        ];
+        let given = flags.into_iter().find(|(is_given, _)| *is_given);
+        given.map(|(_, flag)| flag)
+    }
 }
 
 fn parse_rate(text: &str) -> Result<f64, &'static str> {
@@ -84,23 +120,34 @@ pub(crate) fn parse_page(name: &str) -> Result<Page, String> {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    if args.url.starts_with(SCHEME) {
+        return run_memcached(args);
+    }
+    if args.memcached != memcached::MemcachedArgs::default() {
+        bail!(
+            "flags of memcached:// are given, and the URL is {}",
+            args.url
+        );
+    }
+    let usual = LoadOptions::default();
+    let warmup = args.warmup.unwrap_or(usual.warmup);
     let options = LoadOptions {
         url: args.url,
-        sessions: args.sessions,
+        sessions: args.bank.sessions.unwrap_or(usual.sessions),
         duration: args.duration,
-        warmup: args.warmup,
+        warmup,
         threads: args.threads,
-        users: args.users,
+        users: args.bank.users.unwrap_or(usual.users),
         seed: args.seed,
-        think: args.think,
+        think: args.bank.think.unwrap_or(usual.think),
         arrivals_per_s: args.rate,
-        files: !args.no_files,
+        files: !args.bank.no_files,
         validate: !args.no_validate,
-        page: args.page,
-        pipeline: args.pipeline,
-        ..LoadOptions::default()
+        page: args.bank.page,
+        pipeline: args.bank.pipeline.unwrap_or(usual.pipeline),
+        ..usual
     };
-    let total = args.warmup + args.duration;
+    let total = warmup + args.duration;
     let bar = ProgressBar::new(total.as_secs());
     let style = ProgressStyle::with_template("{elapsed} of {len}s [{bar:30}] {msg}")
         .context("the progress bar's template")?;
@@ -113,11 +160,38 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         ));
     })?;
     bar.finish_and_clear();
-    write_json(args.json.as_deref(), &report)?;
-    if args.json.as_deref() != Some(std::path::Path::new("-")) {
+    tell(args.json.as_deref(), &report, report.passed())
+}
+
+fn run_memcached(args: Args) -> Result<ExitCode> {
+    if let Some(flag) = args.bank.named() {
+        bail!("--{flag} is for http:// only");
+    }
+    let usual = MemcachedOptions::default();
+    let report = memcached::run(args.memcached.over(MemcachedOptions {
+        url: args.url,
+        rate: args.rate,
+        validate: !args.no_validate,
+        duration: args.duration,
+        warmup: args.warmup.unwrap_or(usual.warmup),
+        threads: args.threads,
+        seed: args.seed,
+        ..usual
+    }))?;
+    tell(args.json.as_deref(), &report, report.passed())
+}
+
+/// Tells a report, as text and, if a file was named, as JSON; fails if it has not passed.
+fn tell(
+    json: Option<&Path>,
+    report: &(impl serde::Serialize + Display),
+    passed: bool,
+) -> Result<ExitCode> {
+    write_json(json, report)?;
+    if json != Some(Path::new("-")) {
         println!("{report}");
     }
-    Ok(if report.passed() {
+    Ok(if passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -125,15 +199,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Writes a report to a file, if one was named.
-pub(crate) fn write_json(
-    path: Option<&std::path::Path>,
-    report: &impl serde::Serialize,
-) -> Result<()> {
+pub(crate) fn write_json(path: Option<&Path>, report: &impl serde::Serialize) -> Result<()> {
     let Some(path) = path else {
         return Ok(());
     };
     let text = serde_json::to_string_pretty(report)? + "\n";
-    if path == std::path::Path::new("-") {
+    if path == Path::new("-") {
         print!("{text}");
         return Ok(());
     }

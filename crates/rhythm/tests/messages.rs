@@ -40,6 +40,23 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
             &["load", "http://127.0.0.1:1/bank/login.php"],
             "the URL names a page; give the server alone",
         ),
+        (
+            &["load", "redis://127.0.0.1:1"],
+            "the URL must start with http:// or memcached://",
+        ),
+        (
+            &["load", "memcached://127.0.0.1:1", "--page", "login"],
+            "--page is for http:// only",
+        ),
+        (
+            &["load", "http://127.0.0.1:1", "--udp"],
+            "flags of memcached:// are given",
+        ),
+        (
+            &["load", "memcached://127.0.0.1:1", "--value-bytes", "9"],
+            "16 to 1048576 bytes",
+        ),
+        (&["load", "memcached://127.0.0.1:1"], "no answer from"),
         (&["bench", "--ring", "0"], "0 is not in 1.."),
     ] {
         let output = rhythm(arguments).output().expect("the binary runs");

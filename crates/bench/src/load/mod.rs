@@ -36,6 +36,7 @@ pub use chain::Page;
 pub(crate) use expect::Expected;
 pub use options::LoadOptions;
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
+pub(crate) use report::{Micros, latency_histogram};
 pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
 pub(crate) use visit::Visit;

@@ -2,6 +2,8 @@
 
 mod text;
 
+pub(crate) use text::Micros;
+
 use super::chain::Page;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -147,6 +149,11 @@ impl Report {
     }
 }
 
+/// Where latencies are counted, in nanoseconds.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(64, LATENCY_MAX, 3).expect("the bounds are right")
+}
+
 /// Counts of a page.
 #[derive(Clone, Debug)]
 struct PageCounts {
@@ -174,7 +181,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn new() -> Counts {
-        let latency = Histogram::new_with_bounds(64, LATENCY_MAX, 3).expect("the bounds are right");
+        let latency = latency_histogram();
         Counts {
             pages: vec![
                 PageCounts {
@@ -322,7 +329,8 @@ impl Counts {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Latency {
+    /// Of latencies in nanoseconds.
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Latency {
         if histogram.is_empty() {
             return Latency::default();
         }

@@ -1,6 +1,8 @@
 //! Choices that a seed repeats.
 
+use rand::TryRng;
 use rhythm_besim::mix::mix64;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// SplitMix64: small, and good enough to choose users and pages.
@@ -35,6 +37,26 @@ impl Rng {
         // 53 random bits in (0, 1], so that the logarithm is finite.
         let uniform = ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         mean.mul_f64(-uniform.ln())
+    }
+}
+
+/// For distributions that others define.
+impl TryRng for Rng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.bits() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.bits())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for part in bytes.chunks_mut(8) {
+            part.copy_from_slice(&self.bits().to_le_bytes()[..part.len()]);
+        }
+        Ok(())
     }
 }
 

@@ -15,8 +15,8 @@ pub struct Target {
 /// Why a URL names no server.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// Not `http://`.
-    #[error("{0}: the URL must start with http://")]
+    /// Not `http://`, nor what loads others.
+    #[error("{0}: the URL must start with http:// or memcached://")]
     Scheme(String),
     /// No host, or characters that no host has.
     #[error("{0}: the URL has no valid host")]

@@ -4,7 +4,7 @@ use super::{Latency, Report};
 use std::fmt;
 
 /// Microseconds with a fitting unit.
-struct Micros(f64);
+pub(crate) struct Micros(pub(crate) f64);
 
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,313 @@
+//! The load generator of memcached servers: it must find nothing wrong with right ones (our own,
+//! and Debian's memcached where it is installed), and each wrong thing in one that lies.
+
+mod liar;
+mod servers;
+
+use liar::{Lie, start};
+use rhythm_bench::memcached::{
+    MemcachedError, MemcachedOptions, MemcachedProgress, MemcachedReport, Sizes, Words, run,
+};
+use servers::{Memcached, Ours};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+fn brief() -> MemcachedOptions {
+    MemcachedOptions {
+        connections: 4,
+        keys: 200,
+        writes: 30.0,
+        duration: Duration::from_millis(400),
+        slices: 2,
+        warmup: Duration::from_millis(20),
+        ..MemcachedOptions::default()
+    }
+}
+
+fn load(options: MemcachedOptions) -> MemcachedReport {
+    run(options, &mut |_| {}).unwrap()
+}
+
+/// The ways to ask that every server must answer.
+fn ways() -> Vec<(&'static str, MemcachedOptions)> {
+    let meta = MemcachedOptions {
+        words: Words::Meta,
+        ..brief()
+    };
+    vec![
+        ("one at a time", brief()),
+        ("meta", meta.clone()),
+        (
+            "in flight, by Zipf's law, long and short",
+            MemcachedOptions {
+                depth: 16,
+                threads: 2,
+                zipf: Some(0.99),
+                value_bytes: "16-65536".parse().unwrap(),
+                ..brief()
+            },
+        ),
+        (
+            "many keys",
+            MemcachedOptions {
+                batch: 20,
+                depth: 3,
+                ..brief()
+            },
+        ),
+        (
+            "many keys, meta",
+            MemcachedOptions {
+                batch: 20,
+                depth: 3,
+                ..meta
+            },
+        ),
+        (
+            "open loop",
+            MemcachedOptions {
+                rate: Some(1000.0),
+                ..brief()
+            },
+        ),
+    ]
+}
+
+/// Nothing is wrong, lost or missing.
+fn is_right(way: &str, report: &MemcachedReport) {
+    assert!(report.passed(), "{way}: {report}");
+    for server in &report.servers {
+        assert!(server.hits > 0 && server.writes > 0, "{way}: {report}");
+        assert!(server.slices.len() == 2 && server.latency.p50 > 0.0);
+        // Sent by datagram a key may be lost when the server is filled.
+        let is_whole = server.misses == 0 || report.options.udp;
+        assert!(
+            is_whole && server.never_sent <= server.hits,
+            "{way}: {report}"
+        );
+    }
+}
+
+fn every_way(tcp: &str, udp: &str) {
+    for (way, options) in ways() {
+        let url = format!("memcached://{tcp}");
+        is_right(way, &load(MemcachedOptions { url, ..options }));
+    }
+    for (batch, words) in [(1, Words::Ascii), (1, Words::Meta), (8, Words::Ascii)] {
+        let report = load(MemcachedOptions {
+            url: format!("memcached://{udp}"),
+            udp: true,
+            batch,
+            words,
+            // Answers of several datagrams.
+            value_bytes: "16:1,3000:1".parse().unwrap(),
+            // Nothing is lost here because the machine is slow.
+            timeout: Some(Duration::from_secs(5)),
+            ..brief()
+        });
+        is_right("UDP", &report);
+    }
+}
+
+#[test]
+fn nothing_is_wrong_with_our_own_server() {
+    let ours = Ours::start();
+    every_way(&ours.tcp.to_string(), &ours.udp.to_string());
+    let report = load(MemcachedOptions {
+        url: format!("memcached://{}", ours.unix.display()),
+        ..brief()
+    });
+    is_right("Unix socket", &report);
+}
+
+#[test]
+fn nothing_is_wrong_with_memcached_and_both_are_compared() {
+    let Some(theirs) = Memcached::start() else {
+        eprintln!("not tried: there is no memcached");
+        return;
+    };
+    every_way(&theirs.at(), &theirs.at());
+    let ours = Ours::start();
+    let mut told = 0;
+    let options = MemcachedOptions {
+        url: format!("memcached://{},{}", theirs.at(), ours.tcp),
+        server_pids: vec![theirs.pid(), std::process::id()],
+        ..brief()
+    };
+    let report = run(options, &mut |progress| {
+        told += u64::from(matches!(progress, MemcachedProgress::Loading { .. }));
+    });
+    let report = report.unwrap();
+    is_right("both", &report);
+    assert!(told > 0);
+    let ratio = report.ratios[0].operations_per_s;
+    assert!(report.ratios.len() == 1 && ratio.is_some_and(|ratio| ratio > 0.0));
+    assert!(report.servers.iter().all(|server| server.cpu_us.is_some()));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["options"]["value_bytes"], "512");
+    assert!(json["servers"][1]["slices"][0]["latency"]["p999"].is_number());
+}
+
+#[test]
+fn every_lie_is_found() {
+    for (lie, wrong) in [
+        (Lie::AnotherKeysValue, "the value of another key"),
+        (
+            Lie::AnotherKey,
+            "a key that was not asked for, or is answered already",
+        ),
+        (Lie::OldValue, "a value older than the one acknowledged"),
+        (Lie::BitFlipped, "a torn or damaged value"),
+        (Lie::Torn, "a torn or damaged value"),
+        (Lie::CutShort, "a value of another length than was written"),
+    ] {
+        let report = load(MemcachedOptions {
+            url: start(lie),
+            ..brief()
+        });
+        let server = &report.servers[0];
+        assert!(!report.passed() && server.hits > 0, "{lie:?}: {report}");
+        let kinds: Vec<&str> = server.wrong.keys().map(String::as_str).collect();
+        assert_eq!(kinds, [wrong], "{lie:?}: {report}");
+        assert!(server.wrong[wrong].key.starts_with("k0"), "{report}");
+    }
+    let report = load(MemcachedOptions {
+        url: start(Lie::SwappedAnswers),
+        depth: 8,
+        ..brief()
+    });
+    let wrong = &report.servers[0].wrong;
+    assert!(
+        wrong.keys().any(|kind| kind.starts_with("a key that")),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_right_server_of_the_same_kind_is_not_accused() {
+    let report = load(MemcachedOptions {
+        url: start(Lie::None),
+        depth: 8,
+        ..brief()
+    });
+    is_right("no lie", &report);
+}
+
+#[test]
+fn connections_that_are_lost_cost_requests_and_nothing_is_taken_for_another() {
+    let report = load(MemcachedOptions {
+        url: start(Lie::HangsUp),
+        depth: 8,
+        ..brief()
+    });
+    let server = &report.servers[0];
+    assert!(!report.passed() && server.wrong.is_empty(), "{report}");
+    assert!(
+        server
+            .errors
+            .keys()
+            .all(|kind| kind.starts_with("connection ")),
+        "{report}"
+    );
+    assert!(server.hits > 0 && server.connections > 8, "{report}");
+}
+
+#[test]
+fn nonsense_and_refusals_are_errors_in_the_servers_words() {
+    for (lie, error) in [
+        (Lie::Nonsense, "no answer of memcached: \"250 OK\""),
+        (Lie::Refuses, "SERVER_ERROR out of memory storing object"),
+        (Lie::Silent, "no answer in time"),
+    ] {
+        let report = load(MemcachedOptions {
+            url: start(lie),
+            timeout: Some(Duration::from_millis(100)),
+            ..brief()
+        });
+        let server = &report.servers[0];
+        assert!(!report.passed() && server.wrong.is_empty(), "{report}");
+        assert!(server.errors.contains_key(error), "{report}");
+    }
+}
+
+#[test]
+fn an_open_loop_charges_a_server_for_what_it_kept_waiting() {
+    // Each of the 4 clients waits 20 ms for each answer: 200 a second, and 2000 are due.
+    let report = load(MemcachedOptions {
+        url: start(Lie::Slow),
+        rate: Some(2000.0),
+        ..brief()
+    });
+    let server = &report.servers[0];
+    assert!(server.never_sent > 0 && report.passed(), "{report}");
+    assert!(server.latency.p99 > 60_000.0, "{report}");
+}
+
+#[test]
+fn who_is_not_there_or_no_memcached_is_said_clearly() {
+    let error = |url: String, udp| {
+        let options = MemcachedOptions {
+            url,
+            udp,
+            ..brief()
+        };
+        run(options, &mut |_| {}).unwrap_err()
+    };
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    for udp in [false, true] {
+        let nobody = error(format!("memcached://{free}"), udp);
+        assert!(matches!(nobody, MemcachedError::Connect { .. }), "{nobody}");
+        assert_eq!(nobody.to_string(), format!("no answer from {free}"));
+    }
+    let web = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = web.local_addr().unwrap();
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = web.accept().unwrap();
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let other = error(format!("memcached://{at}"), false).to_string();
+    answers.join().unwrap();
+    assert!(
+        other.ends_with("it says \"HTTP/1.1 400 Bad Request\\r\\n\""),
+        "{other}"
+    );
+    for (wrong, text) in [
+        (
+            MemcachedOptions {
+                depth: 0,
+                ..brief()
+            },
+            "at least one request",
+        ),
+        (
+            MemcachedOptions {
+                key_bytes: 3,
+                ..brief()
+            },
+            "too few for so many",
+        ),
+        (
+            MemcachedOptions {
+                server_pids: vec![1, 2],
+                ..brief()
+            },
+            "a process for each",
+        ),
+        (
+            MemcachedOptions {
+                udp: true,
+                value_bytes: Sizes::fixed(70_000),
+                ..brief()
+            },
+            "has to fit one datagram",
+        ),
+    ] {
+        let said = run(wrong, &mut |_| {}).unwrap_err().to_string();
+        assert!(said.contains(text), "{said}");
+    }
+}
