@@ -139,7 +139,11 @@ fn the_most_memory_that_settings_allow_is_not_exceeded() {
     );
     // It was driven there, and not by little.
     assert!(most_held >= held_max / 4, "{most_held} bytes were held");
-    assert!(metrics.gave_way.get() > 0, "nobody had to give way");
+    let given_way = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        metrics.gave_way.get() > 0
+    });
+    assert!(given_way, "nobody had to give way");
     drop(clients);
     stop(server);
 }

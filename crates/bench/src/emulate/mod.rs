@@ -212,12 +212,20 @@ impl Stage {
             self.pipeline
                 .received(&mut self.port, *connection, request, self.now);
         }
-        self.pipeline.idle(&mut self.port, self.now);
-        // A device may take its time.
-        while self.pipeline.requests_under_way() > 0 {
-            self.pipeline.idle(&mut self.port, self.now);
+        self.turn();
+        // A device may take its time, and not all requests are for the first turn.
+        while self.pipeline.requests_under_way() > 0
+            || (self.pipeline.wake_at()).is_some_and(|at| at <= self.now)
+        {
+            self.turn();
         }
         self.now += Duration::from_micros(1);
+    }
+
+    /// The end of a turn of the driver.
+    fn turn(&mut self) {
+        self.pipeline.idle(&mut self.port, self.now);
+        self.pipeline.turn_ended(self.now);
     }
 
     /// A round whose answers are looked at: each must be the page.

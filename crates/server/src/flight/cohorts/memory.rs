@@ -24,6 +24,10 @@ const KEPT_BYTES: usize = 256 << 10;
 /// And more for so long.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// What a lane of a page that nothing is known of may take: this part of what is always there for a
+/// cohort.
+const UNKNOWN_SHARE: usize = 2;
+
 /// Longest that a cohort waits for memory before it asks its backend.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -57,15 +61,15 @@ impl Cohorts {
     }
 
     /// Whether there is memory for all texts that so many lanes take by their end, if they are as
-    /// long as the page's were of late. It stays there for the cohort. Where nothing is known of the
-    /// page, a lane may take as much as is always there for a cohort, and it is enough that it is
-    /// there now.
+    /// long as the page's were of late. It stays there for the cohort; where nothing is known of
+    /// the page, it is enough that much is there now.
     #[inline]
     pub(super) fn expects(&self, id: ContextId, epoch: &Epoch, page: u32, lanes: usize) -> bool {
         let Some(texts) = epoch.sizes(page).texts() else {
             let first_part = self.budget.first_part();
+            let much = lanes.saturating_mul(first_part / UNKNOWN_SHARE);
             let left = self.budget.common() - self.budget.lent();
-            return lanes.saturating_mul(first_part) <= first_part.saturating_add(left);
+            return much <= first_part.saturating_add(left);
         };
         let of_lanes = lanes.saturating_mul(texts);
         let bytes = of_lanes.saturating_add(epoch.program(page).texts.len());
