@@ -34,10 +34,12 @@ pub(crate) enum Lie {
     Slow,
 }
 
+/// A value and the one before.
+type Values = (Vec<u8>, Vec<u8>);
+
 #[derive(Default)]
 struct Store {
-    /// The value and the one before.
-    items: Mutex<HashMap<String, (Vec<u8>, Vec<u8>)>>,
+    items: Mutex<HashMap<String, Values>>,
     answers: AtomicU64,
 }
 
