@@ -10,12 +10,10 @@
 //! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener.
 //!
 //! What goes along: `site/` is everything that a reload replaces, [`observe`] figures and the
-//! access log. `pipeline.rs` joins the parts, without I/O and clock (`pipeline/events.rs`: what
-//! each event sets going); `worker.rs` drives one pipeline on a thread's loop, and `server.rs`
-//! starts the workers; `drain.rs` is how they end.
-//!
-//! The paper's *Process* has no file here: its programs are the engine's, and run on a device
-//! (`flight/device.rs`).
+//! access log; `limits/` is what is allowed, and its sums. `pipeline.rs` joins the parts, without
+//! I/O and clock (`pipeline/events.rs`: what each event sets going; `pipeline/process.rs`: the
+//! paper's *Process*); `server.rs` starts workers, each of which drives one pipeline on a thread's
+//! loop (`server/worker.rs`); `drain.rs` is how they end.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -24,17 +22,14 @@ mod drain;
 mod flight;
 mod host;
 mod intake;
-mod memory;
+mod limits;
 pub mod observe;
-mod open_files;
-mod options;
 mod owner;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
 mod server;
 mod site;
-mod worker;
 
 pub use answer::sessions::Random;
 pub use drain::{Drain, DrainOptions};
@@ -43,9 +38,9 @@ pub use flight::backends::BackendFactory;
 pub use flight::cohorts::CohortBytes;
 pub use flight::link::DeviceLink;
 pub use host::disk::{Disk, Read};
-pub use memory::Memory;
+pub use limits::memory::Memory;
+pub use limits::options::{PipelineOptions, ServerOptions};
 pub use observe::access_log::LogOpener;
-pub use options::{PipelineOptions, ServerOptions};
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};

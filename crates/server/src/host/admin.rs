@@ -9,8 +9,8 @@
 //! refused.
 
 use crate::host::config;
+use crate::limits::options::{ADMIN_CONNECTIONS_MAX, ServerOptions};
 use crate::observe::metrics::Metrics;
-use crate::options::ServerOptions;
 use crate::site::current::Current;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
 use rhythm_net::workers::{
@@ -26,8 +26,6 @@ use std::time::Duration;
 
 /// A client has this long for its request and for taking the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Clients at a time.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Most bytes of a request's content, which is of no interest.
 const BODY_MAX: usize = 4096;
 
@@ -57,7 +55,7 @@ pub(crate) fn start<C: Send + 'static>(
     let worker_options = WorkerOptions {
         name: "admin",
         driver: DriverOptions {
-            connections_max: CONNECTIONS_MAX,
+            connections_max: ADMIN_CONNECTIONS_MAX,
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()

@@ -4,8 +4,8 @@
 //! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
 //! `memory`.
 
-use crate::memory::Memory;
-use crate::options::ServerOptions;
+use crate::limits::memory::Memory;
+use crate::limits::options::ServerOptions;
 use crate::site::Site;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use serde_json::{Map, json};

@@ -1,10 +1,10 @@
 //! Control: what any thread may ask of a server that runs.
 
 use crate::drain::DrainOptions;
+use crate::server::worker::Command;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::Reloads;
-use crate::worker::Command;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::clock;
 use rhythm_net::workers::Inbox;

@@ -4,13 +4,13 @@
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
 use crate::host::disk::Readers;
+use crate::limits::options::PipelineOptions;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::Metrics;
-use crate::options::PipelineOptions;
 use crate::pipeline::{Pipeline, PipelineParts};
+use crate::server::worker::{Command, DEVICE, HOSTS};
 use crate::site::Site;
 use crate::site::current::Current;
-use crate::worker::{Command, DEVICE, HOSTS};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_engine::session::{SessionArray, SignIns};

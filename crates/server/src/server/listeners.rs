@@ -2,7 +2,7 @@
 //! before.
 
 use super::start_error::StartError;
-use crate::options::ServerOptions;
+use crate::limits::options::ServerOptions;
 use rhythm_net::workers::Entrance;
 use rhythm_net::{ListenOptions, Listener, Role};
 use std::net::SocketAddr;

@@ -3,9 +3,9 @@
 //! This is the one place where the sum is made: `/config` and `rhythm check --print settings` show
 //! it, and docs/settings.md, *Memory*, says what each part is and what is left out.
 
+use super::options::{ServerOptions, session_rules};
 use crate::backend::query_bytes_max;
 use crate::observe::access_log;
-use crate::options::{ServerOptions, session_rules};
 use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::device::LaneLimits;
