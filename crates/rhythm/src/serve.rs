@@ -99,6 +99,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let workers = options.workers;
     let server = Server::start(options, parts)?;
+    // Before anybody is told that it serves, and may tell it to stop.
+    lock(&signals).started(obey(server.control()));
     tracing::info!(
         service = site.service().config.service.name,
         address = %server.local_addr(),
@@ -109,7 +111,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
-    lock(&signals).started(obey(server.control()));
     let ended = server.join();
     drop(watch);
     ended.context("a worker could not go on")?;
