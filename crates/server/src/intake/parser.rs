@@ -79,11 +79,7 @@ fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId
 }
 
 /// What a request's cookie names a session by, if it does.
-pub(crate) fn session_text<'a>(
-    site: &Site,
-    head: &RequestHead,
-    bytes: &'a [u8],
-) -> Option<&'a [u8]> {
+fn session_text<'a>(site: &Site, head: &RequestHead, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let cookies = head.known(Known::Cookie)?;
     uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes())
 }

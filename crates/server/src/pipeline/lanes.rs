@@ -9,7 +9,7 @@ use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
-use crate::intake::parser::{Parser, session_text};
+use crate::intake::parser::Parser;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::RequestKey;
@@ -41,12 +41,7 @@ impl Lanes<'_> {
     fn expected(&self, page: u32, request: Incoming<'_>) -> (Expected, RequestKey) {
         let epoch = self.epoch;
         let of_page = epoch.sizes(page).expected();
-        let session = || match epoch.page(page).is_private {
-            true => session_text(&epoch.site, request.head, request.bytes),
-            false => None,
-        };
-        let page = (epoch.number, page);
-        (self.responder.lengths).expected(page, of_page, request, session)
+        (self.responder.lengths).expected((epoch.number, page), of_page, request)
     }
 }
 

@@ -44,21 +44,25 @@ impl Lengths {
     }
 
     /// How long the answer to a request may be, and its key: of a page (of which epoch) whose
-    /// answers have so many bytes at most, as far as is known, with what its cookie names.
+    /// answers have so many bytes at most, as far as is known. All that a page may read tells
+    /// requests apart: headers and cookies, too.
     #[inline]
-    pub(crate) fn expected<'a>(
+    pub(crate) fn expected(
         &self,
         page: (u32, u32),
         of_page: usize,
-        request: Incoming<'a>,
-        session: impl FnOnce() -> Option<&'a [u8]>,
+        request: Incoming<'_>,
     ) -> (Expected, RequestKey) {
         if of_page <= LONG_BYTES {
             return (Expected::bytes(of_page), None);
         }
         let mut hasher = DefaultHasher::new();
-        (self.secret, page, session()).hash(&mut hasher);
+        (self.secret, page).hash(&mut hasher);
         request.head.target().of(request.bytes).hash(&mut hasher);
+        for header in request.head.headers() {
+            header.name.of(request.bytes).hash(&mut hasher);
+            header.value.of(request.bytes).hash(&mut hasher);
+        }
         request.content.hash(&mut hasher);
         let key = hasher.finish();
         let cell = self.cells[cell_of(key)];
@@ -83,4 +87,38 @@ impl Lengths {
 
 fn cell_of(key: u64) -> usize {
     (key % CELLS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
+
+    #[test]
+    fn all_that_a_page_may_read_tells_requests_apart() {
+        let mut lengths = Lengths::new(7);
+        let limits = HeadLimits::default();
+        let mut expected = |text: &str, answered: Option<u64>| {
+            let mut head = RequestHead::new();
+            let parsed = parse_head(&mut head, text.as_bytes(), &limits);
+            assert!(parsed.is_ok(), "{parsed:?}");
+            let request = Incoming {
+                head: &head,
+                bytes: text.as_bytes(),
+                content: b"",
+            };
+            let (expected, key) = lengths.expected((0, 1), LONG_BYTES + 1, request);
+            if let Some(bytes) = answered {
+                lengths.answered(key, bytes);
+            }
+            (!expected.is_guess).then_some(expected.bytes)
+        };
+        let with = |line: &str| format!("GET /a?n=1 HTTP/1.1\r\nHost: h\r\n{line}\r\n");
+        let [plain, long, named] = [with(""), with("X-N: 9\r\n"), with("Cookie: n=9\r\n")];
+        assert_eq!(expected(&plain, Some(90)), None);
+        assert_eq!(expected(&long, Some(7000)), None);
+        assert_eq!(expected(&named, None), None);
+        assert_eq!(expected(&plain, None), Some(90));
+        assert_eq!(expected(&long, None), Some(7000));
+    }
 }
