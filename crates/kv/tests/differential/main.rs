@@ -45,11 +45,16 @@ fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
     let Some(mut pair) = Pair::start() else {
         return eprintln!("skipped: there is no memcached on this machine");
     };
+    // 1.6.18 changes a number in place, and fills it up with blanks, where none of its threads
+    // refers to the item just then: once in some 10,000 commands it does what it does not do a
+    // second time. Who asks for a long run is told of that, too.
+    let is_long = std::env::var_os("DIFFERENTIAL_SECONDS").is_some();
     let mut seed = given_seed();
     let until = Instant::now() + seconds();
     let mut count = 0;
     while count == 0 || Instant::now() < until {
         let mut generator = Generator::new(Random(seed));
+        generator.has_numbers_apart = !is_long;
         // The panic that a difference ends with has the commands; this has where to begin anew.
         pair.seed = seed;
         step(&mut pair, &mut generator);
