@@ -6,8 +6,8 @@
 //! is an expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's
 //! bytes).
 
-use crate::observe::metrics::Count;
 use rhythm_engine::program::Service;
+use rhythm_observe::Count;
 
 /// Of what answers do not need any more, this part is forgotten with each cohort.
 const FORGOTTEN: u64 = 32;
