@@ -230,9 +230,9 @@ impl Segments {
         }
     }
 
-    /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
-    /// cannot.
-    pub(super) fn populate(&self, bytes: usize) -> bool {
+    /// Makes a piece of so many bytes of memory resident that are used next, or of fewer. True:
+    /// there is more to be done. None where the system cannot.
+    pub(super) fn populate(&self, bytes: usize) -> Option<bool> {
         let pool = self.pool();
         let segments = pool
             .available(self.allowed())
