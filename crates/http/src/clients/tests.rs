@@ -104,10 +104,16 @@ fn content_that_was_not_asked_for_yet_is_not_waited_for() {
     let answered = Time::ZERO + 3 * timeout;
     clients.expire(&mut port, answered, &mut Vec::new());
     assert!(clients.has(ID));
-    clients.answer(&mut port, owed[0].slot, owed[0].shape, answered, |_, out| {
-        out.extend_from_slice(b"first ");
-        Body::Bytes(b"")
-    });
+    clients.answer(
+        &mut port,
+        owed[0].slot,
+        owed[0].shape,
+        answered,
+        |_, out| {
+            out.extend_from_slice(b"first ");
+            Body::Bytes(b"")
+        },
+    );
     clients.flush(&mut port, answered);
     assert_eq!(port.at(ID).sent, b"first HTTP/1.1 100 Continue\r\n\r\n");
     // From now on it is for the client.
