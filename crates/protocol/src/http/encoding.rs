@@ -69,7 +69,18 @@ pub(crate) struct AcceptEncoding {
 
 impl AcceptEncoding {
     /// Adds a line's encodings. What is malformed, or not known here, is left out.
+    #[inline(always)]
     pub(crate) fn add(&mut self, value: &[u8]) {
+        match value {
+            // What nearly all clients send.
+            b"gzip, deflate, br, zstd" | b"gzip, deflate, br" | b"gzip, deflate" => {
+                self.gzip = Some(1000);
+            }
+            _ => self.add_list(value),
+        }
+    }
+
+    fn add_list(&mut self, value: &[u8]) {
         for element in elements(value) {
             let end = element.iter().position(|byte| *byte == b';');
             let (name, weight) = match end {
@@ -134,6 +145,8 @@ mod tests {
         for (lines, takes_gzip) in [
             (&["gzip"][..], true),
             (&["gzip, deflate, br, zstd"], true),
+            (&["gzip, deflate, br", "identity;q=0.5"], true),
+            (&["gzip,deflate,br"], true),
             (&["deflate , GZip"], true),
             (&["x-gzip"], true),
             (&["br", "gzip"], true),
