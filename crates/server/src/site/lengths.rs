@@ -89,6 +89,7 @@ fn cell_of(key: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_http::KnownBy;
     use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
 
     #[test]
