@@ -8,7 +8,7 @@
 //! It is a table of fixed size, in which a request is found by a hash that clients cannot tell.
 //! What has lost its cell to another is as if it were new.
 
-use rhythm_http::{Expected, Incoming, KnownBy, LONG_BYTES};
+use rhythm_http::{Expected, Incoming, LONG_BYTES};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Requests that are known at most.
@@ -89,6 +89,7 @@ fn cell_of(key: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_http::KnownBy;
     use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
 
     #[test]
