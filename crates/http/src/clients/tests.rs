@@ -89,6 +89,41 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
 }
 
 #[test]
+fn content_that_was_not_asked_for_yet_is_not_waited_for() {
+    let mut port = TestPort::with(ID, usize::MAX);
+    let timeout = Duration::from_secs(1);
+    let (mut clients, owed) = asked(ClientLimits::within(timeout), 2, &mut port);
+    clients.expect_pieces(owed[1].slot);
+    clients.continue_with(&mut port, owed[1].slot, Time::ZERO);
+    let settle = |clients: &mut Clients, port: &mut TestPort, now| {
+        let mut at = clients.at_hand(ID).expect("it is open");
+        assert!(!at.settle(port, now));
+    };
+    settle(&mut clients, &mut port, Time::ZERO);
+    // The answer before its own is what all wait for.
+    let answered = Time::ZERO + 3 * timeout;
+    clients.expire(&mut port, answered, &mut Vec::new());
+    assert!(clients.has(ID));
+    clients.answer(
+        &mut port,
+        owed[0].slot,
+        owed[0].shape,
+        answered,
+        |_, out| {
+            out.extend_from_slice(b"first ");
+            Body::Bytes(b"")
+        },
+    );
+    clients.flush(&mut port, answered);
+    assert_eq!(port.at(ID).sent, b"first HTTP/1.1 100 Continue\r\n\r\n");
+    // From now on it is for the client.
+    for (after, is_there) in [(timeout / 2, true), (3 * timeout, false)] {
+        clients.expire(&mut port, answered + after, &mut Vec::new());
+        assert_eq!(clients.has(ID), is_there, "{after:?}");
+    }
+}
+
+#[test]
 fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     let mut port = TestPort::with(ID, usize::MAX);
     let limits = ClientLimits::within(Duration::from_secs(1));
