@@ -84,8 +84,8 @@ impl Held {
         self.promised -= connection.promised;
     }
 
-    /// Who has less of it is slower, by when it took something last or is to take more: who waits for us is not slow, unless it was behind with what
-    /// there is of its answer.
+    /// Who has less of it is slower, by when it took something last, or is to take more: who waits
+    /// for us is not slow, unless it was behind with what there is of its answer.
     pub(crate) fn haste(connection: &Connection) -> (bool, Time) {
         let since = connection.since;
         if connection.waiting == Waiting::Answer {
