@@ -319,6 +319,45 @@ mod tests {
     }
 
     #[test]
+    fn who_is_further_along_goes_first() {
+        let mut waiting = Waiting::default();
+        for key in 0..12 {
+            waiting.push_back(Taken {
+                step: [0, 1, 7, 1000][key as usize % 4],
+                ..query(key, key, key % 3 == 0)
+            });
+        }
+        assert_eq!(waiting.counts(), [8, 4]);
+        assert_eq!(
+            waiting.pop_shared(|_, _| true).map(|query| query.key),
+            Some(2)
+        );
+        let all = keys(&mut waiting, |_| true);
+        // Beyond some steps all are as far along.
+        assert_eq!(all, [3, 6, 7, 10, 11, 1, 5, 9, 0, 4, 8]);
+        assert!(waiting.is_empty() && waiting.of_calls().next().is_none());
+    }
+
+    #[test]
+    fn what_is_sifted_keeps_its_order() {
+        let mut waiting = Waiting::default();
+        for key in 0..30 {
+            waiting.push_back(query(key, key / 10, key % 3 == 0));
+        }
+        let (mut order, mut taken) = (Vec::new(), Vec::new());
+        let stays = |query: &Taken| {
+            order.push(query.key);
+            order.len() <= 12
+        };
+        waiting.sift(stays, |query| taken.push(query.key));
+        assert_eq!(taken, order[12..]);
+        // Of each who asks as many.
+        let of = |asker: u64| order[..12].iter().filter(|key| **key / 10 == asker).count();
+        assert_eq!([0, 1, 2].map(of), [4, 4, 4]);
+        assert_eq!(keys(&mut waiting, |_| true), order[..12]);
+    }
+
+    #[test]
     fn nobody_stands_behind_another() {
         let mut waiting = Waiting::default();
         for asker in 0..1000 {
