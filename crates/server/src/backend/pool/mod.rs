@@ -285,6 +285,7 @@ impl<W: Wire> ConnectionPool<W> {
                     return Some(Loss::Unreadable);
                 }
             };
+            let since = pipe.owed().map(|(_, since)| since);
             let Some(sent) = pipe.take_answered(verdict.query) else {
                 // Nobody asked.
                 done.answers.discard();
@@ -293,8 +294,8 @@ impl<W: Wire> ConnectionPool<W> {
             let number = sent.number;
             circuit.judge(&sent, &verdict, now);
             if !sent.is_given_up {
-                let (query, took) = (&sent.query, now.since(sent.since));
-                statements.answered(&query.call, query.step, took, now);
+                let took = now.since(since.unwrap_or(sent.since));
+                statements.answered(&sent.query, took, now);
             }
             done.tell_verdict(sent, &verdict, pipe.address);
             count += 1;
@@ -441,6 +442,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 step: batch.step,
                 retries: 0,
                 is_alone: false,
+                is_slow: self.statements.is_slow(std::rc::Rc::as_ptr(&call)),
             };
             query.is_alone = self.is_alone(&query);
             self.done.take_over(bytes, asker);

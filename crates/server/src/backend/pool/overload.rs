@@ -21,7 +21,8 @@ impl<W: Wire> ConnectionPool<W> {
     /// Refuses what cannot be answered in time.
     pub(super) fn refuse_beyond(&mut self) {
         let all = self.options.connections_max.max(1);
-        let depth = self.depth();
+        // Where answers come in order, each holds its connection by itself when it is its turn.
+        let depth = if W::IN_ORDER { 1 } else { self.depth() };
         // Not where each has its turn with the next answers.
         if self.waiting.len() <= all * depth {
             return;

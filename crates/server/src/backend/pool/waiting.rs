@@ -10,7 +10,8 @@
 //!
 //! In each queue those who ask take turns: each has a line while queries of his wait, and after a
 //! query of a line come those of the others. So the many queries of one wait for each other, not
-//! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed
+//! others for them; and what he asks by a slow call, which may have to wait for long, has a line by
+//! itself, so that his others pass. What may not go now, because its asker holds enough (`share.rs`), is passed
 //! over with its line.
 
 use super::super::awaited::Taken;
@@ -30,6 +31,9 @@ struct Waiter {
     next: Option<Key>,
 }
 
+/// Who asks, and whether by slow calls.
+type LineKey = (u64, bool);
+
 /// The first and the last of a line.
 type Ends = (Key, Key);
 
@@ -37,15 +41,15 @@ type Ends = (Key, Key);
 #[derive(Debug, Default)]
 struct Queue {
     /// The lines, by who asks. None is empty.
-    lines: HashMap<u64, Ends>,
+    lines: HashMap<LineKey, Ends>,
     /// The lines in turn, and since which turn of all they wait for theirs.
-    turns: VecDeque<(u64, u64)>,
+    turns: VecDeque<(LineKey, u64)>,
     length: usize,
 }
 
 impl Queue {
     fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, query: Taken) {
-        let asker = query.asker;
+        let asker = (query.asker, query.is_slow);
         let next = None;
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -62,7 +66,7 @@ impl Queue {
     }
 
     fn push_front(&mut self, waiters: &mut Slab<Waiter>, query: Taken) {
-        let asker = query.asker;
+        let asker = (query.asker, query.is_slow);
         let next = self.lines.get(&asker).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -216,13 +220,7 @@ impl Waiting {
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
         let mut turns = self.steps.iter().flatten().flat_map(|queue| &queue.turns);
-        turns.any(|(of, _)| *of != asker)
-    }
-
-    /// Whether queries of other calls wait than of this one.
-    pub(super) fn has_other_calls(&self, call: &Rc<Call>) -> bool {
-        let of_it = self.of_calls.get(&Rc::as_ptr(call)).copied().unwrap_or(0);
-        self.len() > of_it
+        turns.any(|((of, _), _)| *of != asker)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
@@ -294,6 +292,7 @@ mod tests {
             step: 0,
             retries: 0,
             is_alone,
+            is_slow: false,
         }
     }
 
