@@ -456,7 +456,8 @@ impl Config {
                 || self.disk.silent > 0
                 // A call that hangs has the only context.
                 || self.contexts == 1
-                    && self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs || faults.page_hangs),
+                    && (self.remote.as_ref())
+                        .is_some_and(|(faults, _)| faults.hangs || faults.page_hangs),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),

@@ -324,7 +324,7 @@ mod tests {
                 step: 0,
                 retries: 0,
                 is_alone: false,
-                is_slow: false,
+                may_be_slow: false,
             }
         }
 

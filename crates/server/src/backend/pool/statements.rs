@@ -1,10 +1,10 @@
 //! What is known of each call that asks: how long its queries take.
 //!
 //! - A call is *slow* that takes many times as long as the others: the queries of such calls hold
-//!   some of the connections and no more (`next.rs`), as they would soon have them all. Queries that are not
-//!   answered in time count with the time that was given to them, where they are not all of one who
-//!   asks; of a call that is not slow, or of
-//!   which nothing is known yet, each query counts that has taken as long.
+//!   some of the connections and no more (`next.rs`), as they would soon have them all. Queries
+//!   that are not answered in time count with the time that was given to them, where they are not
+//!   all of one who asks; of a call that is not slow, or of which nothing is known yet, each query
+//!   counts that has taken as long.
 //! - How long a query takes, and those of its request that follow, tells how many can be answered
 //!   in time of those that wait (`overload.rs`).
 
@@ -191,6 +191,12 @@ impl Statements {
         self.of(call).is_slow
     }
 
+    /// Whether a call is slow, or nothing is known of it yet.
+    pub(super) fn may_be_slow(&self, call: *const Call) -> bool {
+        let known = self.of(call);
+        known.is_slow || known.answered.count == 0
+    }
+
     /// Whether a query of this call is slow that has taken so long.
     pub(super) fn takes_long(&self, call: *const Call, for_now: Duration) -> bool {
         let known = self.of(call);
@@ -202,8 +208,8 @@ impl Statements {
         self.of(call).patience
     }
 
-    /// How long a query of this call holds a pipe, and those that follow of its request where it is the
-    /// first; nothing where that is not known.
+    /// How long a query of this call holds a pipe, and those that follow of its request where it is
+    /// the first; nothing where that is not known.
     pub(super) fn cost(&self, call: *const Call, step: u32) -> Duration {
         let took = self.of(call).answered.mean().unwrap_or_default();
         let (all, first) = (self.all.sum, self.first.sum);

@@ -10,9 +10,9 @@
 //!
 //! In each queue those who ask take turns: each has a line while queries of his wait, and after a
 //! query of a line come those of the others. So the many queries of one wait for each other, not
-//! others for them; and what he asks by a slow call, which may have to wait for long, has a line by
-//! itself, so that his others pass. What may not go now, because its asker holds enough (`share.rs`), is passed
-//! over with its line.
+//! others for them; and what he asks by a call that is slow, or of which nothing is known yet, has
+//! a line by itself, so that his others pass. What may not go now, because its asker holds enough
+//! (`share.rs`), is passed over with its line.
 
 use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
@@ -31,7 +31,7 @@ struct Waiter {
     next: Option<Key>,
 }
 
-/// Who asks, and whether by slow calls.
+/// Who asks, and whether by calls that may be slow.
 type LineKey = (u64, bool);
 
 /// The first and the last of a line.
@@ -49,7 +49,7 @@ struct Queue {
 
 impl Queue {
     fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, query: Taken) {
-        let asker = (query.asker, query.is_slow);
+        let asker = (query.asker, query.may_be_slow);
         let next = None;
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     fn push_front(&mut self, waiters: &mut Slab<Waiter>, query: Taken) {
-        let asker = (query.asker, query.is_slow);
+        let asker = (query.asker, query.may_be_slow);
         let next = self.lines.get(&asker).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -292,7 +292,7 @@ mod tests {
             step: 0,
             retries: 0,
             is_alone,
-            is_slow: false,
+            may_be_slow: false,
         }
     }
 
