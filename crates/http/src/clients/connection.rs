@@ -203,8 +203,7 @@ impl Connection {
         self.last_taken = false;
     }
 
-    /// What an answer's form takes from a request that is taken now. (How its body is encoded
-    /// would be decided here, too: once a request.)
+    /// What an answer's form takes from a request that is taken now.
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -216,6 +215,7 @@ impl Connection {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),
             close: !head.keep_alive() || last,
+            accepts: head.accepts(),
         }
     }
 

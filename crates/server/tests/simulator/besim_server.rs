@@ -11,10 +11,6 @@ use crate::world::{ActorId, FarEvent, LinkId, World};
 use rhythm_engine::device::conformance::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The page whose calls may hang, and with what these begin.
-pub(crate) const PAGE_THAT_HANGS: &str = "profile";
-const CALL_THAT_HANGS: &[u8] = b"1&9&";
-
 /// How it behaves. Chances mean one request in so many; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerFaults {
@@ -43,8 +39,6 @@ pub(crate) struct ServerFaults {
     pub(crate) fails_for: u64,
     /// Those of this user are not answered at all instead.
     pub(crate) hangs: bool,
-    /// Nor are those of one page.
-    pub(crate) page_hangs: bool,
 }
 
 impl ServerFaults {
@@ -176,9 +170,7 @@ impl BesimServer {
         let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
         let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
         self.holds |= is_hated && faults.hangs;
-        let hangs =
-            is_hated && faults.hangs || faults.page_hangs && query.starts_with(CALL_THAT_HANGS);
-        if hangs || self.chance(faults.silent) {
+        if is_hated && faults.hangs || self.chance(faults.silent) {
             return (u64::MAX, Vec::new(), After::More);
         }
         if self.chance(faults.reset) {

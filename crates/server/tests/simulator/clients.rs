@@ -46,8 +46,6 @@ pub(crate) struct Client {
     /// A login that it has given up may still end its sessions: where users have so many at most.
     pub(crate) haunted: bool,
     pub(crate) etags: BTreeMap<String, String>,
-    /// When it was answered last by a page that hangs: what it had asked before had to wait.
-    hung_until: u64,
     pub(crate) done: bool,
 }
 
@@ -78,7 +76,6 @@ impl Client {
             session: Session::default(),
             haunted: false,
             etags: BTreeMap::new(),
-            hung_until: 0,
             done: false,
         }
     }
@@ -135,8 +132,7 @@ impl Client {
     pub(crate) fn is_prompt(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
         let asks_much = self.manners.depth > DEPTH_MAX;
         let is_slow = self.manners.pace.is_some() || !pending.complete || asks_much;
-        let hangs = pending.is_page(shared.explains.hangs) || pending.begun <= self.hung_until;
-        !is_slow && !hangs && u64::from(self.user) != shared.explains.fails_for
+        !is_slow && u64::from(self.user) != shared.explains.fails_for
     }
 
     fn chance(&mut self, times: usize) -> bool {
@@ -397,10 +393,6 @@ impl Client {
             self.last_sent = true;
             world.wake(self.id, SECOND, Client::token(link, RESET));
         }
-        let judged = self.judge(&pending, response, world, shared);
-        if pending.is_page(shared.explains.hangs) {
-            self.hung_until = world.now;
-        }
-        judged
+        self.judge(&pending, response, world, shared)
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration of a run, chosen by its seed.
 
 use crate::backends::BackendFaults;
-use crate::besim_server::{PAGE_THAT_HANGS, ServerFaults};
+use crate::besim_server::ServerFaults;
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::disks::DiskFaults;
@@ -61,8 +61,6 @@ pub(crate) struct Config {
     pub(crate) requests: usize,
     /// One user's calls hang, and nothing else fails.
     pub(crate) one_hangs: bool,
-    /// All users' calls of one page hang, and nothing else fails.
-    pub(crate) page_hangs: bool,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
     /// The loop is kept from its core once, for so long as no connection may take to be opened.
@@ -116,12 +114,9 @@ impl Config {
     pub(crate) fn of(dice: &mut Dice) -> Config {
         // In some, one user's calls hang, and nobody else may notice; there is room for both.
         let one_hangs = dice.once_in(16);
-        // In others, those of one page do, whoever asks for it.
-        let page_hangs = !one_hangs && dice.once_in(15);
-        let some_hang = one_hangs || page_hangs;
         // A third of the runs have no fault at all: everything must be right then, and nothing may
         // be refused.
-        let calm = dice.once_in(3) || some_hang;
+        let calm = dice.once_in(3) || one_hangs;
         let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
             true => 0,
             false => some(dice, in_runs, from),
@@ -140,7 +135,7 @@ impl Config {
             connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
             send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
         };
-        if some_hang {
+        if one_hangs {
             (net.outgoing_max, net.connections_max) = (8, usize::MAX);
         }
         let backend = BackendFaults {
@@ -231,7 +226,6 @@ impl Config {
             // Also where nothing else fails.
             fails_for: some(dice, 2, &[1]) as u64,
             hangs: false,
-            page_hangs,
         };
         let mut options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
@@ -240,17 +234,12 @@ impl Config {
         };
         if one_hangs {
             server.fails_for = 1;
-        }
-        if page_hangs {
-            server.fails_for = 0;
-        }
-        if some_hang {
             options.connections_max = options.connections_max.max(2);
         }
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
         server.hangs = is_spare && (dice.once_in(2) || one_hangs);
-        let is_remote = dice.once_in(3) || some_hang;
+        let is_remote = dice.once_in(3) || one_hangs;
         if calm && is_remote {
             // Long enough for any queue.
             timeout = 100 * SECOND;
@@ -261,7 +250,7 @@ impl Config {
             options.circuit.unreachable_max = 1;
         }
         let remote = is_remote.then_some((server, options));
-        let straggler_delay = match dice.once_in(2) && !some_hang {
+        let straggler_delay = match dice.once_in(2) && !one_hangs {
             true => timeout / 8,
             false => MILLISECOND,
         };
@@ -293,7 +282,7 @@ impl Config {
             cohort,
             contexts: 1 + dice.below(8),
             waiting: match cohort {
-                _ if some_hang => CALLS + 1,
+                _ if one_hangs => CALLS + 1,
                 1 | 7 => 0,
                 2 => 1,
                 _ => CALLS + 1,
@@ -352,12 +341,11 @@ impl Config {
             },
             requests,
             one_hangs,
-            page_hangs,
             scarcer,
             stalls,
             floods: false,
         };
-        if calm && !some_hang && dice.once_in(8) {
+        if calm && !one_hangs && dice.once_in(8) {
             config.flood(dice);
         }
         config
@@ -418,8 +406,7 @@ impl Config {
             },
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
-            hangs: self.page_hangs.then_some(PAGE_THAT_HANGS),
-            soon: match (self.one_hangs || self.page_hangs, self.floods) {
+            soon: match (self.one_hangs, self.floods) {
                 (true, _) => Some(SOON),
                 (false, true) => Some(SOON_BESIDE_FLOODS),
                 (false, false) => None,
@@ -456,8 +443,7 @@ impl Config {
                 || self.disk.silent > 0
                 // A call that hangs has the only context.
                 || self.contexts == 1
-                    && (self.remote.as_ref())
-                        .is_some_and(|(faults, _)| faults.hangs || faults.page_hangs),
+                    && self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),

@@ -153,8 +153,7 @@ impl Client {
             }
         }
         let is_hated = explains.fails_for == u64::from(self.user);
-        let hangs = explains.hangs == Some(name);
-        let backend = (explains.backend || is_hated || hangs) && has_calls;
+        let backend = (explains.backend || is_hated) && has_calls;
         let status = response.status;
         let file = explains.disk && name == "check_detail_image";
         if status == 500 && explains.device
@@ -166,12 +165,7 @@ impl Client {
             return self.honest_error(pending, shared);
         }
         if matches!(status, 502..=504) && backend {
-            self.blame(shared, |met| &mut met.faults).map_err(|why| {
-                format!(
-                    "{why}: {status} {}; {pending:?}",
-                    String::from_utf8_lossy(&response.body)
-                )
-            })?;
+            self.blame(shared, |met| &mut met.faults)?;
             return self.honest_error(pending, shared);
         }
         Err(format!(
