@@ -17,7 +17,7 @@ use core::ops::Range;
 use rhythm_protocol::scan::{Level, Simd, Task};
 
 /// Where a cell is among a table's texts.
-type Cell = Range<u32>;
+type CellRange = Range<u32>;
 
 /// The answer to a query that is refused: its status, and no rows.
 const REFUSED: (i64, u32) = (1, 0);
@@ -52,7 +52,7 @@ struct Values {
 #[derive(Debug, Default)]
 struct Texts {
     text: Vec<u8>,
-    columns: Vec<Vec<Cell>>,
+    columns: Vec<Vec<CellRange>>,
     /// How many columns are in use.
     width: usize,
     /// Column of the next cell of the row under way.
@@ -220,7 +220,7 @@ impl Task for Accounts<'_> {
 
 impl Texts {
     /// The cells of the next column, none yet, and where the next text will be.
-    fn next_column(&mut self) -> (&mut Vec<Cell>, u32) {
+    fn next_column(&mut self) -> (&mut Vec<CellRange>, u32) {
         if self.width == self.columns.len() {
             self.columns.push(Vec::new());
         }
@@ -283,7 +283,7 @@ struct ColumnTexts<'a, T, W, S> {
     texts: &'a mut [u8],
     /// Where `texts` begin among all.
     start: u32,
-    cells: &'a mut Vec<Cell>,
+    cells: &'a mut Vec<CellRange>,
     write: W,
     skip: S,
 }
@@ -402,7 +402,7 @@ mod tests {
 
     /// The bodies of answers to queries of one command, as the table has them.
     fn bodies(table: &Table) -> Vec<String> {
-        let text = |cell: &Cell| {
+        let text = |cell: &CellRange| {
             let bytes = &table.text()[cell.start as usize..cell.end as usize];
             String::from_utf8(bytes.to_vec()).unwrap()
         };

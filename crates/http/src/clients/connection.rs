@@ -203,7 +203,7 @@ impl Connection {
         self.last_taken = false;
     }
 
-    /// What an answer's form takes from a request that is taken now.
+    /// What an answer's shape takes from a request that is taken now.
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -219,8 +219,8 @@ impl Connection {
         }
     }
 
-    /// The form of an answer that is written now: whether the connection ends with it may have been
-    /// decided since its request was taken.
+    /// The shape of an answer that is written now: whether the connection ends with it may have
+    /// been decided since its request was taken.
     #[inline]
     pub(crate) fn shape_now(
         &mut self,
