@@ -52,7 +52,11 @@ impl<'f> QueryPlan<'f> {
             }
         }
         match parts {
-            [Source::Literal(b"1"), Source::Literal(command), parts @ ..] if last > 0 => Some(QueryPlan {
+            [
+                Source::Literal(b"1"),
+                Source::Literal(command),
+                parts @ ..,
+            ] if last > 0 => Some(QueryPlan {
                 command: Query::command_named(command)?,
                 parts,
                 count: last - 1,
