@@ -213,6 +213,10 @@ fn raise_open_files(options: &mut ServerOptions, site: &Site) -> Option<u64> {
     match resource::raise_open_files() {
         Ok(limit) => {
             options.connections_max = open_files::connections_max(options, site, limit);
+            let used = open_files::used(options, site).min(limit);
+            if let Err(error) = resource::make_room_for_files(used) {
+                tracing::warn!(%error, "clients may wait where many files are opened at once");
+            }
             Some(limit)
         }
         Err(error) => {

@@ -305,7 +305,8 @@ impl Connection {
     pub(crate) fn waits_for(&self) -> Waiting {
         if !self.outgoing.is_empty() {
             Waiting::Output
-        } else if self.receiving.is_some() && self.stall.is_none() {
+        } else if self.receiving.is_some() && self.stall.is_none() && self.continue_at.is_none() {
+            // Whoever was not asked for it yet, as answers before his own are due, waits for us.
             Waiting::Body
         } else if self.under_way() > 0 || self.stall.is_some() {
             Waiting::Answer

@@ -46,7 +46,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     }
     relaunch::limits(&args)?;
-    resource::raise_open_files().context("cannot raise the limit of open files")?;
+    let open_files =
+        resource::raise_open_files().context("cannot raise the limit of open files")?;
+    // Where there is no room now, it is looked for as clients come.
+    let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);

@@ -50,6 +50,12 @@ pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
     }
 }
 
+/// How many files may come to be open.
+pub(crate) fn used(options: &ServerOptions, site: &Site) -> u64 {
+    let used = options.connections_max.saturating_add(reserve(options, site));
+    u64::try_from(used).unwrap_or(u64::MAX)
+}
+
 /// As many of those asked for as fit beside the reserve.
 fn fitting(asked: usize, reserve: usize, open_files: usize) -> usize {
     // Where hardly any may be open, clients get half of them.
