@@ -6,6 +6,7 @@ use super::definition::{
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use rhythm_protocol::http::response::HeaderName;
+use rhythm_protocol::http::uri::is_host_name;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -324,8 +325,7 @@ fn origins(origins: String) -> Result<String, Mistake> {
 
 /// Names of hosts, without ports.
 fn host_names(names: String) -> Result<String, Mistake> {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    match (names.split_ascii_whitespace()).find(|name| !name.bytes().all(is_part)) {
+    match (names.split_ascii_whitespace()).find(|name| !is_host_name(name)) {
         Some(name) => {
             let message = format!("`{name}` is no name of a host");
             let hint = "names without ports, such as \"admin.bank.example metrics\"";

@@ -72,6 +72,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             Address::Unix(at) => tracing::info!(path = %at.display(), "kv is serving"),
         }
     }
+    if let Some(at) = server.admin_address() {
+        tracing::info!(address = %at, "health and figures are told over HTTP");
+    }
     std::thread::Builder::new()
         .name("ending".into())
         .spawn(move || match endings.recv() {

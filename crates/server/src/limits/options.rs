@@ -14,9 +14,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Clients of the admin listener at a time.
-pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
-
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {

@@ -6,9 +6,9 @@
 //! is an expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's
 //! bytes).
 
-use crate::observe::metrics::Count;
 use rhythm_engine::program::Service;
 use rhythm_http::{Expected, KnownBy};
+use rhythm_observe::Count;
 
 /// Of what answers do not need any more, this part is forgotten with each cohort.
 const FORGOTTEN: u64 = 32;
