@@ -137,8 +137,9 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// How long the answer is expected to be to the request that was taken last, or waits to be.
-    pub(crate) expected: Expected,
+    /// How long the answer is expected to be to the request that was taken last, or waits to be;
+    /// `None` where nothing is known and it is not waited for.
+    pub(crate) expected: Option<Expected>,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
     /// Bytes that are expected of the requests under way of which there is nothing yet.
@@ -175,7 +176,7 @@ impl Connection {
             next_answer: 0,
             pending: Vec::new(),
             outgoing: Outgoing::new(),
-            expected: Expected::bytes(0),
+            expected: Some(Expected::bytes(0)),
             held: 0,
             promised: 0,
             closing: false,
@@ -212,7 +213,7 @@ impl Connection {
         self.last_taken = false;
     }
 
-    /// What an answer's form takes from a request that is taken now.
+    /// What an answer's shape takes from a request that is taken now.
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -228,8 +229,8 @@ impl Connection {
         }
     }
 
-    /// The form of an answer that is written now: whether the connection ends with it may have been
-    /// decided since its request was taken.
+    /// The shape of an answer that is written now: whether the connection ends with it may have
+    /// been decided since its request was taken.
     #[inline]
     pub(crate) fn shape_now(
         &mut self,
@@ -396,7 +397,7 @@ impl Connection {
     /// Whether it may go on, if that is so: alone, or where those under way fit a budget if they
     /// are all as long.
     #[inline]
-    pub(crate) fn note_expected(&mut self, expected: Expected, budget: usize) -> bool {
+    pub(crate) fn note_expected(&mut self, expected: Option<Expected>, budget: usize) -> bool {
         self.expected = expected;
         self.fits(self.unknown() - 1, budget)
     }
@@ -411,8 +412,11 @@ impl Connection {
     #[inline]
     fn fits(&self, others: u32, budget: usize) -> bool {
         let unsent = self.unsent();
-        let all = (self.expected.bytes).saturating_mul(others as usize + 1);
-        others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
+        let fit = |expected: Expected| {
+            let all = (expected.bytes).saturating_mul(others as usize + 1);
+            unsent.saturating_add(all) <= budget
+        };
+        others == 0 && unsent == 0 || self.expected.is_some_and(fit)
     }
 
     /// Whether its stall ends by what it waited for.

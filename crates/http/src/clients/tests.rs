@@ -240,7 +240,7 @@ fn taken_as(
     let limits = RequestLimits::default();
     let mut reader = clients.go_on(reading).expect("it is open");
     while reader.next(port, &limits, Time::ZERO) == Next::Request {
-        match reader.admit(expected) {
+        match reader.admit(Some(expected)) {
             Ok(()) => {
                 owed.push(reader.reading.owed());
                 reader.reading.taken();
@@ -497,7 +497,7 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
 fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
     let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
     let connection = clients.connections.get_mut(id).expect("it is open");
-    connection.note_expected(Expected::bytes(expected), budget)
+    connection.note_expected(Some(Expected::bytes(expected)), budget)
 }
 
 #[test]
