@@ -94,7 +94,7 @@ pub struct CudaExecutor {
     gpu: SharedGpu,
     options: Options,
     wake: Wake,
-    shared: Shared,
+    shared: Arc<Shared>,
     services: Vec<Known>,
     slots: Vec<Slot>,
     upload_stream: Stream,
@@ -127,12 +127,12 @@ impl CudaExecutor {
             .besim_users
             .filter(|_| options.layout != Layout::A)
             .map(Bank::new);
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             layout: options.layout,
             launch_bytes: options.launch_bytes,
             case_tables: upload(&gpu, upload_stream, case::tables())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
-        };
+        });
         let slots = (0..options.in_flight.max(1))
             .map(|_| Slot::new(&gpu, &shared, options.cohort))
             .collect::<Result<_, _>>()?;
@@ -239,22 +239,24 @@ impl CudaExecutor {
     }
 
     /// Launches what a job has pending in a slot; what cannot be launched is the host's.
-    fn launch(&mut self, slot: usize, mut job: Job) {
-        let slot = &mut self.slots[slot];
-        match slot.launch(&mut job, &self.shared, &self.wake) {
-            Ok(()) => {
+    fn launch(&mut self, slot: usize, job: Job) {
+        match self.slots[slot].launch(job, &self.wake) {
+            Ok(lanes) => {
                 self.statistics.launches += 1;
-                self.statistics.lanes += job.launched as u64;
-                slot.job = Some(job);
+                self.statistics.lanes += lanes as u64;
             }
-            Err(error) => {
-                slot.drain();
+            Err((job, error)) => {
                 self.trouble(&error);
-                let pending = std::mem::take(&mut job.pending);
-                job.host.extend(pending);
-                self.finish(job);
+                self.finish_on_host(job);
             }
         }
+    }
+
+    /// The host runs what a job has pending.
+    fn finish_on_host(&mut self, mut job: Job) {
+        let pending = std::mem::take(&mut job.pending);
+        job.host.extend(pending);
+        self.finish(job);
     }
 
     /// The device is lost: from now on the host runs everything.
@@ -276,14 +278,10 @@ impl CudaExecutor {
     /// Takes what a slot's launch has delivered.
     fn collect(&mut self, index: usize, outcome: Result<(), GpuError>) {
         let slot = &mut self.slots[index];
-        let Some(mut job) = slot.job.take() else {
-            return;
-        };
+        let mut job = slot.take_job();
         if let Err(error) = outcome {
             self.lose(&error);
-            let pending = std::mem::take(&mut job.pending);
-            job.host.extend(pending);
-            return self.finish(job);
+            return self.finish_on_host(job);
         }
         let layout = self.shared.layout;
         unpack::unpack(&mut job, &slot.delivered(), layout);
@@ -327,7 +325,7 @@ impl Executor for CudaExecutor {
             // out: beside them others wait with their queries for the same call.
             return self.submit_to_host(work);
         }
-        let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {
+        let Some(slot) = self.slots.iter().position(|slot| !slot.is_busy()) else {
             return Err(Refusal::Busy(work));
         };
         match self.job(work) {
@@ -357,14 +355,5 @@ impl Executor for CudaExecutor {
 
     fn in_flight(&self) -> usize {
         self.in_flight
-    }
-}
-
-impl Drop for CudaExecutor {
-    fn drop(&mut self) {
-        // The slots' memory must not be freed under running kernels.
-        for slot in &self.slots {
-            slot.drain();
-        }
     }
 }

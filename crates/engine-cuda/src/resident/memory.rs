@@ -1,16 +1,15 @@
 //! The device's memory of a cohort in flight, from parsed requests to answers, for one page.
-#![allow(unsafe_code)]
 
 use super::options::ResidentOptions;
-use crate::abi::SessionKey;
 use crate::abi::layout::{LaneOffsets, UNIT};
+use crate::abi::{Columns, SessionKey};
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::bodies::{HeadsOf, Tiles};
-use crate::cohort::regions::{Columns, RegionExtents};
+use crate::cohort::regions::RegionExtents;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{
-    Address, DeviceBuffer, Extent, Extents, GpuError, Queue, SharedGpu, Slice, Stream,
+    Address, DeviceBuffer, Extent, Extents, GpuError, SharedGpu, Slice, Stream, scope,
 };
 use crate::layout::Layout;
 use crate::parser::{Lanes, PageParams};
@@ -179,13 +178,10 @@ impl CohortMemory {
         copy_in(gpu, stream, at(places.randoms.range()), bytes_of(randoms))?;
         let texts = arena.first(program.texts.len());
         copy_in(gpu, stream, texts, &program.texts)?;
-        // SAFETY: it is memory of which nothing is in flight, and it lives until the stream has
-        // been waited for.
-        let queue = unsafe { Queue::new(&**gpu, stream) };
         // Tiles beyond the lanes that there are have no rows: nobody renders them, but the
         // transpose looks.
-        queue.fill(memory.slice(places.tile_rows), 0)?;
-        gpu.synchronize(stream)?;
+        let tile_rows = memory.slice(places.tile_rows);
+        scope(&**gpu, &[stream], |queue| queue.fill(tile_rows, 0))?;
         Ok(CohortMemory {
             plan: plan.clone(),
             places,
@@ -196,9 +192,7 @@ impl CohortMemory {
     }
 
     fn columns(&self) -> Columns<'_> {
-        // SAFETY: the table has the addresses of this memory's own columns, one for each slot of
-        // the page: for each lane a value, or the items that it may have.
-        unsafe { Columns::new(self.memory.slice(self.places.table)) }
+        Columns::new(self.memory.slice(self.places.table), [&self.memory])
     }
 
     fn arena(&self) -> Slice<'_, u8> {

@@ -1,6 +1,5 @@
 //! What a cohort came to, brought to the host: to size memory, to look at answers, to count bytes.
 //! Not for speed.
-#![allow(unsafe_code)]
 
 use super::answer::Answer;
 use super::context::Context;
@@ -8,7 +7,7 @@ use super::memory::CohortMemory;
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::{LaneResult, Outcome, WARP};
 use crate::cohort::bodies::Tiles;
-use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Queue, Slice, Stream};
+use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Slice, Stream, scope};
 use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::service::DeviceService;
@@ -25,12 +24,9 @@ impl Reader<'_> {
     fn read<T: Plain>(&mut self, from: Slice<'_, T>) -> Result<Vec<T>, GpuError> {
         let to = Extent::<T>::new(0, from.len());
         self.back.grow(to.range().end)?;
-        // SAFETY: source and destination are alive until the copy is done, which is waited for.
-        let queue = unsafe { Queue::new(self.gpu, self.stream) };
-        queue.copy(self.back.slice(to), from)?;
-        self.gpu.synchronize(self.stream)?;
-        // SAFETY: the stream has been waited for.
-        let bytes = unsafe { self.back.bytes() };
+        let back = self.back.slice(to);
+        scope(self.gpu, &[self.stream], |queue| queue.copy(back, from))?;
+        let bytes = self.back.host();
         Ok((0..from.len()).map(|index| to.read(bytes, index)).collect())
     }
 }

@@ -1,10 +1,9 @@
 //! What a launch is given: the cohort's columns and texts, and which of its lanes, packed for one
 //! copy.
-#![allow(unsafe_code)]
 
 use super::plan::Plan;
+use crate::abi::Columns;
 use crate::abi::layout::UNIT;
-use crate::cohort::regions::Columns;
 use crate::executor::job::Job;
 use crate::gpu::{
     Address, DeviceBuffer, Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice,
@@ -61,10 +60,10 @@ impl Input {
     }
 
     /// Packs what the device needs of the job's cohort. Nothing of the slot's is under way.
-    pub(super) fn pack(&mut self, job: &Job, page: &Page, plan: &Plan) -> Result<(), GpuError> {
+    pub(super) fn pack(&mut self, job: &Job, plan: &Plan) -> Result<(), GpuError> {
         let cohort = &job.work.cohort;
         self.bundle.clear();
-        let items = self.pack_columns(job, page);
+        let items = self.pack_columns(job, &job.service.pages[job.work.page].page);
         let lanes = &job.pending[..plan.lanes];
         let lane_list = self.bundle.push(lanes);
         let rows_needed = self.bundle.reserve(1);
@@ -79,11 +78,8 @@ impl Input {
         self.pinned.grow(bytes.len().max(UNIT))?;
         self.arena_pinned.grow(plan.text_base.max(UNIT))?;
         self.arena.grow(plan.arena_bytes)?;
-        // SAFETY: the slot has no launch under way, so nobody uses the buffers.
-        unsafe {
-            self.pinned.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-            self.arena_pinned.bytes_mut()[..arena.len()].copy_from_slice(arena);
-        }
+        self.pinned.host()[..bytes.len()].copy_from_slice(bytes);
+        self.arena_pinned.host()[..arena.len()].copy_from_slice(arena);
         Ok(())
     }
 
@@ -144,10 +140,13 @@ impl Input {
 
     /// The columns.
     pub(super) fn columns(&self) -> Columns<'_> {
-        // SAFETY: the table has the addresses of slices of this input's own buffers, a column of
-        // the cohort or a pool for its lanes for each slot of the page; `pack` wrote it when they
-        // had grown, and `copy` is put into the stream before any work that reads it.
-        unsafe { Columns::new(self.device.slice(self.places.table)) }
+        // A column of the cohort or a pool for its lanes for each slot of the page: `pack` wrote
+        // the table when the buffers had grown, and `copy` is put into the stream before any work
+        // that reads it.
+        Columns::new(
+            self.device.slice(self.places.table),
+            [&self.device, &self.items],
+        )
     }
 
     /// What the device counts, zeros before.

@@ -1,7 +1,6 @@
 //! What a launch delivers: where it goes in the host's memory, and how it is read from there.
 //!
 //! Kernels write most of it into `out` themselves; the rest is copied to `back`.
-#![allow(unsafe_code)]
 
 use super::plan::Plan;
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
@@ -124,16 +123,11 @@ impl Output {
     }
 
     /// What was delivered.
-    ///
-    /// # Safety
-    /// The launch has completed, and no other begins while this is borrowed.
-    pub(super) unsafe fn delivered(&self) -> Delivered<'_> {
+    pub(super) fn delivered(&mut self) -> Delivered<'_> {
         Delivered {
             places: &self.places,
-            // SAFETY: the caller's promise.
-            out: unsafe { self.out.bytes() },
-            // SAFETY: likewise.
-            back: unsafe { self.back.bytes() },
+            out: self.out.host(),
+            back: self.back.host(),
         }
     }
 }

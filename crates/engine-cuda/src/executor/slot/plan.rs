@@ -1,5 +1,6 @@
 //! How many lanes a launch takes, and how its memory is divided, before any of it is made.
 
+use super::Shared;
 use crate::abi::layout::{LaneOffsets, UNIT};
 use crate::abi::stage::HeaderValue;
 use crate::besim::ANSWER_BYTES;
@@ -29,17 +30,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For as many of the job's pending lanes as `launch_bytes` have room for. `registers` is the
-    /// most that one of its stages has.
+    /// For as many of the job's pending lanes as there may be in one launch.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`]: there is no room for a single one.
-    pub(super) fn new(
-        job: &Job,
-        layout: Layout,
-        launch_bytes: usize,
-        registers: u32,
-    ) -> Result<Plan, GpuError> {
+    pub(super) fn new(job: &Job, shared: &Shared) -> Result<Plan, GpuError> {
+        let (layout, launch_bytes) = (shared.layout, shared.launch_bytes);
+        let stages = &job.service.pages[job.work.page].stages[job.first..=job.last];
+        let registers = stages.iter().map(|stage| stage.registers).max();
+        let registers = registers.unwrap_or(0);
         let shares = job.room.shares;
         // Answers made on the device; those of the host are in the arena already.
         let answers = if job.first < job.last {
