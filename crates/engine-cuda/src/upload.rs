@@ -37,6 +37,11 @@ impl Bundle {
         self.bytes.resize(end, 0);
     }
 
+    /// Bytes that it has of the system.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// What it has.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -15,8 +15,11 @@
 //! done, so the host executor runs what was in flight, and everything after it.
 
 mod job;
+mod options;
 mod slot;
 mod unpack;
+
+pub use options::Options;
 
 use crate::besim::{BesimTables, embedded_users};
 use crate::case;
@@ -29,43 +32,12 @@ use job::Job;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-
-/// What an executor is to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How answers are made on the device and brought to the host.
-    pub layout: Layout,
-    /// What a lane may ask for.
-    pub limits: LaneLimits,
-    /// Cohorts on the device at a time, at least 1: each has memory of its own.
-    pub in_flight: usize,
-    /// Lanes of a usual cohort: each slot has memory for so many of a usual page from the start.
-    pub cohort: usize,
-    /// Users of the embedded BeSim, where the device may answer for it.
-    pub besim_users: Option<u32>,
-    /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches,
-    /// one after the other.
-    pub launch_bytes: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            layout: Layout::default(),
-            limits: LaneLimits::default(),
-            in_flight: 4,
-            cohort: 0,
-            besim_users: None,
-            launch_bytes: 1 << 30,
-        }
-    }
-}
 
 /// What an executor has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +64,6 @@ struct Known {
 /// The executor. See the module.
 pub struct CudaExecutor {
     gpu: SharedGpu,
-    options: Options,
     wake: Wake,
     shared: Arc<Shared>,
     services: Vec<Known>,
@@ -111,7 +82,7 @@ impl std::fmt::Debug for CudaExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CudaExecutor")
             .field("gpu", &self.gpu)
-            .field("options", &self.options)
+            .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
 }
@@ -128,17 +99,15 @@ impl CudaExecutor {
             .filter(|_| options.layout != Layout::A)
             .map(Bank::new);
         let shared = Arc::new(Shared {
-            layout: options.layout,
-            launch_bytes: options.launch_bytes,
+            options,
             case_tables: upload(&gpu, upload_stream, case::tables())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
         });
         let slots = (0..options.in_flight.max(1))
-            .map(|_| Slot::new(&gpu, &shared, options.cohort))
+            .map(|_| Slot::new(&gpu, &shared))
             .collect::<Result<_, _>>()?;
         Ok(CudaExecutor {
             gpu,
-            options,
             wake,
             shared,
             services: Vec::new(),
@@ -204,7 +173,7 @@ impl CudaExecutor {
         };
         let stages = &known.device.pages[work.page].page.stages[first..=last];
         let room = *(known.rooms.entry((work.page, first)))
-            .or_insert_with(|| Room::guess(stages.iter(), self.options.layout));
+            .or_insert_with(|| Room::guess(stages.iter(), self.shared.options.layout));
         let pending = active_lanes(&work.cohort).collect();
         Ok(Job {
             first,
@@ -214,7 +183,7 @@ impl CudaExecutor {
             host: Vec::new(),
             headers_from: work.cohort.output.headers.len(),
             room,
-            limits: self.options.limits,
+            limits: self.shared.options.limits,
             service: known.device.clone(),
             work,
         })
@@ -283,7 +252,7 @@ impl CudaExecutor {
             self.lose(&error);
             return self.finish_on_host(job);
         }
-        let layout = self.shared.layout;
+        let layout = self.shared.options.layout;
         unpack::unpack(&mut job, &slot.delivered(), layout);
         // Remembered for the next cohort of the page.
         let same = |known: &&mut Known| Arc::ptr_eq(&known.device, &job.service);

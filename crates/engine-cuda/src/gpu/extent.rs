@@ -97,10 +97,13 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Room for so many items, 256-byte aligned.
+    /// What each begins at a multiple of.
+    pub(crate) const ALIGN: usize = 256;
+
+    /// Room for so many items, aligned.
     pub(crate) fn take<T>(&mut self, count: usize) -> Extent<T> {
         let place = Extent::new(self.bytes, count);
-        self.bytes = place.range().end.next_multiple_of(256);
+        self.bytes = place.range().end.next_multiple_of(Extents::ALIGN);
         place
     }
 

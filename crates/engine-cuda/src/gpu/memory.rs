@@ -5,7 +5,7 @@ use super::interface::{Address, DeviceId, GpuError, SharedGpu};
 
 /// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again,
 /// but under the emulation's sanitizers just as many, so that they see its end.
-fn grown(bytes: usize) -> usize {
+pub(crate) fn grown(bytes: usize) -> usize {
     if cfg!(emulation_sanitized) {
         bytes
     } else {

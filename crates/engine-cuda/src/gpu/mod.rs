@@ -34,6 +34,7 @@ pub use extent::{Extent, Slice};
 pub use interface::{Address, Completion, DeviceId, Gpu, GpuError, Grid, Mark, SharedGpu, Stream};
 pub use kernel::{Kernel, MODULES};
 pub use lent::Lent;
+pub(crate) use memory::grown;
 pub use memory::{Buffer, DeviceBuffer, Home, PinnedBuffer};
 pub use queue::{Queue, Scope, scope};
 pub(crate) use signature::Pointer;

@@ -5,6 +5,7 @@ use super::plan::Plan;
 use crate::abi::Columns;
 use crate::abi::layout::UNIT;
 use crate::executor::job::Job;
+use crate::executor::options::FirstBytes;
 use crate::gpu::{
     Address, DeviceBuffer, Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice,
 };
@@ -46,17 +47,27 @@ pub(super) struct Input {
 
 impl Input {
     /// Memory for cohorts of so many lanes of a usual page, with so many bytes of answers a lane.
-    pub(super) fn new(gpu: &SharedGpu, lanes: usize, answers: usize) -> Result<Input, GpuError> {
+    pub(super) fn new(
+        gpu: &SharedGpu,
+        lanes: usize,
+        first: &FirstBytes,
+        answers: usize,
+    ) -> Result<Input, GpuError> {
         Ok(Input {
             bundle: Bundle::default(),
-            pinned: PinnedBuffer::new(gpu, lanes * 512)?,
-            device: DeviceBuffer::new(gpu, lanes * 512)?,
-            arena_pinned: PinnedBuffer::new(gpu, lanes * 1024)?,
+            pinned: PinnedBuffer::new(gpu, lanes * first.columns)?,
+            device: DeviceBuffer::new(gpu, lanes * first.columns)?,
+            arena_pinned: PinnedBuffer::new(gpu, lanes * first.texts)?,
             arena: DeviceBuffer::new(gpu, lanes * (2048 + answers))?,
             items: DeviceBuffer::new(gpu, lanes * 1024)?,
             places: InputExtents::default(),
             columns: Vec::new(),
         })
+    }
+
+    /// Bytes of the host's memory that it has.
+    pub(super) fn host_bytes(&self) -> usize {
+        self.bundle.capacity() + self.pinned.len() + self.arena_pinned.len()
     }
 
     /// Packs what the device needs of the job's cohort. Nothing of the slot's is under way.

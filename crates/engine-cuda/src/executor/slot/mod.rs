@@ -19,8 +19,8 @@ use super::job::Job;
 use crate::besim::{ANSWER_BYTES, BesimTables};
 use crate::cohort::bodies::Tiles;
 use crate::cohort::stages::DeviceCohort;
+use crate::executor::options::Options;
 use crate::gpu::{DeviceBuffer, GpuError, Lent, Queue, SharedGpu};
-use crate::layout::Layout;
 use input::Input;
 use output::Output;
 use plan::Plan;
@@ -32,9 +32,7 @@ pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 /// What all jobs of an executor share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) layout: Layout,
-    /// Most memory for the lanes of one launch.
-    pub(crate) launch_bytes: usize,
+    pub(crate) options: Options,
     pub(crate) case_tables: DeviceBuffer,
     /// The backend on the device.
     pub(crate) besim: Option<BesimTables>,
@@ -60,29 +58,23 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A slot with memory for cohorts of so many lanes of a usual page.
-    pub(crate) fn new(
-        gpu: &SharedGpu,
-        shared: &Arc<Shared>,
-        lanes: usize,
-    ) -> Result<Slot, GpuError> {
+    /// A slot with memory for usual cohorts.
+    pub(crate) fn new(gpu: &SharedGpu, shared: &Arc<Shared>) -> Result<Slot, GpuError> {
+        let (options, first) = (&shared.options, shared.options.first_bytes());
+        let lanes = options.cohort;
         // What Banking's pages need at most, and round.
         let answers = shared.besim.as_ref().map_or(0, |_| ANSWER_BYTES as usize);
-        let columns = if shared.layout.is_column() {
+        let columns = if options.layout.is_column() {
             Tiles::bytes(lanes, 2048)
         } else {
             0
         };
-        let body = match shared.layout {
-            Layout::Runs => 2 << 10,
-            _ => 32 << 10,
-        };
         let memory = Memory {
             shared: shared.clone(),
-            input: Input::new(gpu, lanes, answers)?,
+            input: Input::new(gpu, lanes, &first, answers)?,
             regions: DeviceBuffer::new(gpu, lanes * 8192)?,
             tiles: DeviceBuffer::new(gpu, columns)?,
-            output: Output::new(gpu, lanes, body)?,
+            output: Output::new(gpu, lanes, &first)?,
             job: None,
         };
         Ok(Slot {
@@ -147,6 +139,11 @@ impl Memory {
         self.regions.grow(plan.region_bytes)?;
         self.tiles.grow(plan.tile_bytes)?;
         self.output.make_room(&job.room, &plan)?;
+        debug_assert!(
+            self.input.host_bytes() + self.output.host_bytes()
+                <= self.shared.options.slot_bytes_max(&job.work.service),
+            "no cohort of a server has more"
+        );
         job.launched = plan.lanes;
         Ok(plan)
     }

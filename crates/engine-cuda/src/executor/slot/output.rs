@@ -9,6 +9,7 @@ use crate::cohort::bodies::{Bodies, Destination, Starts, Tiles};
 use crate::cohort::delivery::Delivery;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
+use crate::executor::options::FirstBytes;
 use crate::gpu::{Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice};
 use crate::layout::Layout;
 use rhythm_engine::cohort::{Segment, View};
@@ -40,13 +41,22 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Memory for cohorts of so many lanes of a usual page, with so many bytes of a body.
-    pub(super) fn new(gpu: &SharedGpu, lanes: usize, body: usize) -> Result<Output, GpuError> {
+    /// Memory for cohorts of so many lanes of a usual page.
+    pub(super) fn new(
+        gpu: &SharedGpu,
+        lanes: usize,
+        first: &FirstBytes,
+    ) -> Result<Output, GpuError> {
         Ok(Output {
-            out: PinnedBuffer::new(gpu, lanes * (1024 + body))?,
-            back: PinnedBuffer::new(gpu, lanes * 1024)?,
+            out: PinnedBuffer::new(gpu, lanes * first.delivered)?,
+            back: PinnedBuffer::new(gpu, lanes * first.counts)?,
             places: OutputExtents::default(),
         })
+    }
+
+    /// Bytes of the host's memory that it has.
+    pub(super) fn host_bytes(&self) -> usize {
+        self.out.len() + self.back.len()
     }
 
     /// Finds room for what a launch delivers. Nothing of the slot's is under way.

@@ -1,11 +1,13 @@
 //! How many lanes a launch takes, and how its memory is divided, before any of it is made.
 
 use super::Shared;
-use crate::abi::layout::{LaneOffsets, UNIT};
+use crate::abi::LaneResult;
+use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::stage::HeaderValue;
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::bodies::Tiles;
 use crate::cohort::regions::RegionExtents;
+use crate::cohort::room::Room;
 use crate::executor::job::Job;
 use crate::gpu::{Extent, Extents, GpuError};
 use crate::layout::Layout;
@@ -35,7 +37,8 @@ impl Plan {
     /// # Errors
     /// [`GpuError::OutOfMemory`]: there is no room for a single one.
     pub(super) fn new(job: &Job, shared: &Shared) -> Result<Plan, GpuError> {
-        let (layout, launch_bytes) = (shared.layout, shared.launch_bytes);
+        let options = &shared.options;
+        let layout = options.layout;
         let stages = &job.service.pages[job.work.page].stages[job.first..=job.last];
         let registers = stages.iter().map(|stage| stage.registers).max();
         let registers = registers.unwrap_or(0);
@@ -48,11 +51,13 @@ impl Plan {
         };
         let answer_bytes = answers * ANSWER_BYTES as usize;
         let text_base = job.work.cohort.arena.bytes().len().next_multiple_of(UNIT);
-        let lane_bytes = lane_bytes(job, layout) + answer_bytes;
+        let delivered_bytes = delivered_bytes(&job.room, layout);
+        let lane_bytes = regions_bytes(&job.room, layout) + delivered_bytes + answer_bytes;
         // Views have 32 bits.
         let arena_left = (u32::MAX as usize).saturating_sub(text_base + (1 << 16));
         let lanes = (job.pending.len())
-            .min((launch_bytes / lane_bytes).max(1))
+            .min((options.launch_bytes / lane_bytes).max(1))
+            .min((options.delivered_bytes / delivered_bytes).max(1))
             .min(arena_left / (shares.text as usize + answer_bytes).max(1));
         if lanes == 0 {
             // Its texts leave no room in 32 bits.
@@ -82,9 +87,8 @@ impl Plan {
     }
 }
 
-/// Memory that a lane takes, but for answers made on the device.
-fn lane_bytes(job: &Job, layout: Layout) -> usize {
-    let room = &job.room;
+/// Memory of the device that a lane takes, but for answers made there.
+fn regions_bytes(room: &Room, layout: Layout) -> usize {
     let shares = &room.shares;
     let tile = if layout.is_column() {
         room.rows as usize * UNIT
@@ -97,6 +101,16 @@ fn lane_bytes(job: &Job, layout: Layout) -> usize {
         + shares.queries as usize * 2 * size_of::<View>()
         + shares.headers as usize * size_of::<HeaderValue>()
         + tile
-        + room.body as usize
-        + room.texts as usize
+}
+
+/// Bytes that a lane has in what is delivered.
+fn delivered_bytes(room: &Room, layout: Layout) -> usize {
+    let shares = &room.shares;
+    let body = match layout {
+        Layout::Runs => room.body as usize + shares.segments as usize * size_of::<Segment>(),
+        Layout::C => room.rows as usize * UNIT,
+        _ => room.body as usize,
+    };
+    let places = (shares.queries + shares.headers) as usize * size_of::<DeliveredText>();
+    size_of::<LaneResult>() + places + room.texts as usize + body
 }
