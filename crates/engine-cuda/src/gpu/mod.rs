@@ -11,8 +11,8 @@
 //!   [`Lent`] see to it that what is borrowed stays until the stream has done its work;
 //! - [`power`]: what a device draws meanwhile.
 //!
-//! Memory and launches are unsafe by nature: `unsafe` is here, and nowhere else but for the promises
-//! about what crosses (`plain`, `abi/declare.rs`).
+//! Memory and launches are unsafe by nature: `unsafe` is here, and nowhere else but for the
+//! promises about what crosses (`plain`, `abi/declare.rs`).
 
 #![allow(unsafe_code)]
 

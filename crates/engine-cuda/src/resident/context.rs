@@ -2,7 +2,7 @@
 
 use super::heads::{Heads, begin};
 use super::host_backend::HostBackend;
-use super::memory::{CohortMemory, PagePlan};
+use super::memory::{CohortMemory, PageNeeds};
 use super::options::ResidentOptions;
 use super::trace::Trace;
 use crate::abi::stage::Code;
@@ -73,15 +73,15 @@ impl Context {
     }
 
     /// Makes its memory that of a page's cohorts. Nothing of it is in flight.
-    pub(super) fn prepare(&mut self, shared: &Shared, plan: &PagePlan) -> Result<(), GpuError> {
-        let program = &shared.service.pages[plan.index];
-        let params = &shared.tables.pages()[plan.index];
+    pub(super) fn prepare(&mut self, shared: &Shared, needs: &PageNeeds) -> Result<(), GpuError> {
+        let program = &shared.service.pages[needs.index];
+        let params = &shared.tables.pages()[needs.index];
         self.memory = Some(CohortMemory::new(
             &self.gpu,
             self.stream,
             &shared.options,
             &shared.device,
-            (program, params, plan),
+            (program, params, needs),
             &shared.randoms,
             self.memory.take(),
         )?);
@@ -240,7 +240,7 @@ fn render<'m>(
     let (heads, created) = (memory.heads(), memory.new_sessions().1);
     shared.heads.write(queue, cohort, created, &heads)?;
     let to = Destination {
-        starts: Starts::Pitch(memory.plan.pitch),
+        starts: Starts::Pitch(memory.needs.pitch),
         out: memory.out(),
         segments: None,
     };

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::context::{Context, Instance, Shared, parse};
 use super::heads::Heads;
-use super::memory::PagePlan;
+use super::memory::PageNeeds;
 use super::options::{ResidentError, ResidentOptions};
 use super::trace::Trace;
 use crate::abi::Outcome;
@@ -119,7 +119,7 @@ impl Resident {
         if program.header_names.iter().any(is_own) {
             return Err(refuse("it replaces headers that the device writes itself"));
         }
-        let mut plan = PagePlan {
+        let mut needs = PageNeeds {
             index: page,
             head: heads.stride(page, 64),
             pitch: 4096,
@@ -128,14 +128,14 @@ impl Resident {
         };
         for _ in 0..ROUNDS_MAX {
             // One context finds out what is needed; the others get their memory once.
-            self.ready(&plan, trace, 0..1)?;
+            self.ready(&needs, trace, 0..1)?;
             let mut has_grown = false;
             for lot in 0..trace.lots(options.cohort) {
                 self.cohort(trace, lot * options.cohort)?;
-                has_grown |= self.grow(&mut plan)?;
+                has_grown |= self.grow(&mut needs)?;
             }
             if !has_grown {
-                return self.ready(&plan, trace, 1..self.contexts.len());
+                return self.ready(&needs, trace, 1..self.contexts.len());
             }
         }
         Err(refuse("its lanes need more and more room"))
@@ -144,7 +144,7 @@ impl Resident {
     /// Makes parsers and some contexts fit a page and a trace.
     fn ready(
         &mut self,
-        plan: &PagePlan,
+        needs: &PageNeeds,
         trace: &Trace,
         which: Range<usize>,
     ) -> Result<(), ResidentError> {
@@ -165,37 +165,37 @@ impl Resident {
             self.request_bytes = trace.request_bytes();
         }
         for context in &mut self.contexts[which] {
-            context.prepare(&self.shared, plan)?;
+            context.prepare(&self.shared, needs)?;
         }
         Ok(())
     }
 
-    /// Whether the cohort just run needs more room; the plan has it then.
-    fn grow(&mut self, plan: &mut PagePlan) -> Result<bool, ResidentError> {
-        let before = (plan.room, plan.pitch);
+    /// Whether the cohort just run needs more room, which `needs` says then.
+    fn grow(&mut self, needs: &mut PageNeeds) -> Result<bool, ResidentError> {
+        let before = (needs.room, needs.pitch);
         let (results, [items, rows]) = self.contexts[0].results(&self.shared.device)?;
         let fit = |room: &mut u32, needed: u32| {
             if needed > *room {
                 *room = needed.next_multiple_of(64);
             }
         };
-        fit(&mut plan.room.items, items);
-        fit(&mut plan.room.rows, rows);
+        fit(&mut needs.room.items, items);
+        fit(&mut needs.room.rows, rows);
         for result in results {
             match Outcome::of(result.outcome) {
-                Outcome::Room => plan.room.grow(&result),
+                Outcome::Room => needs.room.grow(&result),
                 Outcome::Finished => {
                     let body = match self.shared.options.layout {
                         Layout::Runs => result.run_length,
                         _ => result.body_length,
                     };
-                    let answer = plan.head + body as usize;
-                    plan.pitch = plan.pitch.max(answer.next_multiple_of(256));
+                    let answer = needs.head + body as usize;
+                    needs.pitch = needs.pitch.max(answer.next_multiple_of(256));
                 }
                 _ => {}
             }
         }
-        Ok((plan.room, plan.pitch) != before)
+        Ok((needs.room, needs.pitch) != before)
     }
 
     /// The streams of all parsers and contexts, of which one at least is.

@@ -156,14 +156,14 @@ struct Written<'a> {
 impl Written<'_> {
     /// A lane's head and what comes behind it.
     fn row(&self, lane: usize, length: u32) -> &[u8] {
-        let start = lane * self.memory.plan.pitch;
+        let start = lane * self.memory.needs.pitch;
         &self.out[start..][..(self.heads[lane] + length) as usize]
     }
 
     /// A lane's answer from its head and run, and the fragments.
     fn stitched(&self, lane: usize, result: &LaneResult, fragments: &[Box<[u8]>]) -> Vec<u8> {
         let (head, run) = (self.row(lane, result.run_length)).split_at(self.heads[lane] as usize);
-        let stride = self.memory.plan.room.shares.segments as usize;
+        let stride = self.memory.needs.room.shares.segments as usize;
         let segments = &self.segments[lane * stride..][..result.segment_count as usize];
         let mut bytes = head.to_vec();
         let mut at = 0;
@@ -178,7 +178,7 @@ impl Written<'_> {
 
     /// A lane's answer from its column.
     fn column(&self, lane: usize) -> Vec<u8> {
-        let first = Tiles::bytes(lane / WARP * WARP, self.memory.plan.room.rows);
+        let first = Tiles::bytes(lane / WARP * WARP, self.memory.needs.room.rows);
         let first = first + lane % WARP * UNIT;
         let rows = 0..self.tile_rows[lane / WARP] as usize;
         let units = rows.map(|row| &self.out[first + row * WARP * UNIT..][..UNIT]);

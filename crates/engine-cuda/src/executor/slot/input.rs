@@ -1,7 +1,7 @@
 //! What a launch is given: the cohort's columns and texts, and which of its lanes, packed for one
 //! copy.
 
-use super::plan::Plan;
+use super::footprint::Footprint;
 use crate::abi::Columns;
 use crate::abi::layout::UNIT;
 use crate::executor::job::Job;
@@ -71,11 +71,11 @@ impl Input {
     }
 
     /// Packs what the device needs of the job's cohort. Nothing of the slot's is under way.
-    pub(super) fn pack(&mut self, job: &Job, plan: &Plan) -> Result<(), GpuError> {
+    pub(super) fn pack(&mut self, job: &Job, footprint: &Footprint) -> Result<(), GpuError> {
         let cohort = &job.work.cohort;
         self.bundle.clear();
         let items = self.pack_columns(job, &job.service.pages[job.work.page].page);
-        let lanes = &job.pending[..plan.lanes];
+        let lanes = &job.pending[..footprint.lanes];
         let lane_list = self.bundle.push(lanes);
         let rows_needed = self.bundle.reserve(1);
         let table = self.pack_table(items)?;
@@ -83,12 +83,12 @@ impl Input {
             table,
             lane_list,
             rows_needed,
-            arena_bytes: plan.text_base,
+            arena_bytes: footprint.text_base,
         };
         let (bytes, arena) = (self.bundle.bytes(), cohort.arena.bytes());
         self.pinned.grow(bytes.len().max(UNIT))?;
-        self.arena_pinned.grow(plan.text_base.max(UNIT))?;
-        self.arena.grow(plan.arena_bytes)?;
+        self.arena_pinned.grow(footprint.text_base.max(UNIT))?;
+        self.arena.grow(footprint.arena_bytes)?;
         self.pinned.host()[..bytes.len()].copy_from_slice(bytes);
         self.arena_pinned.host()[..arena.len()].copy_from_slice(arena);
         Ok(())

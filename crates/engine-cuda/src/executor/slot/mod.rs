@@ -9,9 +9,9 @@
 //! ```
 //! All memory is the slot's own, grows to what its jobs need and is kept.
 
+mod footprint;
 mod input;
 mod output;
-mod plan;
 
 pub(crate) use output::Delivered;
 
@@ -21,9 +21,9 @@ use crate::cohort::bodies::Tiles;
 use crate::cohort::stages::DeviceCohort;
 use crate::executor::options::Options;
 use crate::gpu::{DeviceBuffer, GpuError, Lent, Queue, SharedGpu};
+use footprint::Footprint;
 use input::Input;
 use output::Output;
-use plan::Plan;
 use std::sync::Arc;
 
 /// What is called when a slot's launch has ended.
@@ -111,11 +111,11 @@ impl Slot {
     pub(crate) fn launch(&mut self, job: Job, wake: &Wake) -> Result<usize, (Job, GpuError)> {
         let memory = self.memory.memory();
         memory.job = Some(job);
-        let launched = memory.make_ready().and_then(|plan| {
+        let launched = memory.make_ready().and_then(|footprint| {
             let wake = wake.clone();
             let call = move || wake();
-            (self.memory).lend(|queue, memory| memory.fill(queue, &plan), call)?;
-            Ok(plan.lanes)
+            (self.memory).lend(|queue, memory| memory.fill(queue, &footprint), call)?;
+            Ok(footprint.lanes)
         });
         launched.map_err(|error| {
             self.memory.wait();
@@ -130,31 +130,31 @@ impl Slot {
 }
 
 impl Memory {
-    /// Plans a launch, makes all room for it and packs its input, before anything is put into the
-    /// stream.
-    fn make_ready(&mut self) -> Result<Plan, GpuError> {
+    /// Finds how much a launch takes, makes all room for it and packs its input, before anything is
+    /// put into the stream.
+    fn make_ready(&mut self) -> Result<Footprint, GpuError> {
         let job = self.job.as_mut().expect(HAS_JOB);
-        let plan = Plan::new(job, &self.shared)?;
-        self.input.pack(job, &plan)?;
-        self.regions.grow(plan.region_bytes)?;
-        self.tiles.grow(plan.tile_bytes)?;
-        self.output.make_room(&job.room, &plan)?;
+        let footprint = Footprint::new(job, &self.shared)?;
+        self.input.pack(job, &footprint)?;
+        self.regions.grow(footprint.region_bytes)?;
+        self.tiles.grow(footprint.tile_bytes)?;
+        self.output.make_room(&job.room, &footprint)?;
         debug_assert!(
             self.input.host_bytes() + self.output.host_bytes()
                 <= self.shared.options.slot_bytes_max(&job.work.service),
             "no cohort of a server has more"
         );
-        job.launched = plan.lanes;
-        Ok(plan)
+        job.launched = footprint.lanes;
+        Ok(footprint)
     }
 
     /// Puts a launch into the stream.
-    fn fill<'m>(&'m self, queue: &Queue<'m>, plan: &Plan) -> Result<(), GpuError> {
+    fn fill<'m>(&'m self, queue: &Queue<'m>, footprint: &Footprint) -> Result<(), GpuError> {
         let (job, shared) = (self.job.as_ref().expect(HAS_JOB), &*self.shared);
-        let cohort = self.cohort(job, plan);
+        let cohort = self.cohort(job, footprint);
         let tiles = Tiles {
-            units: self.tiles.first(plan.tile_bytes),
-            rows_used: self.regions.slice(plan.tile_rows),
+            units: self.tiles.first(footprint.tile_bytes),
+            rows_used: self.regions.slice(footprint.tile_rows),
             rows: job.room.rows,
         };
         self.input.copy(queue)?;
@@ -169,22 +169,22 @@ impl Memory {
                 cohort.answer(queue, besim)?;
             }
         }
-        let offsets = self.regions.slice(plan.offsets);
-        (self.output).deliver(queue, &cohort, plan.layout, &tiles, offsets)
+        let offsets = self.regions.slice(footprint.offsets);
+        (self.output).deliver(queue, &cohort, footprint.layout, &tiles, offsets)
     }
 
     /// The part of the job's cohort that a launch takes.
-    fn cohort<'m>(&'m self, job: &'m Job, plan: &Plan) -> DeviceCohort<'m> {
+    fn cohort<'m>(&'m self, job: &'m Job, footprint: &Footprint) -> DeviceCohort<'m> {
         DeviceCohort {
             service: &job.service,
             page: job.work.page,
-            regions: plan.regions.of(&self.regions, &job.room.shares),
+            regions: footprint.regions.of(&self.regions, &job.room.shares),
             lane_list: Some(self.input.lane_list()),
             lane_count: None,
             columns: self.input.columns(),
             arena: self.input.arena(),
-            text_base: plan.text_base,
-            answer_base: plan.answer_base,
+            text_base: footprint.text_base,
+            answer_base: footprint.answer_base,
             item_stride: job.room.items,
             rows_needed: self.input.rows_needed(),
         }

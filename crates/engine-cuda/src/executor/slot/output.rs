@@ -2,7 +2,7 @@
 //!
 //! Kernels write most of it into `out` themselves; the rest is copied to `back`.
 
-use super::plan::Plan;
+use super::footprint::Footprint;
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::{LaneResult, WARP};
 use crate::cohort::bodies::{Bodies, Destination, Starts, Tiles};
@@ -60,21 +60,21 @@ impl Output {
     }
 
     /// Finds room for what a launch delivers. Nothing of the slot's is under way.
-    pub(super) fn make_room(&mut self, room: &Room, plan: &Plan) -> Result<(), GpuError> {
-        let (shares, lanes) = (&room.shares, plan.lanes);
+    pub(super) fn make_room(&mut self, room: &Room, footprint: &Footprint) -> Result<(), GpuError> {
+        let (shares, lanes) = (&room.shares, footprint.lanes);
         let (mut out, mut back) = (Extents::default(), Extents::default());
         self.places = OutputExtents {
             results: out.take(lanes),
             queries: out.take(lanes * shares.queries as usize),
             headers: out.take(lanes * shares.headers as usize),
-            segments: out.take(match plan.layout {
+            segments: out.take(match footprint.layout {
                 Layout::Runs => lanes * shares.segments as usize,
                 _ => 0,
             }),
             // The device counts them in 32 bits, of which the last says that it cannot.
             texts: out.take((lanes * room.texts as usize).min(u32::MAX as usize - 1)),
-            bodies: out.take(match plan.layout {
-                Layout::C => plan.tile_bytes,
+            bodies: out.take(match footprint.layout {
+                Layout::C => footprint.tile_bytes,
                 _ => lanes * room.body as usize,
             }),
             offsets: back.take(lanes + 1),

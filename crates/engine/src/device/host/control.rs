@@ -1,12 +1,12 @@
 //! Operations that choose which lanes run what: branches and loops.
 
+use super::execution::Execution;
 use super::kept::Kept;
 use super::plan::{Branch, Loop};
-use super::run::Run;
 use super::strip::Selection;
 use crate::cohort::LaneError;
 
-impl Run<'_> {
+impl Execution<'_> {
     /// Runs each branch once, for the lanes that take it.
     pub(super) fn branch(&mut self, op: &Branch, selection: &Selection) {
         let mut taken = self.selection();

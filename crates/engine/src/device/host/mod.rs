@@ -12,7 +12,7 @@
 //! - `strip`: the registers and lanes of a strip;
 //! - `stages`: what is kept of each page: its stages' plans;
 //! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s;
-//! - `run`: what is run for which lanes;
+//! - `execution`: what is run for which lanes;
 //! - `walk`: lanes taking their steps, with `compute` (cells from cells) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
@@ -22,12 +22,12 @@
 
 mod compute;
 mod control;
+mod execution;
 mod fuse;
 mod kept;
 mod md5;
 mod output;
 mod plan;
-mod run;
 mod stages;
 mod step;
 mod strip;
@@ -39,10 +39,10 @@ use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
+use execution::Execution;
 use kept::Kept;
 use plan::Plan;
 use rhythm_protocol::scan::Level;
-use run::Run;
 use stages::{Room, Stage, Stages};
 use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
@@ -181,7 +181,7 @@ impl Strips {
         let mut columns = std::mem::take(&mut self.columns).reuse();
         columns.find(&plan.needed, &cohort.fields);
 
-        Run {
+        Execution {
             program,
             stage,
             plan,

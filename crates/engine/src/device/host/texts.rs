@@ -1,14 +1,14 @@
 //! Operations on texts, and how texts are made.
 
+use super::execution::Execution;
 use super::md5;
-use super::run::Run;
 use super::strip::{STRIP, Selection, unpack};
 use super::write::print;
 use crate::cohort::{LaneError, View};
 use crate::device::functions::{self, Made};
 use crate::program::{Concat, Register, Replace, TextFunction, Type, Unary};
 
-impl Run<'_> {
+impl Execution<'_> {
     pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
         for &lane in selection {
             let length: usize = (op.parts)
@@ -45,7 +45,7 @@ impl Run<'_> {
             let text = run.text(op.from, lane);
             Ok(match functions::text(function, text, made) {
                 Made::New => None,
-                Made::Part(part) => Some(View {
+                Made::Within(part) => Some(View {
                     offset: run.registers.view(op.from, lane).offset + part.start as u32,
                     length: part.len() as u32,
                 }),

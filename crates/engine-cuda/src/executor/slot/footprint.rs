@@ -15,7 +15,7 @@ use rhythm_engine::cohort::{Segment, View};
 
 /// What a launch needs.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Footprint {
     pub(super) lanes: usize,
     pub(super) layout: Layout,
     /// In the arena: where the texts and the answers go that are made on the device.
@@ -31,12 +31,12 @@ pub(super) struct Plan {
     pub(super) tile_bytes: usize,
 }
 
-impl Plan {
+impl Footprint {
     /// For as many of the job's pending lanes as there may be in one launch.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`]: there is no room for a single one.
-    pub(super) fn new(job: &Job, shared: &Shared) -> Result<Plan, GpuError> {
+    pub(super) fn new(job: &Job, shared: &Shared) -> Result<Footprint, GpuError> {
         let options = &shared.options;
         let layout = options.layout;
         let stages = &job.service.pages[job.work.page].stages[job.first..=job.last];
@@ -68,7 +68,7 @@ impl Plan {
         let offsets = places.take(lanes + 1);
         let tile_rows = places.take(Tiles::count(lanes));
         let answer_base = (text_base + lanes * shares.text as usize).next_multiple_of(UNIT);
-        Ok(Plan {
+        Ok(Footprint {
             lanes,
             layout,
             text_base,

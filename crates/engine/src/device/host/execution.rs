@@ -6,7 +6,7 @@
 use super::kept::Kept;
 use super::plan::{Part, Plan};
 use super::step::{Columns, Steps};
-use super::strip::{Cell, Lanes, Registers, Selection};
+use super::strip::{Lanes, Pack, Registers, Selection};
 use super::walk::Walk;
 use super::write::Regions;
 use crate::cohort::{Arena, Queries, View};
@@ -14,7 +14,7 @@ use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
 /// A strip under way.
-pub(super) struct Run<'a> {
+pub(super) struct Execution<'a> {
     pub(super) program: &'a PageProgram,
     pub(super) stage: &'a StageProgram,
     pub(super) plan: &'a Plan,
@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
     pub(super) level: Level,
 }
 
-impl Run<'_> {
+impl Execution<'_> {
     /// Runs the stage for the strip's first `count` lanes.
     pub(super) fn run(mut self, count: usize) {
         for (register, constant) in &self.stage.constants {
