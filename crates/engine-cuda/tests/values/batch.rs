@@ -157,7 +157,7 @@ impl Batch {
         let mut made = Vec::new();
         match functions::text(function, text, &mut made) {
             Made::New => self.add_writing(device, &[text.as_bytes()], [0; 2], made),
-            Made::Within(range) => {
+            Made::Part(range) => {
                 let value = range.start as u64 | (range.len() as u64) << 32;
                 self.add_value(device, &[text.as_bytes()], value);
             }

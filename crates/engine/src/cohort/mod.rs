@@ -12,7 +12,7 @@ mod column;
 mod error;
 mod exchange;
 mod form;
-mod kept;
+mod need;
 mod output;
 mod pass;
 mod passes;
@@ -97,7 +97,7 @@ impl Cohort {
         self.queries.clear();
         self.answers.clear();
         self.no_integers = Vec::new();
-        self.queries.kept.shrink(&mut self.answers);
+        self.queries.need.shrink(&mut self.answers);
         self.output.clear();
         self.fields.iter_mut().for_each(Column::clear);
         let items = self.fields.iter().map(Column::items_capacity).sum();

@@ -193,7 +193,7 @@ const URL_KEPT: ByteSet = ALPHANUMERIC.or(ByteSet::new(b"-._/"));
 /// What a text function gives: a part of its operand, or new text appended to `to`.
 pub enum Made {
     /// This range of the operand; nothing was appended.
-    Within(std::ops::Range<usize>),
+    Part(std::ops::Range<usize>),
     /// What was appended.
     New,
 }
@@ -225,14 +225,12 @@ pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
         }
         TextFunction::Trim => {
             let start = text.len() - text.trim_start().len();
-            return Made::Within(start..start + text.trim().len());
+            return Made::Part(start..start + text.trim().len());
         }
-        TextFunction::First => {
-            return Made::Within(0..text.chars().next().map_or(0, char::len_utf8));
-        }
+        TextFunction::First => return Made::Part(0..text.chars().next().map_or(0, char::len_utf8)),
         TextFunction::Last => {
             let length = text.chars().next_back().map_or(0, char::len_utf8);
-            return Made::Within(text.len() - length..text.len());
+            return Made::Part(text.len() - length..text.len());
         }
         TextFunction::UrlEncode => uri::encode_but(URL_KEPT, text.as_bytes(), to),
         TextFunction::Md5 => {

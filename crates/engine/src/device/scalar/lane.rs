@@ -184,7 +184,7 @@ impl Lane<'_> {
         Ok(
             match functions::text(function, self.text(from), &mut made) {
                 Made::New => self.make(&made)?,
-                Made::Within(range) => View {
+                Made::Part(range) => View {
                     offset: operand.offset + range.start as u32,
                     length: range.len() as u32,
                 },
