@@ -191,7 +191,7 @@ impl<'m, T> Slice<'m, T> {
 impl<'m, T, const N: usize> Slice<'m, [T; N]> {
     /// The items of all arrays.
     #[must_use]
-    pub fn flat(&self) -> Slice<'m, T> {
+    pub(crate) fn flat(&self) -> Slice<'m, T> {
         Slice {
             device: self.device,
             address: self.address,

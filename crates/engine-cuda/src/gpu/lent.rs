@@ -59,7 +59,7 @@ impl<M> Lent<M> {
 
     /// Whether the stream has it.
     #[must_use]
-    pub fn is_lent(&self) -> bool {
+    pub(crate) fn is_lent(&self) -> bool {
         self.is_lent
     }
 

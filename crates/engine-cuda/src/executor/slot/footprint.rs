@@ -1,6 +1,5 @@
 //! How many lanes a launch takes, and how its memory is divided, before any of it is made.
 
-use super::Shared;
 use crate::abi::LaneResult;
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::stage::HeaderValue;
@@ -9,6 +8,7 @@ use crate::cohort::bodies::Tiles;
 use crate::cohort::regions::RegionExtents;
 use crate::cohort::room::Room;
 use crate::executor::job::Job;
+use crate::executor::options::Options;
 use crate::gpu::{Extent, Extents, GpuError};
 use crate::layout::Layout;
 use rhythm_engine::cohort::{Segment, View};
@@ -36,8 +36,7 @@ impl Footprint {
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`]: there is no room for a single one.
-    pub(super) fn new(job: &Job, shared: &Shared) -> Result<Footprint, GpuError> {
-        let options = &shared.options;
+    pub(super) fn new(job: &Job, options: &Options) -> Result<Footprint, GpuError> {
         let layout = options.layout;
         let stages = &job.service.pages[job.work.page].stages[job.first..=job.last];
         let registers = stages.iter().map(|stage| stage.registers).max();

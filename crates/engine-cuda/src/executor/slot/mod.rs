@@ -134,7 +134,7 @@ impl Memory {
     /// put into the stream.
     fn make_ready(&mut self) -> Result<Footprint, GpuError> {
         let job = self.job.as_mut().expect(HAS_JOB);
-        let footprint = Footprint::new(job, &self.shared)?;
+        let footprint = Footprint::new(job, &self.shared.options)?;
         self.input.pack(job, &footprint)?;
         self.regions.grow(footprint.region_bytes)?;
         self.tiles.grow(footprint.tile_bytes)?;
