@@ -12,6 +12,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+/// Who takes all that it is owed in so long is in good time.
+const SOON: Duration = Duration::from_secs(10);
+
 /// What a connection's timer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
@@ -149,6 +152,10 @@ pub(crate) struct Connection {
     /// The client has taken all that there is of the answer whose turn it is, and was behind with
     /// it: until then it still is.
     pub(crate) even_at: Time,
+    /// Until when it is expected to take some more, if it takes what it is owed fast enough
+    /// ([`Connection::took`]), and when it took some last.
+    pub(crate) takes_until: Time,
+    pub(crate) took_at: Time,
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
@@ -176,6 +183,8 @@ impl Connection {
             continue_at: None,
             waiting: Waiting::First,
             even_at: Time::ZERO,
+            takes_until: Time::ZERO,
+            took_at: Time::ZERO,
             since: now,
             since_requests: 0,
         }
@@ -333,6 +342,19 @@ impl Connection {
     /// is on its side.
     pub(crate) fn output_since(&self, now: Time) -> Time {
         Time::ZERO + (now.since(Time::ZERO)).saturating_sub(self.even_at.since(now))
+    }
+
+    /// The client took so many bytes, and its socket takes more. At that rate it has all that it is
+    /// owed [soon](SOON), or it is not fast.
+    pub(crate) fn took(&mut self, bytes: u64, now: Time) {
+        let since = self.took_at.max(self.since);
+        let took = now.since(since);
+        let owed = self.outgoing.unsent() as u128 * took.as_nanos();
+        if owed <= u128::from(bytes) * SOON.as_nanos() {
+            // As long again, and as much for what comes between.
+            self.takes_until = now + 2 * took;
+        }
+        self.took_at = now;
     }
 
     /// Whether it is done with: all is answered, and no more will be asked.
