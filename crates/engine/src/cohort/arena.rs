@@ -219,11 +219,6 @@ impl Arena {
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
-
-    /// The bytes to append to, for writers that format in place.
-    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
 }
 
 #[cfg(test)]
