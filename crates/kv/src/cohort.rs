@@ -99,7 +99,7 @@ pub struct Cohort {
     /// The commands of the batch, and the hashes of their keys.
     commands: Commands,
     hashes: Vec<Hash>,
-    /// Commands whose buckets, and whose items, are prefetched.
+    /// Commands whose buckets, and whose items, are prefetched, or that are passed over.
     hashed: usize,
     fetched: usize,
     /// The part that the first command which is not hashed belongs to, or one before it.
@@ -154,6 +154,13 @@ impl Cohort {
             Bytes::Turn(range) => &self.bytes[range.clone()],
             Bytes::Own(bytes) => bytes.rest(),
         }
+    }
+
+    /// Whether a part can be left in front of its command `at`. The commands that one request became
+    /// are executed together: where they began it is parsed again, and would be answered again.
+    pub(crate) fn can_leave(&self, index: usize, at: usize) -> bool {
+        let list = &self.commands.list;
+        at == self.parts[index].commands.start || list[at - 1].start != list[at].start
     }
 
     /// Takes what of a part's bytes is behind so many, so that nothing of the part is left. `None`

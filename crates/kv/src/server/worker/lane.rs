@@ -4,7 +4,7 @@ use super::super::client::Client;
 use crate::cohort::Cohort;
 use crate::execute::{Then, Turn};
 use crate::store::{Large, Store};
-use crate::wire::{Get, Kind, State};
+use crate::wire::Kind;
 use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared};
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ impl Lane<'_> {
         let mut cut = None;
         for at in commands.clone() {
             let waits = self.client.out.unsent() > 0;
-            if waits && self.client.out.unsent() + self.out.len() > self.limit {
+            let is_full = waits && self.client.out.unsent() + self.out.len() > self.limit;
+            if is_full && cohort.can_leave(index, at) {
                 cut = Some(at);
                 break;
             }
@@ -82,15 +83,7 @@ impl Lane<'_> {
             client.input = rest;
             (client.needed, client.or_line) = (0, false);
             client.is_stalled = true;
-            client.stream.state = match command.kind {
-                Kind::Get {
-                    with_cas,
-                    touch,
-                    is_first: false,
-                    ..
-                } => State::Keys(Get { with_cas, touch }),
-                _ => State::Between,
-            };
+            client.stream.state = command.state(before.state);
             // Who it is was said before what was cut, or is still to be said.
             let done = &cohort.commands().list[commands.start..at];
             let has_entered = done
