@@ -156,8 +156,8 @@ impl Cohort {
         }
     }
 
-    /// Whether a part can be left in front of its command `at`. The commands that one request became
-    /// are executed together: where they began it is parsed again, and would be answered again.
+    /// Whether a part can be left in front of its command `at`. The commands that one request
+    /// became are executed together: where they began it is parsed, and answered, again.
     pub(crate) fn can_leave(&self, index: usize, at: usize) -> bool {
         let list = &self.commands.list;
         at == self.parts[index].commands.start || list[at - 1].start != list[at].start
