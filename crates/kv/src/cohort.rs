@@ -363,4 +363,25 @@ mod tests {
             each(&binary),
         ]);
     }
+
+    #[test]
+    fn what_one_request_became_stays_together() {
+        let packet = |opcode| {
+            let mut packet = [0; 24];
+            (packet[0], packet[1]) = (0x80, opcode);
+            packet
+        };
+        let (noop, quit) = (packet(0x0a), packet(0x07));
+        let mut cohort = Cohort::default();
+        for _ in 0..2 {
+            let source = Source::Connection(ConnectionId::new(0, 0));
+            cohort.add(source, Stream::default(), &[noop, noop, quit].concat());
+        }
+        for index in cohort.parse(&Rules::default()) {
+            let commands = cohort.part(index).commands.clone();
+            let can: Vec<_> = commands.map(|at| cohort.can_leave(index, at)).collect();
+            // The last one closes the connection, behind the answer to what asked for that.
+            assert_eq!(can, [true, true, true, false]);
+        }
+    }
 }
