@@ -89,6 +89,8 @@ struct World {
     is_split: bool,
     /// Nodes that may still die without a loss: there is another copy of everything.
     spare: usize,
+    /// When writes were last lost, as they may be.
+    lost_at: u64,
     counts: Counts,
     trace: bool,
 }
@@ -129,6 +131,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         is_quiet: false,
         is_split: false,
         spare: 0,
+        lost_at: 0,
         counts: Counts::default(),
         trace: std::env::var_os("RING_TRACE").is_some(),
         random,
@@ -330,7 +333,10 @@ impl World {
         match (asked.op, answer) {
             (Op::Set(write) | Op::Delete(write), Some(_)) => {
                 self.counts.acknowledged += 1;
-                history.acknowledged(write, self.now);
+                // Who acknowledged it may have died since, with all there was of it.
+                if asked.at > self.lost_at {
+                    history.acknowledged(write, self.now);
+                }
                 if self.is_split {
                     history.lose();
                 }
@@ -442,6 +448,7 @@ impl World {
         self.answered(gone.into_iter().map(|command| (command, None)).collect());
         if !self.options.acked || !is_spare {
             self.keys.iter_mut().for_each(History::lose);
+            self.lost_at = self.now;
         }
     }
 
@@ -463,6 +470,8 @@ impl World {
         while !(self.is_whole() && self.asked.is_empty()) && self.now < until {
             self.go(self.now + 100_000);
         }
+        // What is under way to copies.
+        self.go(self.now + 1_000_000);
         assert!(self.is_whole(), "the ring is not whole");
         assert!(self.asked.is_empty(), "commands without an answer");
         let now = self.time();
