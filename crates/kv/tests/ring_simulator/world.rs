@@ -352,7 +352,7 @@ impl World {
                     true => asked.claim,
                     false => (0, asked.node as u8),
                 };
-                if asked.at == self.now || self.is_split {
+                if asked.at == self.now && !self.is_split {
                     let read = history.read(found, claim);
                     read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
                 } else {

@@ -48,6 +48,9 @@ pub(super) struct Forwards {
     all: BTreeMap<u64, Forward>,
     /// Of these, those that wait.
     held: VecDeque<u64>,
+    /// Of each range, how many were sent where: others go there, or wait until these are answered
+    /// or refused.
+    sent: BTreeMap<usize, (usize, usize)>,
     last: u64,
 }
 
@@ -58,19 +61,36 @@ impl Forwards {
 
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
+            self.returned(forward.range);
             out.answers.push((forward.ticket, Some(answer.to_vec())));
         }
     }
 
     pub(super) fn refused(&mut self, number: u64) {
-        if let Some(forward) = self.all.get_mut(&number) {
-            forward.sent_to = None;
-            self.held.push_back(number);
+        if let Some(forward) = self.all.get_mut(&number)
+            && forward.sent_to.take().is_some()
+        {
+            let range = forward.range;
+            // In front of those that came later.
+            let behind = self.held.partition_point(|other| *other < number);
+            self.held.insert(behind, number);
+            self.returned(range);
+        }
+    }
+
+    /// One that was sent is answered or refused, or nobody knows.
+    fn returned(&mut self, range: usize) {
+        if let Some((_, count)) = self.sent.get_mut(&range) {
+            *count -= 1;
+            if *count == 0 {
+                self.sent.remove(&range);
+            }
         }
     }
 
     /// What was sent to a node that is gone is not answered.
     pub(super) fn lose(&mut self, node: usize, out: &mut Effects) {
+        self.sent.retain(|_, (to, _)| *to != node);
         self.all.retain(|_, forward| {
             let is_lost = forward.sent_to == Some(node);
             if is_lost {
@@ -137,16 +157,23 @@ impl Node {
             return None;
         }
         let may = forward.again_at <= now && blocked & 1 << forward.range == 0;
+        let sent = self.forwards.sent.get(&forward.range);
         let route = self.view.route(forward.range);
+        let may = may && sent.is_none_or(|(to, _)| Some(*to) == route);
+        let mut send = |to: usize| {
+            let sent = self.forwards.sent.entry(forward.range);
+            sent.or_insert((to, 0)).1 += 1;
+            forward.sent_to = Some(to);
+        };
         match route.filter(|_| may) {
             Some(node) if node == self.me => {
-                forward.sent_to = route;
+                send(node);
                 let origin = Origin::Here(number);
                 let command = std::mem::take(&mut forward.command);
                 out.executes.push(Execute { origin, command });
             }
             Some(node) if self.peers[node].link.held() <= self.options.queue_max => {
-                forward.sent_to = route;
+                send(node);
                 forward.again_at = now + AGAIN;
                 let of = Of {
                     range: forward.range as u8,
