@@ -110,7 +110,7 @@ fn backends_are_written_as_they_read_back() {
         compile(&sources, conformance::BESIM).expect("it is right")
     };
     let written = "[backend.bank]\nkind = \"besim\"\nusers = 7\nstraggler_delay = \"3ms\"\n\
-                   [backend.\"an \\\"other\\\"\"]\nkind = \"besim\"\nretries = 4\n";
+                   [backend.\"an \\\"other\\\"\"]\nkind = \"besim\"\nretries_max = 4\n";
     let backends = compiled(written.to_owned()).backends;
     assert_eq!(backends.len(), 2);
     let delays: Vec<_> = (backends.iter().map(|backend| backend.pool.straggler_delay)).collect();
@@ -231,7 +231,7 @@ fn every_setting_tells_the_cure_of_what_it_cannot_be() {
     }
     for (line, cure) in [
         ("[server]\nworkers = 2000", "the default is 0, one a core"),
-        ("[session]\ncapacity = 0", "the default is 262144"),
+        ("[session]\nsessions_max = 0", "the default is 262144"),
         (
             "[limits]\nbody_bytes_max = -1",
             "the default is 65536 bytes",

@@ -5,6 +5,7 @@ pub(crate) mod error_page;
 pub(crate) mod framing;
 
 use rhythm_net::ConnectionId;
+use rhythm_protocol::http::encoding::Encodings;
 use std::net::SocketAddr;
 
 /// Names the answer owed to one request: its connection, and its place in the order of that
@@ -32,6 +33,17 @@ pub struct AnswerShape {
     pub http10: bool,
     /// The connection ends after this answer.
     pub close: bool,
+    /// The encodings in which the client takes a body: what answers has it in one or several, and
+    /// chooses.
+    pub accepts: Encodings,
+}
+
+impl AnswerShape {
+    /// Whether a head says nothing of it, and a body follows.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        !(self.head_only || self.http10 || self.close)
+    }
 }
 
 /// The answer that is owed to a request.

@@ -34,7 +34,7 @@ pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use clients::Clients;
 pub use clients::admission::LONG_BYTES;
 pub use clients::input::{Incoming, Next, Reading};
-pub use clients::no_room::Expected;
+pub use clients::no_room::{Expected, KnownBy};
 pub use clients::reader::{Left, Reader};
 pub use clients::stall::Stall;
 pub use clients::stream::Flow;

@@ -200,6 +200,10 @@ impl Pipeline {
         if waiting > 2 * open {
             return Err(format!("{waiting} connections wait, and {open} are open"));
         }
+        let waiting = self.clients.waiting();
+        if waiting > 2 * open {
+            return Err(format!("{waiting} connections stand in a queue of {open}"));
+        }
         let files = self.files_under_way();
         if files > 0 && open == 0 {
             return Err(format!("{files} files are sent to nobody"));

@@ -12,7 +12,7 @@ pub use self::start_error::StartError;
 
 use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
-use crate::host::admin;
+use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
@@ -26,7 +26,7 @@ use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Listener, resource};
-use std::convert::Infallible;
+use rhythm_observe::admin::{Admin, Names};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub struct Handle {
     control: Control,
     metrics: Arc<Metrics>,
     workers: Workers<Command>,
-    admin: Admin,
+    admin: Option<Admin>,
     log: Option<LogWriter>,
 }
 
@@ -95,7 +95,7 @@ impl Handle {
 
     /// Where the admin listener is.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
-        self.admin.address
+        self.admin.as_ref().map(Admin::address)
     }
 
     /// What controls it, for other threads.
@@ -127,7 +127,9 @@ impl Handle {
     /// Why the first of the workers ended that could not go on.
     pub fn join(self) -> Result<(), WorkerError> {
         let ended = self.workers.join();
-        self.admin.stop();
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
         if let Some(log) = self.log {
             log.finish(FINISH_MAX);
         }
@@ -168,19 +170,33 @@ impl Server {
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
         };
-        let admin = listeners::admin(admin, options.admin)?;
-        let admin = Admin::start(admin, &current, &metrics, &options)?;
+        let started = admin::Started::default();
+        let names = Names {
+            names: options.admin_hosts.clone(),
+            setting: "server.admin_hosts",
+        };
+        let observed = PageServer {
+            current: current.clone(),
+            workers: started.clone(),
+            metrics: metrics.clone(),
+            options: options.clone(),
+        };
+        let admin = listeners::admin(admin, options.admin)?
+            .map(|listener| Admin::start(listener, names, observed))
+            .transpose()?;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let workers = match workers::start(&worker_options(&options), entrances, make) {
             Ok(workers) => workers,
             Err(error) => {
                 // That the workers did not start is what matters.
-                admin.stop();
+                if let Some(admin) = admin {
+                    admin.stop();
+                }
                 return Err(error.into());
             }
         };
         // Nobody else sets it.
-        let _ = admin.started.set(workers.inboxes().to_vec());
+        let _ = started.set(workers.inboxes().to_vec());
         let mut loader = parts.loader;
         let checked: Loader = Box::new(move || {
             let site = loader()?;
@@ -213,6 +229,10 @@ fn raise_open_files(options: &mut ServerOptions, site: &Site) -> Option<u64> {
     match resource::raise_open_files() {
         Ok(limit) => {
             options.connections_max = open_files::connections_max(options, site, limit);
+            let used = open_files::used(options, site).min(limit);
+            if let Err(error) = resource::make_room_for_files(used) {
+                tracing::warn!(%error, "clients may wait where many files are opened at once");
+            }
             Some(limit)
         }
         Err(error) => {
@@ -244,43 +264,6 @@ fn metrics_of(
         log,
         Box::new(Sessions(sessions.clone())),
     ))
-}
-
-/// The admin listener and its thread, if there is one.
-#[derive(Debug)]
-struct Admin {
-    address: Option<SocketAddr>,
-    thread: Option<Workers<Infallible>>,
-    /// The workers, once they have started.
-    started: admin::Started<Command>,
-}
-
-impl Admin {
-    fn start(
-        listener: Option<Listener>,
-        current: &Arc<Current>,
-        metrics: &Arc<Metrics>,
-        options: &ServerOptions,
-    ) -> Result<Admin, StartError> {
-        let started = admin::Started::default();
-        let address = listener.as_ref().map(Listener::local_address);
-        let start = |listener| {
-            let (current, started, metrics) = (current.clone(), started.clone(), metrics.clone());
-            admin::start(listener, current, started, metrics, options.clone())
-        };
-        Ok(Admin {
-            address,
-            thread: listener.map(start).transpose()?,
-            started,
-        })
-    }
-
-    fn stop(self) {
-        if let Some(thread) = self.thread {
-            thread.stop();
-            let _ = thread.join();
-        }
-    }
 }
 
 /// Starts what loads sites anew and has the workers serve them.

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 const SETTINGS: &str = r#"
 [session]
-capacity = 1000
+sessions_max = 1000
 [static]
 mount = "/static/"
 index = { "/" = "/hello" }
 [cohort]
 size = 64
-contexts = 8
+contexts_max = 8
 arena_bytes_max = 16777216
 answer_bytes_max = 4194304
 [limits]

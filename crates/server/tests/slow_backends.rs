@@ -280,7 +280,7 @@ fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are()
         .map(|(name, page)| (name.as_str(), page.as_str()));
     let pages: Vec<(&str, &str)> = ASKING.iter().copied().chain(kinds).collect();
     for contexts in [1, 4] {
-        let few = format!("[cohort]\nsize = 2\ncontexts = {contexts}");
+        let few = format!("[cohort]\nsize = 2\ncontexts_max = {contexts}");
         let server = serve_pages(address, "60s", &few, &pages);
         let cookie = sign_in(&mut client(&server), 42);
         let mut other = client(&server);

@@ -43,7 +43,7 @@ pub(super) struct Client {
     pub(super) is_connected: bool,
     /// When to connect again after a failure.
     pub(super) retry_at: Option<Time>,
-    /// What the connection's socket has not taken yet; of datagrams, the one that is written.
+    /// What the connection's socket has not taken yet.
     pub(super) out: Outgoing,
     /// What came and is not whole.
     pub(super) input: Vec<u8>,

@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const FILL_DEPTH: usize = 16;
 /// So many errors end a filling: the server cannot be filled.
 const FILL_ERRORS_MAX: u64 = 1000;
+/// Datagrams handed to the port at once.
+const DATAGRAMS: usize = 64;
 /// Keys tried for one that nobody writes, before it is left.
 const TRIES: u32 = 8;
 
@@ -78,6 +80,9 @@ pub(super) struct Worker {
     rng: Rng,
     /// Requests to be used again.
     spare: Vec<Asked>,
+    /// Datagrams of one client that are to be sent, one behind the other, and where each ends.
+    unsent: Vec<u8>,
+    ends: Vec<usize>,
     /// Requests of a client under way at a time.
     depth: usize,
     /// The keys that are still to be stored.
@@ -136,6 +141,8 @@ impl Worker {
             clients: (0..clients).map(|_| Client::new()).collect(),
             slots: Vec::new(),
             spare: Vec::new(),
+            unsent: Vec::new(),
+            ends: Vec::new(),
             depth: match (is_fill, options.udp) {
                 (true, true) => 1,
                 (true, false) => FILL_DEPTH,
@@ -181,7 +188,7 @@ impl Worker {
             self.arrive(port, now);
             return self.finish_if_done(port, index);
         }
-        while !self.is_stopping && self.is_free(index) && self.ask(port, index, now, now) {}
+        while !self.is_stopping && self.is_free(index) && self.ask(index, now, now) {}
         self.flush(port, index);
         self.finish_if_done(port, index);
     }
@@ -212,13 +219,13 @@ impl Worker {
             self.turn = index + 1;
             let due = self.next_due;
             self.next_due = due + self.rng.exponential(mean);
-            self.ask(port, index, due, now);
+            self.ask(index, due, now);
             self.flush(port, index);
         }
     }
 
-    /// Has a client ask for something. False where there is nothing more to ask for.
-    fn ask(&mut self, port: &mut dyn Port, index: usize, due: Time, now: Time) -> bool {
+    /// Has a client ask for something, which the next flush sends. False where there is nothing more to ask for.
+    fn ask(&mut self, index: usize, due: Time, now: Time) -> bool {
         let setup = Arc::clone(&self.setup);
         let (options, items, versions) = (&setup.options, &setup.items, &setup.versions);
         let mut asked = self.spare.pop().unwrap_or_default();
@@ -245,17 +252,20 @@ impl Worker {
         client.next_id = client.next_id.wrapping_add(1);
         (asked.started, asked.sent) = (if self.mean.is_some() { due } else { now }, now);
         let version = write.map_or(0, |(_, version)| version);
-        let udp = self.address;
-        client.out.write(|out| {
-            let start = out.len();
-            write_request(options.words, &asked, version, items, udp.is_some(), out);
-            if let Some(address) = udp {
-                // What the socket does not take is lost, as any datagram may be.
-                let datagram = Datagram::new(address, &out[start..]);
-                port.send_datagrams(socket(index), &[datagram]);
-                out.truncate(start);
-            }
-        });
+        if self.address.is_some() {
+            write_request(
+                options.words,
+                &asked,
+                version,
+                items,
+                true,
+                &mut self.unsent,
+            );
+            self.ends.push(self.unsent.len());
+        } else {
+            let out = &mut client.out;
+            out.write(|out| write_request(options.words, &asked, version, items, false, out));
+        }
         client.pending.push_back(asked);
         self.under_way += 1;
         true
@@ -282,11 +292,29 @@ impl Worker {
 
     /// Sends what is written.
     fn flush(&mut self, port: &mut dyn Port, index: usize) {
+        if let Some(address) = self.address {
+            return self.send_datagrams(port, index, address);
+        }
         let client = &mut self.clients[index];
         if let (Some(connection), true) = (client.connection, client.is_connected) {
             let flushed = client.out.flush(port, connection);
             self.flushed(port, index, flushed);
         }
+    }
+
+    /// Sends datagrams of a client together: what the socket does not take is lost, as any may be.
+    fn send_datagrams(&mut self, port: &mut dyn Port, index: usize, address: SocketAddr) {
+        let mut batch = [Datagram::new(address, &[]); DATAGRAMS];
+        let mut start = 0;
+        for ends in self.ends.chunks(DATAGRAMS) {
+            for (datagram, &end) in batch.iter_mut().zip(ends) {
+                datagram.bytes = &self.unsent[start..end];
+                start = end;
+            }
+            port.send_datagrams(socket(index), &batch[..ends.len()]);
+        }
+        self.unsent.clear();
+        self.ends.clear();
     }
 
     fn flushed(&mut self, port: &mut dyn Port, index: usize, flushed: Flushed) {

@@ -151,6 +151,42 @@ pub fn replaced_length(text: &str, old: &str, new: &str) -> usize {
     (text.len() - times * old.len()).saturating_add(times.saturating_mul(new.len()))
 }
 
+/// Appends `text` with `old` replaced by `new`.
+pub fn replace(text: &str, old: &str, new: &str, to: &mut Vec<u8>) {
+    let mut done = 0;
+    for (start, found) in text.match_indices(old) {
+        to.extend_from_slice(&text.as_bytes()[done..start]);
+        to.extend_from_slice(new.as_bytes());
+        done = start + found.len();
+    }
+    to.extend_from_slice(&text.as_bytes()[done..]);
+}
+
+/// Appends a text in upper case, as [`str::to_uppercase`] makes it.
+fn upper(text: &str, to: &mut Vec<u8>) {
+    if text.is_ascii() {
+        to.extend(text.bytes().map(|byte| byte.to_ascii_uppercase()));
+    } else {
+        for c in text.chars() {
+            let _ = write!(to, "{}", c.to_uppercase());
+        }
+    }
+}
+
+/// Appends a text in lower case, as [`str::to_lowercase`] makes it.
+fn lower(text: &str, to: &mut Vec<u8>) {
+    if text.is_ascii() {
+        to.extend(text.bytes().map(|byte| byte.to_ascii_lowercase()));
+    } else if text.contains('\u{3a3}') {
+        // What becomes of a capital sigma depends on what stands around it.
+        to.extend_from_slice(text.to_lowercase().as_bytes());
+    } else {
+        for c in text.chars() {
+            let _ = write!(to, "{}", c.to_lowercase());
+        }
+    }
+}
+
 /// What the `urlencode` filter keeps as it is, as MiniJinja's does.
 const URL_KEPT: ByteSet = ALPHANUMERIC.or(ByteSet::new(b"-._/"));
 
@@ -165,8 +201,8 @@ pub enum Made {
 /// Applies a text function.
 pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
     match function {
-        TextFunction::Upper => to.extend_from_slice(text.to_uppercase().as_bytes()),
-        TextFunction::Lower => to.extend_from_slice(text.to_lowercase().as_bytes()),
+        TextFunction::Upper => upper(text, to),
+        TextFunction::Lower => lower(text, to),
         TextFunction::Title => {
             let mut starts_word = true;
             for c in text.chars() {
@@ -184,7 +220,7 @@ pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
             let mut chars = text.chars();
             if let Some(first) = chars.next() {
                 let _ = write!(to, "{}", first.to_uppercase());
-                to.extend_from_slice(chars.as_str().to_lowercase().as_bytes());
+                lower(chars.as_str(), to);
             }
         }
         TextFunction::Trim => {
@@ -241,6 +277,36 @@ mod tests {
             int(Arithmetic::Remainder, 1, 0),
             Err(LaneError::DivisionByZero)
         );
+    }
+
+    #[test]
+    fn texts_are_made_as_the_standard_library_makes_them() {
+        let texts = (0..=char::MAX as u32)
+            .filter_map(char::from_u32)
+            .map(String::from);
+        let words = [
+            "",
+            "Hello you",
+            "\u{391}\u{3a3} \u{3a3}\u{391}\u{3a3}.",
+            "\u{df}a\u{130}",
+        ];
+        for text in texts.chain(words.map(str::to_owned)) {
+            let (mut made, mut expected) = (Vec::new(), String::new());
+            upper(&text, &mut made);
+            expected += &text.to_uppercase();
+            lower(&text, &mut made);
+            expected += &text.to_lowercase();
+            for (old, new) in [
+                ("", "-"),
+                (text.as_str(), "x"),
+                ("l", ""),
+                ("you", "\u{3a3}"),
+            ] {
+                replace(&text, old, new, &mut made);
+                expected += &text.replace(old, new);
+            }
+            assert_eq!(made, expected.as_bytes(), "{text:?}");
+        }
     }
 
     #[test]

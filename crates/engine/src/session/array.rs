@@ -42,7 +42,7 @@ pub struct Full;
 const AHEAD: usize = 16;
 
 /// More free lists than this bring nothing: what matters is that two threads rarely meet.
-const MAX_STACKS: u32 = 16;
+const STACKS_MAX: u32 = 16;
 
 /// How many sessions there are, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl SessionArray {
             idle_timeout,
             ..
         } = rules;
-        let (free, slots) = FreeList::new(capacity, MAX_STACKS);
+        let (free, slots) = FreeList::new(capacity, STACKS_MAX);
         let tick_shift = (idle_timeout / 64).max(1).ilog2();
         let unused_timeout = rules.unused_timeout.min(idle_timeout);
         SessionArray {

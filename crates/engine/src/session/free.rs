@@ -37,9 +37,9 @@ struct Stack {
 }
 
 impl FreeList {
-    /// Slots 0 to `capacity` - 1, all free, in at most `max_stacks` stacks (at least 1).
-    pub(super) fn new(capacity: u32, max_stacks: u32) -> (FreeList, Box<[Slot]>) {
-        let stacks = 1 << capacity.clamp(1, max_stacks).ilog2();
+    /// Slots 0 to `capacity` - 1, all free, in at most `stacks_max` stacks (at least 1).
+    pub(super) fn new(capacity: u32, stacks_max: u32) -> (FreeList, Box<[Slot]>) {
+        let stacks = 1 << capacity.clamp(1, stacks_max).ilog2();
         let link = |slot: u32| match slot.checked_add(stacks) {
             Some(next) if next < capacity => next,
             _ => NONE,

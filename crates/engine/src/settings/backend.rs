@@ -125,12 +125,13 @@ section! {
         /// which join a later cohort. Never less than 100us.
         straggler_delay: Duration = Duration::from_millis(1); time(),
         /// How often a request is sent again where that is safe.
-        retries: u32 = 1; count(0, 10),
+        retries_max: u32 = 1; count(0, 10).was("retries"),
         /// Connections to it from one worker at a time.
         connections_max: u32 = 16; count(1, 1024).was("connections"),
         /// Requests on one of its connections at a time, beyond one only while answers are prompt
         /// and where the request may be sent again.
-        depth: Option<NonZeroU32> = None; count(1, 1024).or_none("what its kind gains from"),
+        depth_max: Option<NonZeroU32> = None;
+            count(1, 1024).or_none("what its kind gains from").was("depth"),
         /// Most of these connections that wait for calls of one user at a time; the others of his
         /// calls wait. Who has no session is one with all of his address (for IPv6, a network of 64
         /// bits), or by himself on his connection where `failed_sign_ins_per_address_max` and

@@ -6,6 +6,7 @@ use super::definition::{
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use rhythm_protocol::http::response::HeaderName;
+use rhythm_protocol::http::uri::is_host_name;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -94,7 +95,7 @@ section! {
         /// Mark the cookie Secure: behind a proxy that speaks TLS.
         cookie_secure: bool = false; switch().flag("secure-cookie"),
         /// Sessions at once, of 48 bytes each. A sign-in beyond them answers 503.
-        capacity: u32 = 262_144; count(1, 1 << 28).restart(),
+        sessions_max: u32 = 262_144; count(1, 1 << 28).restart().was("capacity"),
         /// A session unused for so long is over.
         idle_timeout: Duration = Duration::from_secs(30 * 60); timeout().restart(),
         /// A session that was never used after its sign-in is over sooner.
@@ -105,7 +106,7 @@ section! {
         /// Sessions for users who have none. While fewer are free, a sign-in ends the user's
         /// others.
         reserve: Option<NonZeroU32> = None;
-            count(1, 1 << 28).or_none("a sixteenth of `capacity`").restart(),
+            count(1, 1 << 28).or_none("a sixteenth of `sessions_max`").restart(),
         /// Sign-ins of one user in `sign_in_window`. More answer 429.
         sign_ins_per_user_max: Option<NonZeroU32> = NonZeroU32::new(600);
             count(1, 1_000_000).or_none("any number").restart(),
@@ -154,8 +155,8 @@ section! {
         delay: Duration = Duration::from_millis(2); time().flag("cohort-delay").restart(),
         /// Cohorts of a worker that form or run at a time. Where they are few, those that wait for
         /// a backend have others.
-        contexts: Option<NonZeroU32> = None;
-            count(1, 65_536).or_none("two a page, and at least 16").restart(),
+        contexts_max: Option<NonZeroU32> = None;
+            count(1, 65_536).or_none("two a page, and at least 16").restart().was("contexts"),
         /// Bytes of a cohort's texts: parameters, answers of backends (and 8 bytes for each cell of
         /// their lists), what its pages make. A request that finds no room left goes with the next
         /// cohort, and one too large for any answers 413; a page that finds none answers 500.
@@ -324,8 +325,7 @@ fn origins(origins: String) -> Result<String, Mistake> {
 
 /// Names of hosts, without ports.
 fn host_names(names: String) -> Result<String, Mistake> {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    match (names.split_ascii_whitespace()).find(|name| !name.bytes().all(is_part)) {
+    match (names.split_ascii_whitespace()).find(|name| !is_host_name(name)) {
         Some(name) => {
             let message = format!("`{name}` is no name of a host");
             let hint = "names without ports, such as \"admin.bank.example metrics\"";

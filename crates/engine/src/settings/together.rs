@@ -33,13 +33,13 @@ impl ServerSettings {
 impl SessionSettings {
     /// What is wrong with the numbers of sessions together, if anything.
     pub(crate) fn reserve_mistake(&self) -> Option<Mistake> {
-        let (reserve, capacity) = (self.reserve?.get(), self.capacity);
-        (reserve >= capacity && self.per_user_max.is_some()).then(|| {
+        let (reserve, sessions_max) = (self.reserve?.get(), self.sessions_max);
+        (reserve >= sessions_max && self.per_user_max.is_some()).then(|| {
             let message = format!(
-                "a `reserve` of {reserve} leaves nothing of `capacity` = {capacity}: each sign-in \
+                "a `reserve` of {reserve} leaves nothing of `sessions_max` = {sessions_max}: each sign-in \
                  ends the user's other sessions"
             );
-            let hint = "a `reserve` below `capacity`, such as a sixteenth of it; or \
+            let hint = "a `reserve` below `sessions_max`, such as a sixteenth of it; or \
                         `per_user_max = 1`, if users are to have one session";
             Mistake::new(message, hint)
         })

@@ -119,7 +119,10 @@ fn warn_of_together(table: &str, config: &ServiceConfig, keys: &Keys<'_, '_>, re
             let times = &["drain_delay", "drain_timeout", "drain_grace"];
             (config.server.drain_mistake(), times)
         }
-        "session" => (config.session.reserve_mistake(), &["reserve", "capacity"]),
+        "session" => (
+            config.session.reserve_mistake(),
+            &["reserve", "sessions_max"],
+        ),
         "limits" => {
             let bytes = &["worker_bytes_max", "response_bytes_max"];
             (config.limits.held_mistake(), bytes)

@@ -5,7 +5,7 @@
 //!   later    what it has asked behind that, and what has a long answer: while this turn's quantum
 //!            lasts, then in the next turns, connection by connection
 //!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
-//!            one after a while, each length in its turn, and others give way (`no_room.rs`)
+//!            one after a while, each class in its turn, and others give way (`no_room.rs`)
 //! ```
 //!
 //! So who asks for one thing waits for a turn, whatever others have sent, and a turn is short
@@ -13,13 +13,14 @@
 
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
+use crate::clients::connection::Connection;
 use crate::clients::input::Reading;
 use crate::clients::no_room::Expected;
 use crate::clients::quantum::{Quantum, is_its_turn};
 use crate::clients::reader::Reader;
 use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
-use rhythm_net::{ConnectionId, Time};
+use rhythm_net::{ConnectionId, ConnectionTable, Time};
 use std::time::Duration;
 
 /// An answer of more bytes takes longer than others should wait for it.
@@ -70,6 +71,7 @@ impl Reader<'_, '_> {
     #[inline]
     pub fn admit(&mut self, expected: Expected) -> Result<(), Stall> {
         let budget = self.at.budget();
+        let waited = (self.reading.has_room()).then_some(self.at.connection.expected);
         if !self.at.connection.note_expected(expected, budget) {
             return Err(Stall::Output);
         }
@@ -77,9 +79,14 @@ impl Reader<'_, '_> {
         if bytes == usize::MAX {
             return Ok(());
         }
-        let waits = !self.reading.is_first() || bytes > LONG_BYTES;
-        if waits && !self.reading.has_room() && !self.at.held.has_room(bytes) {
-            return Err(Stall::Room);
+        if waited.is_some_and(|waited| waited.is_like(expected)) {
+            self.at.upkeep.let_through(bytes);
+        } else {
+            // Who was taken for longer has waited as if it were.
+            let is_first = self.reading.is_first() || waited.is_some();
+            if (!is_first || bytes > LONG_BYTES) && !self.at.held.has_room(bytes) {
+                return Err(Stall::Room);
+            }
         }
         self.may_take(bytes)?;
         self.at.held.promise(self.at.connection, bytes);
@@ -88,12 +95,34 @@ impl Reader<'_, '_> {
 }
 
 impl AtHand<'_> {
-    /// The connection waits for room from now on.
-    pub(crate) fn wait_for_room(&mut self, now: Time) {
+    /// The connection waits for room from now on, with a request that `is_first` of what it asks.
+    pub(crate) fn wait_for_room(&mut self, is_first: bool, now: Time) {
         if self.upkeep.no_room.is_empty() {
             self.upkeep.room_at = now + NO_ROOM_MAX;
         }
-        self.upkeep.no_room.push(self.id, self.connection.expected);
+        let expected = self.connection.expected;
+        self.upkeep.no_room.push(self.id, expected, is_first);
+    }
+}
+
+impl Upkeep {
+    /// The connection that was taken last of those that wait for room is let through, with an
+    /// answer of so many bytes.
+    fn let_through(&mut self, bytes: usize) {
+        self.no_room.let_through(bytes);
+        self.room_at = self.next_room_at;
+    }
+
+    /// Forgets connections that are gone if they may be the most of those that wait.
+    fn forget_gone(&mut self, connections: &ConnectionTable<Connection>) {
+        let open = connections.len();
+        self.no_room.forget_gone(open, |id| {
+            let connection = connections.get(id);
+            connection.is_some_and(|connection| connection.stall == Some(Stall::Room))
+        });
+        if self.unstalled.len() > 2 * open {
+            self.unstalled.retain(|id| connections.get(*id).is_some());
+        }
     }
 }
 
@@ -101,6 +130,13 @@ impl Clients {
     /// Nothing more is done in this turn of the driver. To be called in each.
     pub fn turn_is_over(&mut self) {
         self.quantum.renew();
+        self.upkeep.forget_gone(&self.connections);
+    }
+
+    /// Connections that wait to go on, those included that are gone: of these there are no more
+    /// than of others when a turn [is over](Clients::turn_is_over).
+    pub fn waiting(&self) -> usize {
+        self.upkeep.no_room.len().max(self.upkeep.unstalled.len())
     }
 
     /// How long the turn took that was [over](Clients::turn_is_over), if that is known.
@@ -119,8 +155,7 @@ impl Clients {
         if now >= self.upkeep.room_at {
             return self.upkeep.no_room.fairest();
         }
-        let mut firsts = self.upkeep.no_room.firsts();
-        let goes = firsts.find(|(_, id)| {
+        let goes = self.upkeep.no_room.nexts().find(|(_, id)| {
             let connection = self.connections.get(*id);
             connection.is_none_or(|connection| self.held.has_room(connection.expected.bytes))
         });
@@ -140,9 +175,10 @@ impl Clients {
         while let Some(queue) = self.goes_on(now)
             && let Some(id) = self.upkeep.no_room.take(queue)
         {
-            if now >= self.upkeep.room_at {
-                self.upkeep.room_at = now + self.until_next(id, now);
-            }
+            self.upkeep.next_room_at = match now >= self.upkeep.room_at {
+                true => now + self.until_next(id, now),
+                false => self.upkeep.room_at,
+            };
             if let Some(connection) = self.connections.get_mut(id)
                 && connection.stall == Some(Stall::Room)
             {

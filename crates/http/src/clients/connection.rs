@@ -203,8 +203,7 @@ impl Connection {
         self.last_taken = false;
     }
 
-    /// What an answer's form takes from a request that is taken now. (How its body is encoded
-    /// would be decided here, too: once a request.)
+    /// What an answer's form takes from a request that is taken now.
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -216,6 +215,7 @@ impl Connection {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),
             close: !head.keep_alive() || last,
+            accepts: head.accepts(),
         }
     }
 
@@ -305,7 +305,8 @@ impl Connection {
     pub(crate) fn waits_for(&self) -> Waiting {
         if !self.outgoing.is_empty() {
             Waiting::Output
-        } else if self.receiving.is_some() && self.stall.is_none() {
+        } else if self.receiving.is_some() && self.stall.is_none() && self.continue_at.is_none() {
+            // Whoever was not asked for it yet, as answers before his own are due, waits for us.
             Waiting::Body
         } else if self.under_way() > 0 || self.stall.is_some() {
             Waiting::Answer

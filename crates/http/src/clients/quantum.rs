@@ -19,6 +19,10 @@ const QUANTUM_BYTES_MIN: usize = 4 * REQUEST_BYTES;
 const QUANTUM_BYTES: usize = 16 * REQUEST_BYTES;
 const QUANTUM_BYTES_MAX: usize = 256 * REQUEST_BYTES;
 
+/// How long a turn may be by them: who comes in one such and is answered in the next has waited no
+/// longer than a turn at most.
+const WAITING_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
+
 /// What of a turn is for requests that may as well wait.
 #[derive(Debug)]
 pub(crate) struct Quantum {
@@ -60,7 +64,7 @@ impl Quantum {
     /// So long the turn took whose quantum is over: what was too much is halved, what was too
     /// little doubled.
     pub(crate) fn adapt(&mut self, took: Duration) {
-        if took > TURN_MAX {
+        if took > WAITING_MAX {
             self.size = (self.size / 2).max(QUANTUM_BYTES_MIN);
         } else if self.was_short {
             self.size = (self.size * 2).min(QUANTUM_BYTES_MAX);

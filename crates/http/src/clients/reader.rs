@@ -131,13 +131,14 @@ impl<'c, 'a> Reader<'c, 'a> {
     /// There is no room for the request at hand: it is to be read again when its connection's stall
     /// is over. Whether input was taken until now.
     pub fn put_back(&mut self, port: &mut dyn Port, stall: Stall, now: Time) -> bool {
+        let is_first = self.reading.is_first();
         if let State::Whole { owed, .. } = self.reading.state {
             self.at.connection.put_back_request(owed.slot.ordinal);
             self.reading.state = State::Open;
         }
         let first = self.at.stall(port, stall);
         if first && stall == Stall::Room {
-            self.at.wait_for_room(now);
+            self.at.wait_for_room(is_first, now);
         }
         first
     }

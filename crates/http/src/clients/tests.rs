@@ -6,7 +6,7 @@ use crate::answer::body::Body;
 use crate::answer::framing::Framing;
 use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
-use crate::clients::no_room::Expected;
+use crate::clients::no_room::{Expected, KnownBy};
 use crate::clients::stream::Flow;
 use crate::clients::turns::tests::ID;
 use crate::limits::RequestLimits;
@@ -85,6 +85,41 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             clients.check().unwrap();
         }
         assert_eq!(!clients.has(ID), is_dropped, "{pause} ms");
+    }
+}
+
+#[test]
+fn content_that_was_not_asked_for_yet_is_not_waited_for() {
+    let mut port = TestPort::with(ID, usize::MAX);
+    let timeout = Duration::from_secs(1);
+    let (mut clients, owed) = asked(ClientLimits::within(timeout), 2, &mut port);
+    clients.expect_pieces(owed[1].slot);
+    clients.continue_with(&mut port, owed[1].slot, Time::ZERO);
+    let settle = |clients: &mut Clients, port: &mut TestPort, now| {
+        let mut at = clients.at_hand(ID).expect("it is open");
+        assert!(!at.settle(port, now));
+    };
+    settle(&mut clients, &mut port, Time::ZERO);
+    // The answer before its own is what all wait for.
+    let answered = Time::ZERO + 3 * timeout;
+    clients.expire(&mut port, answered, &mut Vec::new());
+    assert!(clients.has(ID));
+    clients.answer(
+        &mut port,
+        owed[0].slot,
+        owed[0].shape,
+        answered,
+        |_, out| {
+            out.extend_from_slice(b"first ");
+            Body::Bytes(b"")
+        },
+    );
+    clients.flush(&mut port, answered);
+    assert_eq!(port.at(ID).sent, b"first HTTP/1.1 100 Continue\r\n\r\n");
+    // From now on it is for the client.
+    for (after, is_there) in [(timeout / 2, true), (3 * timeout, false)] {
+        clients.expire(&mut port, answered + after, &mut Vec::new());
+        assert_eq!(clients.has(ID), is_there, "{after:?}");
     }
 }
 
@@ -191,11 +226,21 @@ fn taken(
     reading: Reading<'_>,
     expected: usize,
 ) -> (Vec<Owed>, Option<Stall>) {
+    taken_as(clients, port, reading, Expected::bytes(expected))
+}
+
+/// The same, where that is known in some way.
+fn taken_as(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    reading: Reading<'_>,
+    expected: Expected,
+) -> (Vec<Owed>, Option<Stall>) {
     let (mut owed, mut waits) = (Vec::new(), None);
     let limits = RequestLimits::default();
     let mut reader = clients.go_on(reading).expect("it is open");
     while reader.next(port, &limits, Time::ZERO) == Next::Request {
-        match reader.admit(Expected::bytes(expected)) {
+        match reader.admit(expected) {
             Ok(()) => {
                 owed.push(reader.reading.owed());
                 reader.reading.taken();
@@ -325,6 +370,82 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
             (reads, u64::from(!reads))
         );
     }
+}
+
+/// Opens a connection that asks for one answer, and says what that waits for.
+fn waits_for(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    id: ConnectionId,
+    expected: Expected,
+) -> Option<Stall> {
+    port.accept(id);
+    clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+    let reader = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let reading = reader.expect("it is open").pause();
+    taken_as(clients, port, reading, expected).1
+}
+
+/// Connections, of which the first holds all the room that there is.
+fn without_room(port: &mut TestPort) -> Clients {
+    let limits = ClientLimits {
+        held_max: 1 << 20,
+        ..ClientLimits::within(Duration::from_secs(1))
+    };
+    let mut clients = Clients::new(limits, Time::ZERO);
+    let expected = Expected::bytes(1 << 20);
+    assert_eq!(waits_for(&mut clients, port, ID, expected), None);
+    clients.turn_is_over();
+    clients
+}
+
+#[test]
+fn who_comes_and_goes_while_others_wait_is_forgotten() {
+    let mut port = TestPort::default();
+    let mut clients = without_room(&mut port);
+    // One stays in front.
+    for slot in 1..100_000 {
+        let id = ConnectionId::new(1 + slot.min(2), slot);
+        let waits = waits_for(&mut clients, &mut port, id, Expected::bytes(100_000));
+        assert_eq!(waits, Some(Stall::Room));
+        clients.turn_is_over();
+        if slot > 1 {
+            clients.remove(id);
+            port.connections.remove(&id);
+        }
+        assert!(clients.waiting() <= 6, "{} wait", clients.waiting());
+    }
+    clients.check().unwrap();
+}
+
+#[test]
+fn whose_turn_it_is_is_let_through_only_where_it_has_waited() {
+    let mut port = TestPort::default();
+    let mut clients = without_room(&mut port);
+    let unknown = Expected {
+        by: KnownBy::Nothing,
+        ..Expected::bytes(1 << 20)
+    };
+    let ids: [ConnectionId; 3] = std::array::from_fn(|slot| ConnectionId::new(2 + slot as u32, 1));
+    for id in ids {
+        let waits = waits_for(&mut clients, &mut port, id, unknown);
+        assert_eq!(waits, Some(Stall::Room));
+    }
+    let now = clients.wake_at().expect("one goes on without room");
+    let mut next = |expected: Expected| {
+        let id = clients.next_unstalled(now)?;
+        let reading = clients.proceed(id, false).expect("it waited").pause();
+        let (owed, waits) = taken_as(&mut clients, &mut port, reading, expected);
+        Some((id, owed.len(), waits))
+    };
+    // The page is known by then: short answers go on at once, long ones wait with others of theirs.
+    assert_eq!(next(Expected::bytes(1000)), Some((ids[0], 1, None)));
+    let long = Expected::bytes(900_000);
+    assert_eq!(next(long), Some((ids[1], 0, Some(Stall::Room))));
+    // One is let through there, and the next after a while.
+    assert_eq!(next(long), Some((ids[1], 1, None)));
+    assert_eq!(next(unknown), None);
+    clients.check().unwrap();
 }
 
 #[test]

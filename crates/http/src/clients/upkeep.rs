@@ -30,9 +30,11 @@ pub(crate) struct Upkeep {
     pub(crate) timers: TimerWheel,
     /// Connections that may go on, longest first: their stall is over, or it is their turn next.
     pub(crate) unstalled: VecDeque<ConnectionId>,
-    /// Connections that wait for room, and when the next goes on without.
+    /// Connections that wait for room, and when the next goes on without; and the one after it, if
+    /// that which was taken last is let through.
     pub(crate) no_room: NoRoom,
     pub(crate) room_at: Time,
+    pub(crate) next_room_at: Time,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
     /// Every answer is the last of its connection; until when those that are owed none may ask.
@@ -48,6 +50,7 @@ impl Upkeep {
             unstalled: VecDeque::new(),
             no_room: NoRoom::new(),
             room_at: now,
+            next_room_at: now,
             roomy: Vec::new(),
             drain: None,
         }

@@ -24,6 +24,9 @@ pub enum BindError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The admin listener's address.
+    #[error("--admin: {0}")]
+    Admin(ListenError),
     /// A name.
     #[error("cannot find the address of {host}: {error}")]
     Host {
@@ -99,6 +102,15 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
         true => Err(BindError::Nothing),
         false => Ok((entrances, addresses)),
     }
+}
+
+/// Binds the admin listener, if there is to be one.
+pub(super) fn admin(settings: &Settings) -> Result<Option<Listener>, BindError> {
+    let Some(at) = settings.admin else {
+        return Ok(None);
+    };
+    let listener = Listener::bind(at, &ListenOptions::default());
+    listener.map(Some).map_err(BindError::Admin)
 }
 
 /// An address to listen on.

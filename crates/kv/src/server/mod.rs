@@ -4,8 +4,10 @@
 //!   Server::start(settings) -- sockets --> threads: Worker     share the store and counters
 //!                 |                          ^
 //!                 +-- Handle: end, users ----+
+//!                 +-- admin: health, figures (if asked for, on a thread of its own)
 //! ```
 
+mod admin;
 mod client;
 mod listen;
 mod prepare;
@@ -20,8 +22,12 @@ use crate::wire::Users;
 use prepare::Preparer;
 use rhythm_net::workers::{self, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, Inbox, StartError, clock};
+use rhythm_observe::admin::Admin;
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{Command, Worker};
 
@@ -46,33 +52,44 @@ pub enum ServerError {
     /// The threads.
     #[error("the server cannot start: {0}")]
     Start(StartError<StoreError>),
+    /// The thread of the admin listener.
+    #[error("the server cannot start: {0}")]
+    Admin(StartError<Infallible>),
 }
 
 /// A server that runs.
 pub struct Server {
     addresses: Vec<Address>,
     workers: Workers<Command>,
+    is_ending: Arc<AtomicBool>,
+    admin: Option<Admin>,
     _preparer: Preparer,
 }
 
 /// Acts on a server from another thread.
 #[derive(Clone)]
-pub struct Handle(Arc<[Inbox<Command>]>);
+pub struct Handle {
+    workers: Arc<[Inbox<Command>]>,
+    is_ending: Arc<AtomicBool>,
+}
 
 impl Handle {
     /// Ends it at once; [`Server::join`] returns.
     pub fn stop(&self) {
-        self.0.iter().for_each(Inbox::stop);
+        self.is_ending.store(true, Ordering::Release);
+        self.workers.iter().for_each(Inbox::stop);
     }
 
     /// Ends it when the answers under way are taken, or after some seconds.
     pub fn end(&self) {
-        self.0.iter().for_each(|inbox| inbox.send(Command::End));
+        self.is_ending.store(true, Ordering::Release);
+        let end = |inbox: &Inbox<Command>| inbox.send(Command::End);
+        self.workers.iter().for_each(end);
     }
 
     /// From now on these users may come in.
     pub fn set_users(&self, users: Arc<Users>) {
-        for inbox in self.0.iter() {
+        for inbox in self.workers.iter() {
             inbox.send(Command::Users(Arc::clone(&users)));
         }
     }
@@ -94,6 +111,7 @@ impl Server {
             ..settings
         };
         let (entrances, addresses) = listen::bind(&settings)?;
+        let admin = listen::admin(&settings)?;
         let store = Arc::new(Store::new(StoreOptions {
             memory: settings.memory as usize,
             memory_max: settings.memory_max as usize,
@@ -124,17 +142,34 @@ impl Server {
         let start = clock::monotonic();
         let shared = Shared::new(settings, store, start, start_unix, on_shut_down);
         let shared = Arc::new(shared);
+        let of_workers = Arc::clone(&shared);
         let make = move |thread: WorkerThread<'_, Command>| {
+            let shared = Arc::clone(&of_workers);
+            if thread.restarts > 0 {
+                shared.figures(thread.index).restarts.add(1);
+            }
             let store = Store::worker(&shared.store)?;
-            let shared = Arc::clone(&shared);
             let now = clock::monotonic();
             Ok(Worker::new(shared, thread.index, store, held_max, now))
         };
         let workers = workers::start(&worker_options, entrances, make);
         let workers = workers.map_err(ServerError::Start)?;
+        let is_ending = Arc::default();
+        let start = |listener| admin::start(listener, shared, &workers, &is_ending);
+        let admin = match admin.map(start).transpose() {
+            Ok(admin) => admin,
+            Err(error) => {
+                workers.stop();
+                // That the listener did not start is what matters.
+                let _ = workers.join();
+                return Err(ServerError::Admin(error));
+            }
+        };
         Ok(Server {
             addresses,
             workers,
+            is_ending,
+            admin,
             _preparer: preparer,
         })
     }
@@ -144,9 +179,17 @@ impl Server {
         &self.addresses
     }
 
+    /// Where health and figures are told, if anywhere.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
     /// What acts on it from another thread.
     pub fn handle(&self) -> Handle {
-        Handle(self.workers.inboxes().into())
+        Handle {
+            workers: self.workers.inboxes().into(),
+            is_ending: Arc::clone(&self.is_ending),
+        }
     }
 
     /// Waits until it has ended.
@@ -154,6 +197,10 @@ impl Server {
     /// # Errors
     /// A thread could not go on.
     pub fn join(self) -> Result<(), WorkerError> {
-        self.workers.join()
+        let ended = self.workers.join();
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        ended
     }
 }

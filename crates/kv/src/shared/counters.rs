@@ -74,6 +74,8 @@ counters! {
     Rejected,
     /// Connections closed since nothing came from them.
     IdleKicks,
+    /// Connections dropped since all of a thread's held too much.
+    GaveWay,
     /// Times that a connection had to wait for its turn (or for room).
     Yields,
     /// Cohorts executed.

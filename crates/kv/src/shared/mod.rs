@@ -4,6 +4,7 @@
 mod clock;
 mod connected;
 mod counters;
+mod figures;
 mod prefixes;
 mod settings;
 pub(crate) mod usage;
@@ -11,6 +12,7 @@ pub(crate) mod usage;
 pub use clock::Clock;
 pub use connected::{Connected, Place};
 pub use counters::{Counter, Counters};
+pub(crate) use figures::Figures;
 pub use prefixes::Prefixes;
 pub(crate) use settings::CHUNK_MAX;
 pub use settings::{Listen, MEMORY_GROWTH, Settings};
@@ -44,6 +46,7 @@ pub struct Shared {
     pub connected: Connected,
     /// Each thread's.
     counters: Vec<Counters>,
+    figures: Vec<Figures>,
     /// What they were at the last `stats reset`.
     baseline: Mutex<[u64; Counter::COUNT]>,
     verbosity: AtomicU32,
@@ -69,6 +72,7 @@ impl Shared {
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             connected: Connected::default(),
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            figures: (0..settings.threads).map(|_| Figures::default()).collect(),
             baseline: Mutex::new([0; Counter::COUNT]),
             verbosity: AtomicU32::new(settings.verbosity),
             on_shut_down: Mutex::new(Box::new(on_shut_down)),
@@ -81,6 +85,16 @@ impl Shared {
     /// The counters of a thread.
     pub fn counters(&self, thread: usize) -> &Counters {
         &self.counters[thread]
+    }
+
+    /// What a thread tells of its loop.
+    pub(crate) fn figures(&self, thread: usize) -> &Figures {
+        &self.figures[thread]
+    }
+
+    /// What each thread tells of its loop.
+    pub(crate) fn all_figures(&self) -> &[Figures] {
+        &self.figures
     }
 
     /// What the clock shows.

@@ -1,6 +1,7 @@
 //! How a server is started: memcached's settings, with its defaults.
 
 use crate::wire::{ITEM_HEADER, Protocol, Rules, Users};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,10 @@ pub struct Settings {
     pub auth_file: Option<PathBuf>,
     /// The users in it; empty: everybody may come in.
     pub users: Arc<Users>,
+    /// `--admin`: where health and figures are told, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// `--admin-hosts`: more names by which that may be asked.
+    pub admin_hosts: Vec<String>,
     /// `-o idle_timeout`: connections that are silent for so long are closed.
     pub idle_timeout: Option<Duration>,
     /// `-o maxconns_fast`: clients beyond `-c` are told so, and do not wait.
@@ -112,6 +117,8 @@ impl Default for Settings {
             detail: false,
             auth_file: None,
             users: Arc::default(),
+            admin: None,
+            admin_hosts: Vec::new(),
             idle_timeout: None,
             turn_away: true,
             buffers_max: 1 << 30,

@@ -259,6 +259,16 @@ impl Store {
         }
     }
 
+    /// As [`Store::stats`], with all counts since the store was made, whatever was reset.
+    pub(crate) fn totals(&self) -> Stats {
+        self.counted()
+    }
+
+    /// What the segments are used for now.
+    pub(crate) fn occupancy(&self) -> segments::Occupancy {
+        self.items.segments.occupancy()
+    }
+
     /// Begins all counts anew; sizes stay (memcached's `stats reset`).
     pub(crate) fn reset_stats(&self) {
         *self

@@ -2,6 +2,7 @@
 //! how much is held for whom, and how it ends.
 
 mod commands;
+mod observing;
 
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};

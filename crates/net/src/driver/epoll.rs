@@ -6,6 +6,7 @@
 //! 1. tell epoll which interests changed      (none)
 //! 2. epoll_wait until something is ready     (shared by all that are ready)
 //! 3. for each ready connection: recv once    1 system call
+//!    for who has come or left: accept, close (the patient, a few a turn)
 //! 4. tick, if its time has come and all is told that came before it
 //! 5. idle: the handler works and sends       1 system call
 //! 6. turn_ended, told the time from which the next turn's waiting counts
@@ -19,6 +20,7 @@
 
 mod accept;
 mod heard;
+mod patient;
 
 use crate::clock::{monotonic, timespec_until};
 use crate::driver::addresses::Addresses;
@@ -31,6 +33,7 @@ use crate::port::{
 };
 use crate::sparse::Sparse;
 use heard::Heard;
+use patient::Patient;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -40,9 +43,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clients accepted from one listener in one turn, so that a storm of them does not stop the
-/// service of those who are in.
-const ACCEPTED_MAX: usize = 16;
 /// After so many turns in which more waited they are a crowd.
 const CROWD_TURNS: usize = 4;
 /// What keeps clients waiting is said this often at most.
@@ -127,6 +127,9 @@ pub struct Driver {
     kept: (usize, usize),
     /// What time-outs are compared with.
     heard: Heard,
+    patient: Patient,
+    /// The listeners at which clients wait.
+    ready_listeners: Vec<u32>,
 }
 
 impl Driver {
@@ -154,6 +157,8 @@ impl Driver {
             datagram_buffer: Box::default(),
             kept: (0, 0),
             heard: Heard::default(),
+            patient: Patient::new(),
+            ready_listeners: Vec::new(),
         })
     }
 
@@ -242,6 +247,7 @@ impl Driver {
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
         self.sockets.abort_all();
+        self.patient.forget();
         self.told_closed = false;
         for (_, waker) in self.wakers.drain(..) {
             // Others may hold it, which keeps its file open: closing ours would not take it out.
@@ -290,41 +296,44 @@ impl Driver {
         });
         self.listen_or_not()?;
         self.wait(handler.wake_at(), events)?;
-        let (mut left, mut is_long) = (0, false);
+        let began = self.sockets.now;
+        let (mut left, mut told, mut is_long) = (0, 0, false);
         for index in 0..events.len() {
             let Event { data, flags, .. } = events[index];
             let data = data.u64();
             if data & NOT_A_CONNECTION == 0 {
+                let id = ConnectionId::from_u64(data);
+                if self.is_patient(id, flags) {
+                    continue;
+                }
                 if is_long {
                     events[left] = events[index];
                     left += 1;
                     continue;
                 }
-                self.ready(handler, ConnectionId::from_u64(data), flags);
-                is_long =
-                    index % CLOCK_EVERY == 0 && monotonic().since(self.sockets.now) >= TURN_MAX;
+                self.ready(handler, id, flags);
+                told += 1;
+                is_long = index % CLOCK_EVERY == 0 && monotonic().since(began) >= TURN_MAX;
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
+                told += 1;
             } else if data & WAKER == 0 {
-                let is_full = self.sockets.accepted >= self.connections_max;
-                self.crowd_turns = match self.accept(handler, data as u32, ACCEPTED_MAX) {
-                    true => 0,
-                    false if is_full => CROWD_TURNS,
-                    false => self.crowd_turns.saturating_add(1),
-                };
+                self.ready_listeners.push(data as u32);
             } else {
                 let (token, waker) = &self.wakers[data as u32 as usize];
                 waker.clear();
-                let (token, now) = (*token, self.sockets.now);
-                handler.notified(&mut self.sockets, token, now);
+                let token = *token;
+                handler.notified(&mut self.sockets, token, began);
+                told += 1;
             }
         }
         self.heard.told(events.len() - left, left);
         events.truncate(left);
+        let (came, was_short) = self.tell_of_the_patient(handler);
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
         self.sockets.expire_lingering();
-        let heard = self.heard.until();
+        let heard = self.heard_until();
         if handler.wake_at().is_some_and(|at| at <= heard) {
             handler.tick(&mut self.sockets, heard);
         }
@@ -334,8 +343,67 @@ impl Driver {
             self.close_listeners(handler);
         }
         self.sockets.now = monotonic();
+        let took = self.sockets.now.since(began);
+        self.patient.adapt(took, came, told, was_short);
         handler.turn_ended(self.sockets.now);
         Ok(())
+    }
+
+    /// Whether a connection that is ready waits in the line of the patient.
+    fn is_patient(&mut self, id: ConnectionId, flags: EventFlags) -> bool {
+        let listed = self.sockets.now;
+        let has_left = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let Some(connection) = self.sockets.get(id) else {
+            return false;
+        };
+        let is_patient = connection.is_new || (has_left && !connection.is_ours());
+        // Who waits goes on waiting.
+        if !is_patient && connection.untold.is_empty() {
+            return false;
+        }
+        if connection.untold.is_empty() {
+            self.patient.push(id, listed);
+        }
+        connection.untold |= flags;
+        true
+    }
+
+    /// Tells of the patient and lets clients in, as many as the turn has room for. How many, and
+    /// whether there are more.
+    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler) -> (usize, bool) {
+        let room = self.patient.room();
+        let mut came = 0;
+        while came < room
+            && let Some(id) = self.patient.pop()
+        {
+            if let Some(connection) = self.sockets.get(id) {
+                let flags = std::mem::take(&mut connection.untold);
+                self.ready(handler, id, flags);
+                came += 1;
+            }
+        }
+        let mut was_short = self.patient.since().is_some();
+        let mut ready = std::mem::take(&mut self.ready_listeners);
+        for index in ready.drain(..) {
+            let before = self.sockets.accepted;
+            let is_full = before >= self.connections_max;
+            let are_all_in = self.accept(handler, index, room);
+            self.crowd_turns = match are_all_in {
+                true => 0,
+                false if is_full => CROWD_TURNS,
+                false => self.crowd_turns.saturating_add(1),
+            };
+            was_short |= !are_all_in;
+            came += self.sockets.accepted.saturating_sub(before);
+        }
+        self.ready_listeners = ready;
+        (came, was_short)
+    }
+
+    /// All that came by then is told of.
+    fn heard_until(&self) -> Time {
+        let heard = self.heard.until();
+        self.patient.since().map_or(heard, |since| since.min(heard))
     }
 
     /// Waits for events, which join those that are left, but not beyond `wake_at` or a time of our
@@ -347,9 +415,9 @@ impl Driver {
             .into_iter()
             .flatten()
             .min();
-        let until = match events.is_empty() {
+        let until = match events.is_empty() && self.patient.since().is_none() {
             true => until,
-            // Of the last turn: there is something to do.
+            // Of turns before: there is something to do.
             false => Some(Time::ZERO),
         };
         let asked = self.sockets.now;

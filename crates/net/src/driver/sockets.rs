@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     _place: Option<Place>,
     /// A client that was let in, of which nothing was read yet.
     pub(crate) is_new: bool,
+    /// What epoll has listed it for while it waits in the line of the patient.
+    pub(crate) untold: EventFlags,
     /// The handler wants no input now.
     pub(crate) paused: bool,
     /// The peer has finished sending.
@@ -66,6 +68,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Begun by us rather than accepted.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.outgoing
+    }
+
     /// The interest that epoll should know of. Failures are told regardless.
     fn interest(&self) -> EventFlags {
         // Urgent data (RFC 6093) is nobody's here, but a `recv` stops before it.
@@ -164,6 +171,7 @@ impl Sockets {
             outgoing,
             _place: place,
             is_new: !outgoing,
+            untold: EventFlags::empty(),
             paused: false,
             input_ended: false,
             wants_write: false,

@@ -126,3 +126,40 @@ fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
     assert_eq!(count(has_failed), 64);
     server.finish();
 }
+
+#[test]
+fn a_crowd_that_comes_and_one_that_goes_are_told_of_after_who_is_known() {
+    const CROWD: usize = 200;
+    let server = serve(DriverOptions::default());
+    let mut known = server.client();
+    echoed(&mut known, b"in");
+    let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| server.client()).collect();
+    for _ in 0..=CROWD {
+        server.wait_for(|event| matches!(event, Event::Opened(_)));
+    }
+    for goes in [false, true] {
+        let (release, until) = channel();
+        server.command(Command::Hold(until), "hold");
+        // They come first.
+        match goes {
+            false => (crowd.iter_mut()).for_each(|it| it.write_all(b"first").expect("it is taken")),
+            // What was sent to them is unread: their connections are reset.
+            true => crowd.clear(),
+        }
+        known.write_all(b"well known").expect("the kernel takes it");
+        drop(release);
+        let is_known = |event: &Event| *event == Event::Received(10);
+        let is_of_crowd = |event: &Event| match goes {
+            false => *event == Event::Received(5),
+            true => matches!(event, Event::Ended(Ended::Failed(_))),
+        };
+        let first = server.wait_for(|event| is_known(event) || is_of_crowd(event));
+        assert!(is_known(&first), "{first:?}, where the crowd goes: {goes}");
+        for _ in 0..CROWD {
+            server.wait_for(is_of_crowd);
+        }
+        let mut answer = [0; 10];
+        known.read_exact(&mut answer).expect("it is served");
+    }
+    server.finish();
+}

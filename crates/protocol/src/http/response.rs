@@ -4,6 +4,7 @@
 //! end a line: control characters become spaces, names are checked before.
 
 use super::date::DateCache;
+use super::encoding::Encoding;
 use super::head::is_token;
 
 /// Headers that are the business of whoever sends an answer, in lower case: its framing (RFC 9112,
@@ -218,6 +219,19 @@ impl<'a> ResponseWriter<'a> {
         self.line("Content-Type: ", content_type.as_bytes())
     }
 
+    /// How content is encoded, where it is; `varies`: others may get it in another encoding, which
+    /// caches have to know (RFC 9110 section 12.5.5).
+    #[inline]
+    pub fn encoding(&mut self, encoding: Encoding, varies: bool) -> &mut Self {
+        if varies {
+            self.out.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+        }
+        match encoding {
+            Encoding::Identity => self,
+            _ => self.line("Content-Encoding: ", encoding.name().as_bytes()),
+        }
+    }
+
     /// Cache-Control: no-store, which keeps what a session shows out of caches (RFC 9111, section
     /// 5.2.2.5).
     #[inline]
@@ -391,6 +405,9 @@ mod tests {
         head.date(&DateCache::new(784_111_777))
             .content_type("text/html; charset=utf-8")
             .content_length(0)
+            .encoding(Encoding::Identity, false)
+            .encoding(Encoding::Identity, true)
+            .encoding(Encoding::Gzip, true)
             .connection(false, false)
             .connection(true, false)
             .connection(true, true)
@@ -412,6 +429,9 @@ mod tests {
             Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
             Content-Type: text/html; charset=utf-8\r\n\
             Content-Length: 0\r\n\
+            Vary: Accept-Encoding\r\n\
+            Vary: Accept-Encoding\r\n\
+            Content-Encoding: gzip\r\n\
             Connection: close\r\n\
             Connection: keep-alive\r\n\
             Retry-After: 5\r\n\

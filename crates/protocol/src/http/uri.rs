@@ -145,6 +145,12 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, UriError> {
     core::str::from_utf8(bytes).map_err(|_| UriError::NotUtf8)
 }
 
+/// Whether this can be the name of a host, without a port: letters, digits, `-`, `_` and `.`.
+pub fn is_host_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_part)
+}
+
 /// The segments of a path, not decoded: what stands between its slashes after the first.
 pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/")

@@ -2,6 +2,7 @@
 
 use super::values;
 use rhythm_kv::shared::Settings;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const LISTEN_HELP: &str = "Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with \
@@ -164,6 +165,15 @@ pub(crate) struct Args {
     /// NAPI ids: the system's own choice here
     #[arg(short = 'N', long, value_name = "NUM")]
     pub(super) napi_ids: Option<u32>,
+
+    /// Tell health and figures over HTTP at this address (/healthz, /metrics) [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
+    #[arg(value_parser = values::host_name)]
+    pub(super) admin_hosts: Vec<String>,
 
     /// Extended options, with commas between them; see docs/kv.md
     #[arg(short = 'o', long, value_name = "OPTIONS")]

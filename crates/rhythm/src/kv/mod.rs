@@ -46,7 +46,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     }
     relaunch::limits(&args)?;
-    resource::raise_open_files().context("cannot raise the limit of open files")?;
+    let open_files =
+        resource::raise_open_files().context("cannot raise the limit of open files")?;
+    // Where there is no room now, it is looked for as clients come.
+    let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);
@@ -68,6 +71,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             Address::Udp(at) => tracing::info!(address = %at, "kv is serving over UDP"),
             Address::Unix(at) => tracing::info!(path = %at.display(), "kv is serving"),
         }
+    }
+    if let Some(at) = server.admin_address() {
+        tracing::info!(address = %at, "health and figures are told over HTTP");
     }
     std::thread::Builder::new()
         .name("ending".into())

@@ -78,6 +78,8 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         shutdown: args.enable_shutdown,
         verbosity: args.verbose.into(),
         detail: args.delimiter.is_some(),
+        admin: args.admin,
+        admin_hosts: args.admin_hosts.clone(),
         growth_factor: args.slab_growth_factor,
         chunk_size: args.slab_min_size,
         ..usual
@@ -199,6 +201,10 @@ mod tests {
         assert_eq!(settings.unix_mask, 0o666);
         assert_eq!((settings.prefix_delimiter, settings.detail), (b'/', true));
         assert_eq!(remarks.len(), 5, "{remarks:?}");
+        assert_eq!(settings.admin, None);
+        let (settings, _) = typed("--admin [::1]:0 --admin-hosts a,b.example").unwrap();
+        assert_eq!(settings.admin, Some("[::1]:0".parse().unwrap()));
+        assert_eq!(settings.admin_hosts, ["a", "b.example"]);
         let (settings, _) = typed("-p -1 -U -1").unwrap();
         assert_eq!((settings.port, settings.udp_port), (Some(0), Some(0)));
         let (settings, _) = typed("-U 7").unwrap();
@@ -224,6 +230,9 @@ mod tests {
             ("-Y /nonexistent", "cannot read"),
             ("-t 0", "1..=1024"),
             ("-B x", "auto, ascii or binary"),
+            ("--admin 11212", "invalid socket address"),
+            ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
+            ("--admin [::1]:0 --admin-hosts a:1", "without a port"),
         ] {
             let error = format!("{:#}", typed(line).unwrap_err());
             assert!(error.contains(said), "{line}: {error}");

@@ -1,6 +1,7 @@
 //! What stands behind flags, read.
 
 use rhythm_kv::wire::Protocol;
+use rhythm_protocol::http::uri::is_host_name;
 
 pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
     let mask = u32::from_str_radix(text, 8).ok();
@@ -40,6 +41,13 @@ pub(super) fn item_size(text: &str) -> Result<u64, &'static str> {
         .and_then(|size| size.checked_mul(unit));
     size.filter(|size| (1 << 10..=1 << 30).contains(size))
         .ok_or("a size from 1k to 1024m")
+}
+
+pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
+    match is_host_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name without a port, such as cache.example"),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `rhythm kv` as a process: in the background, and ended at any time.
 
-use crate::server::NEVER;
+use crate::server::{Client, NEVER};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -57,6 +57,41 @@ fn in_the_background_it_serves_when_the_command_ends() {
     let process = Pid::from_raw(number.trim().parse().expect("a number")).expect("not 0");
     kill_process(process, Signal::TERM).expect("it is there");
     until("it ends and takes the file along", || !pid.exists());
+}
+
+#[test]
+fn health_and_figures_are_told_where_asked_for() {
+    let mut command = kv(&["-p", "-1", "--admin", "127.0.0.1:0"]);
+    let mut server = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let said = BufReader::new(server.stderr.take().expect("it is piped"));
+    let mut lines = said.lines().map_while(Result::ok);
+    let mut address = |what: &str| -> SocketAddr {
+        let line = lines.find(|line| line.contains(what)).expect("it is said");
+        let (_, address) = line.split_once("address=").expect("an address");
+        address.trim().parse().expect("an address")
+    };
+    let at = address("serving over TCP");
+    let admin = address("told over HTTP");
+    let mut cache = TcpStream::connect(at).expect("it serves");
+    cache.write_all(b"get a\r\n").expect("it reads");
+    let mut answer = [0; 5];
+    cache.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"END\r\n");
+    let mut client = Client::new(admin);
+    let health = client.ask("GET", "/healthz", "").expect("an answer");
+    assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
+    let figures = client.ask("GET", "/metrics", "").expect("an answer");
+    let line = "rhythm_kv_keys_total{command=\"get\",outcome=\"miss\"} 1\n";
+    assert!(figures.body.contains(line), "{}", figures.body);
+    // Its place is taken.
+    let taken = admin.to_string();
+    let output = kv(&["-p", "-1", "--admin", &taken]).output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    let why = self::said(&output);
+    assert!(why.starts_with("rhythm: --admin: "), "{why}");
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("it is there");
+    assert!(server.wait().expect("it ends").success());
 }
 
 #[test]

@@ -363,7 +363,14 @@ where
             false => Method::Get,
         };
         let entry = statics.entry(file);
-        Some(FileAnswer::new(entry, method, &conditions, self.date))
+        let accepts = shape.accepts;
+        Some(FileAnswer::new(
+            entry,
+            accepts,
+            method,
+            &conditions,
+            self.date,
+        ))
     }
 
     /// With a static file that is yet to be read, if it is.
@@ -409,7 +416,7 @@ where
             body_length: length,
         };
         let sets_fields = self.cookie.is_some() || self.headers.clone().next().is_some();
-        if status == 200 && shape == AnswerShape::default() && !sets_fields {
+        if status == 200 && shape.is_plain() && !sets_fields {
             info.head.write(self.date, length, out);
             return (answered, Body::Stitched(body));
         }

@@ -29,6 +29,8 @@ pub(super) struct Taken {
     pub(super) bytes: usize,
     /// When it is given up.
     pub(super) deadline: Time,
+    /// How many calls of its request this backend has answered before.
+    pub(super) step: u32,
     /// How often it was sent again.
     pub(super) retries: u32,
     /// It shares no connection with others: it cannot be sent again, if one of those keeps it
@@ -73,6 +75,7 @@ impl Awaited {
             arguments: Vec::new(),
             bytes: 0,
             deadline: Time::NEVER,
+            step: 0,
             retries: 0,
             is_alone: false,
         };

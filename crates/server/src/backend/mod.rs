@@ -55,6 +55,8 @@ pub struct Batch<'a> {
     pub keys: &'a [u64],
     /// Who asks each, as a number: failures of one are not the backend's.
     pub askers: &'a [u64],
+    /// How many calls of their requests this backend has answered before.
+    pub step: u32,
     /// When the pipeline gives up on them: an answer is of no use afterwards.
     pub deadline: Time,
 }

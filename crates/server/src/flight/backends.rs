@@ -197,6 +197,7 @@ impl Backends {
             queries: &cohort.queries,
             keys: &self.keys,
             askers: &self.askers,
+            step: epoch.calls_before(key.page, key.stage),
             deadline,
         };
         slot.backend.submit(port, batch, now);

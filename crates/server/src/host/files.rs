@@ -39,7 +39,7 @@ const LEAST_BYTES: usize = 1 << 10;
 const LEAST_PART: usize = 8;
 
 /// Bytes of a piece of each answer under way, together, but for the least of each.
-const PIECES_BYTES: usize = 4 << 20;
+const PIECES_BYTES_MAX: usize = 4 << 20;
 
 /// Pieces of one volume that are being read for one thread, or are read and not taken yet.
 const READS_MAX: usize = READ_BYTES_MAX / PIECE_BYTES.end;
@@ -158,7 +158,7 @@ impl Files {
         {
             let stream = &self.streams[&slot];
             let Range { start, end } = stream.answer.rest;
-            let share = PIECES_BYTES / self.streams.len();
+            let share = PIECES_BYTES_MAX / self.streams.len();
             let share = share.clamp(PIECE_BYTES.start, PIECE_BYTES.end);
             // All that are read at a time fit the room together, if there is any.
             let least = (self.least_sum / self.streams.len()).max(LEAST_BYTES);

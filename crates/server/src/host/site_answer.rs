@@ -10,6 +10,7 @@ use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::encoding::Encodings;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 
 const LOCATION: HeaderName<'static> = HeaderName::new("Location").expect("a token");
@@ -28,7 +29,7 @@ pub(crate) fn write<'s>(
 ) -> (Answered, Body<'s>) {
     let answered = match answer {
         SiteAnswer::File(file) => {
-            let answer = file_answer(*file, site, request, date);
+            let answer = file_answer(*file, site, request, shape, date);
             return answer.write(shape, date, out, |head| site.settings.write_headers(head));
         }
         SiteAnswer::Redirect(redirect) => {
@@ -73,11 +74,12 @@ pub(crate) enum Source {
 }
 
 impl SiteAnswer {
-    /// What it will be sent from.
+    /// What it will be sent from, to a client that accepts these encodings.
     #[inline]
-    pub(crate) fn source(&self, site: &Site) -> Source {
+    pub(crate) fn source(&self, site: &Site, accepts: Encodings) -> Source {
+        let content = |file: u32| &site.statics.entry(file).representation(accepts).content;
         match self {
-            SiteAnswer::File(file) => match &site.statics.entry(*file).content {
+            SiteAnswer::File(file) => match content(*file) {
                 Content::Kept(bytes) => Source::Memory(bytes.len()),
                 Content::Streamed(_) => Source::Stream,
             },
@@ -97,7 +99,7 @@ pub(crate) fn stream(
     let SiteAnswer::File(file) = answer else {
         return None;
     };
-    let answer = file_answer(*file, site, request, date);
+    let answer = file_answer(*file, site, request, shape, date);
     answer.stream(shape, site, |head| site.settings.write_headers(head))
 }
 
@@ -105,9 +107,11 @@ fn file_answer<'s>(
     file: u32,
     site: &'s Site,
     request: Incoming<'_>,
+    shape: AnswerShape,
     date: &DateCache,
 ) -> FileAnswer<'s> {
     let conditions = Conditions::of(request.head, request.bytes);
     let method = request.head.method();
-    FileAnswer::new(site.statics.entry(file), method, &conditions, date)
+    let entry = site.statics.entry(file);
+    FileAnswer::new(entry, shape.accepts, method, &conditions, date)
 }

@@ -2,10 +2,11 @@
 
 use crate::host::files::FileStream;
 use crate::site::Site;
-use crate::site::statics::{Content, Entry};
+use crate::site::statics::{Content, Entry, Representation};
 use rhythm_http::{AnswerShape, Answered, Body, write_error};
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::encoding::{Encoding, Encodings};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::ops::Range;
@@ -18,23 +19,28 @@ const ACCEPT_RANGES: HeaderName<'static> = HeaderName::new("Accept-Ranges").expe
 #[derive(Debug)]
 pub(crate) struct FileAnswer<'a> {
     entry: &'a Entry,
+    /// What of it is sent, or would be: conditions and ranges are about this (RFC 9110, sections 13
+    /// and 14).
+    selected: &'a Representation,
     status: u16,
     range: Range<u64>,
 }
 
 impl<'a> FileAnswer<'a> {
-    /// What answers a request for a file.
+    /// What answers a request for a file, to a client that accepts these encodings.
     pub(crate) fn new(
         entry: &'a Entry,
+        accepts: Encodings,
         method: Method,
         conditions: &Conditions<'_>,
         date: &DateCache,
     ) -> FileAnswer<'a> {
+        let selected = entry.representation(accepts);
         let validators = Validators {
-            etag: Some(entry.etag.as_bytes()),
-            last_modified: entry.modified,
+            etag: Some(selected.etag.as_bytes()),
+            last_modified: selected.modified_seconds(),
         };
-        let length = entry.length();
+        let length = selected.length();
         let outcome = evaluate(method, conditions, &validators, length, date.seconds());
         let (status, range) = match outcome {
             Outcome::NotModified => (304, 0..0),
@@ -49,6 +55,7 @@ impl<'a> FileAnswer<'a> {
         };
         FileAnswer {
             entry,
+            selected,
             status,
             range,
         }
@@ -61,7 +68,7 @@ impl<'a> FileAnswer<'a> {
         site: &Site,
         fields: impl FnOnce(&mut ResponseWriter<'_>),
     ) -> Option<FileStream> {
-        let Content::Streamed(file) = &self.entry.content else {
+        let Content::Streamed(file) = &self.selected.content else {
             return None;
         };
         if !self.has_content(shape) {
@@ -102,7 +109,7 @@ impl<'a> FileAnswer<'a> {
         self.write_fields(&mut head);
         fields(&mut head);
         head.connection(!shape.close, shape.http10).date(date).end();
-        let body = match &self.entry.content {
+        let body = match &self.selected.content {
             Content::Kept(bytes) if self.has_content(shape) => {
                 // As long as what lies in memory.
                 let Range { start, end } = self.range;
@@ -126,20 +133,27 @@ impl<'a> FileAnswer<'a> {
     fn write_fields(&self, head: &mut ResponseWriter<'_>) {
         let FileAnswer {
             entry,
+            selected,
             status,
             range,
         } = self;
-        if *status != 304 && *status != 416 {
+        let is_content = *status != 304 && *status != 416;
+        let encoding = match is_content {
+            true => selected.encoding,
+            false => Encoding::Identity,
+        };
+        if is_content {
             head.content_type(&entry.content_type);
         }
-        let length = entry.length();
+        head.encoding(encoding, entry.varies());
+        let length = selected.length();
         match status {
             206 => drop(head.content_range(range.start, range.end - 1, length)),
             416 => drop(head.content_range_unsatisfied(length)),
             _ => {}
         }
-        head.header(ETAG, entry.etag.as_bytes());
-        if let Some(text) = &entry.modified_text {
+        head.header(ETAG, selected.etag.as_bytes());
+        if let Some(text) = &selected.modified_text {
             head.header(LAST_MODIFIED, text);
         }
         if *status == 200 {

@@ -1,8 +1,9 @@
 //! How many of the files that the process may have open are for clients: what else needs one must
 //! get it, whatever clients do.
 
-use super::options::{ADMIN_CONNECTIONS_MAX, ServerOptions};
+use super::options::ServerOptions;
 use crate::site::Site;
+use rhythm_observe::admin;
 
 /// What is open whatever is served: standard streams, logs, a device's files, and the folder's
 /// while it is read.
@@ -19,7 +20,7 @@ fn reserve(options: &ServerOptions, site: &Site) -> usize {
     let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
     let of_worker = OF_WORKER + 2 * of_backends;
     let of_statics = 2 * site.statics.streamed();
-    OTHERS + of_statics + ADMIN_CONNECTIONS_MAX + options.workers.max(1) * of_worker
+    OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
 }
 
 /// The connections of clients that there can be, where so many files may be open. Tells whoever
@@ -48,6 +49,12 @@ pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
             server, which then lets in fewer, or let it open more (`ulimit -n`, LimitNOFILE=)"
         );
     }
+}
+
+/// How many files may come to be open.
+pub(crate) fn used(options: &ServerOptions, site: &Site) -> u64 {
+    let used = options.connections_max.saturating_add(reserve(options, site));
+    u64::try_from(used).unwrap_or(u64::MAX)
 }
 
 /// As many of those asked for as fit beside the reserve.

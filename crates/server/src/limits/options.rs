@@ -14,9 +14,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Clients of the admin listener at a time.
-pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
-
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -83,7 +80,7 @@ impl ServerOptions {
             lanes_max: cohort.size as usize,
             delay: cohort.delay,
         };
-        let contexts = match cohort.contexts {
+        let contexts = match cohort.contexts_max {
             Some(contexts) => contexts.get() as usize,
             // Each page can form a cohort while others are under way.
             None => (2 * service.pages.len()).max(CONTEXTS_MIN),
@@ -153,13 +150,13 @@ const CONTEXTS_MIN: usize = 16;
 /// What settings say of sessions.
 pub(crate) fn session_rules(session: &SessionSettings) -> SessionRules {
     SessionRules {
-        capacity: session.capacity,
+        capacity: session.sessions_max,
         idle_timeout: millis(session.idle_timeout),
         unused_timeout: millis(session.unused_timeout),
         per_user_max: session.per_user_max,
         reserve: match session.reserve {
             Some(reserve) => reserve.get(),
-            None => session.capacity / RESERVE_SHARE,
+            None => session.sessions_max / RESERVE_SHARE,
         },
     }
 }

@@ -1,95 +1,16 @@
 //! Metrics: counted where things happen, read where they are scraped.
 //!
-//! Each worker has figures of its own, and only it writes them, so that counting is a load and a
-//! store without a locked instruction or a shared cache line. A scrape adds up the figures of all
-//! workers. They outlive a reload: pages are known by their name, for as long as they are served.
+//! Each worker has figures of its own (`rhythm_observe`), and a scrape adds up those of all. They
+//! outlive a reload: pages are known by their name, for as long as they are served.
 
 mod scrape;
 
 use crate::observe::access_log::LogState;
 use rhythm_engine::cohort::LaneError;
+use rhythm_observe::{Count, SizeHistogram, TimeHistogram};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A number that only goes up, or, for gauges, is set. One thread writes it.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    /// Adds to it. Not for two threads at once: one of them would be lost.
-    #[inline]
-    pub fn add(&self, more: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(more),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Sets it.
-    #[inline]
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// What it is.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Counts by power of two: bucket i holds values up to `1 << (SHIFT + i)`, the last all others.
-#[derive(Debug)]
-pub struct Histogram<const SHIFT: u32, const BUCKETS: usize> {
-    buckets: [Count; BUCKETS],
-    sum: Count,
-}
-
-/// Of times in nanoseconds: 1 us to 67 s.
-pub type TimeHistogram = Histogram<10, 28>;
-/// Of cohort sizes: 1 to 65536, the most that `cohort.size` may be.
-pub type SizeHistogram = Histogram<0, 18>;
-
-impl<const SHIFT: u32, const BUCKETS: usize> Default for Histogram<SHIFT, BUCKETS> {
-    fn default() -> Self {
-        Histogram {
-            buckets: std::array::from_fn(|_| Count::default()),
-            sum: Count::default(),
-        }
-    }
-}
-
-impl<const SHIFT: u32, const BUCKETS: usize> Histogram<SHIFT, BUCKETS> {
-    /// Counts a value, `times` times.
-    #[inline]
-    pub fn record(&self, value: u64, times: u64) {
-        let above = 64 - value.saturating_sub(1).leading_zeros();
-        let bucket = (above.saturating_sub(SHIFT) as usize).min(BUCKETS - 1);
-        self.buckets[bucket].add(times);
-        self.sum.add(value.saturating_mul(times));
-    }
-
-    /// The counts and the sum, the buckets' bounds multiplied by `scale`.
-    fn snapshot(&self, scale: f64, into: &mut HistogramSum) {
-        into.sum += self.sum.get() as f64 * scale;
-        into.buckets.resize(BUCKETS, (0.0, 0));
-        for (index, (count, to)) in self.buckets.iter().zip(&mut into.buckets).enumerate() {
-            to.0 = if index + 1 == BUCKETS {
-                f64::INFINITY
-            } else {
-                (1u64 << (SHIFT as usize + index)) as f64 * scale
-            };
-            to.1 += count.get();
-        }
-    }
-}
-
-#[derive(Default)]
-struct HistogramSum {
-    sum: f64,
-    buckets: Vec<(f64, u64)>,
-}
 
 /// A worker's figures for a page.
 #[derive(Debug, Default)]
@@ -268,18 +189,6 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_hold_values_up_to_their_bound() {
-        let histogram = SizeHistogram::default();
-        for value in [0, 1, 2, 3, 4, 5, 65_536, 65_537] {
-            histogram.record(value, 1);
-        }
-        let counts: Vec<u64> = histogram.buckets.iter().map(Count::get).collect();
-        assert_eq!(counts[..4], [2, 1, 2, 1]);
-        // The largest cohort has a bound; what is larger has none.
-        assert_eq!(counts[15..], [0, 1, 1]);
-    }
 
     #[test]
     fn figures_that_are_read_just_now_are_forgotten_the_next_time() {

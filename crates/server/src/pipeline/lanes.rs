@@ -101,7 +101,8 @@ impl Intake {
         let Taken::BySite(answer) = &taken else {
             return taken;
         };
-        let admitted = match answer.source(&epoch.site) {
+        let accepts = reader.reading.request().head.accepts();
+        let admitted = match answer.source(&epoch.site, accepts) {
             Source::Stream => reader.admit(Expected::bytes(STREAM_BYTES_EXPECTED)),
             Source::Memory(bytes) => reader.may_take(bytes),
         };

@@ -92,4 +92,11 @@ impl Epoch {
         let done = program.stages.get((stage as usize).checked_sub(1)?)?;
         Some(&program.calls[done.call?])
     }
+
+    /// How many of a page's calls before that one ask the same backend.
+    pub(crate) fn calls_before(&self, page: u32, stage: u32) -> u32 {
+        let backend = self.call_before(page, stage).map(|call| call.backend);
+        let before = (1..stage).filter_map(|stage| self.call_before(page, stage));
+        before.filter(|call| Some(call.backend) == backend).count() as u32
+    }
 }

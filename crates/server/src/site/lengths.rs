@@ -8,7 +8,7 @@
 //! It is a table of fixed size, in which a request is found by a hash that clients cannot tell.
 //! What has lost its cell to another is as if it were new.
 
-use rhythm_http::{Expected, Incoming, LONG_BYTES};
+use rhythm_http::{Expected, Incoming, KnownBy, LONG_BYTES};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Requests that are known at most.
@@ -44,17 +44,17 @@ impl Lengths {
     }
 
     /// How long the answer to a request may be, and its key: of a page (of which epoch) whose
-    /// answers have so many bytes at most, as far as is known. All that a page may read tells
+    /// answers are expected to have so many bytes at most. All that a page may read tells
     /// requests apart: headers and cookies, too.
     #[inline]
     pub(crate) fn expected(
         &self,
         page: (u32, u32),
-        of_page: usize,
+        of_page: Expected,
         request: Incoming<'_>,
     ) -> (Expected, RequestKey) {
-        if of_page <= LONG_BYTES {
-            return (Expected::bytes(of_page), None);
+        if of_page.bytes <= LONG_BYTES {
+            return (Expected::bytes(of_page.bytes), None);
         }
         let mut hasher = DefaultHasher::new();
         (self.secret, page).hash(&mut hasher);
@@ -68,10 +68,7 @@ impl Lengths {
         let cell = self.cells[cell_of(key)];
         let expected = match cell.key == key {
             true => Expected::bytes(cell.bytes as usize),
-            false => Expected {
-                bytes: of_page,
-                is_guess: true,
-            },
+            false => of_page,
         };
         (expected, Some(key))
     }
@@ -107,11 +104,15 @@ mod tests {
                 bytes: text.as_bytes(),
                 content: b"",
             };
-            let (expected, key) = lengths.expected((0, 1), LONG_BYTES + 1, request);
+            let of_page = Expected {
+                bytes: LONG_BYTES + 1,
+                by: KnownBy::Page,
+            };
+            let (expected, key) = lengths.expected((0, 1), of_page, request);
             if let Some(bytes) = answered {
                 lengths.answered(key, bytes);
             }
-            (!expected.is_guess).then_some(expected.bytes)
+            (expected.by == KnownBy::Itself).then_some(expected.bytes)
         };
         let with = |line: &str| format!("GET /a?n=1 HTTP/1.1\r\nHost: h\r\n{line}\r\n");
         let [plain, long, named] = [with(""), with("X-N: 9\r\n"), with("Cookie: n=9\r\n")];

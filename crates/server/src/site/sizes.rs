@@ -6,8 +6,9 @@
 //! is an expectation: what holds whatever comes is elsewhere (what connections hold, a cohort's
 //! bytes).
 
-use crate::observe::metrics::Count;
 use rhythm_engine::program::Service;
+use rhythm_http::{Expected, KnownBy};
+use rhythm_observe::Count;
 
 /// Of what answers do not need any more, this part is forgotten with each cohort.
 const FORGOTTEN: u64 = 32;
@@ -75,10 +76,16 @@ impl Sizes {
     /// How long its next answers may be; where nothing is known, as long as any, or `usize::MAX`
     /// where they are not to be waited for.
     #[inline]
-    pub(crate) fn expected(&self) -> usize {
+    pub(crate) fn expected(&self) -> Expected {
         match self.longest.get() {
-            0 => self.unknown,
-            known => usize::try_from(known).unwrap_or(usize::MAX),
+            0 => Expected {
+                bytes: self.unknown,
+                by: KnownBy::Nothing,
+            },
+            known => Expected {
+                bytes: usize::try_from(known).unwrap_or(usize::MAX),
+                by: KnownBy::Page,
+            },
         }
     }
 
@@ -132,17 +139,20 @@ mod tests {
         let waits = Sizes::unknown(&service, true).lanes_max() as u64;
         let arena = u64::from(service.config.cohort.arena_bytes_max);
         assert_eq!(waits, arena / response, "its answers have room");
-        assert_eq!(sizes.expected() as u64, response);
-        assert_eq!(Sizes::unknown(&service, true).expected(), usize::MAX);
+        assert_eq!(sizes.expected().bytes as u64, response);
+        assert_eq!(Sizes::unknown(&service, true).expected().bytes, usize::MAX);
         let any = most / response;
         assert_eq!(sizes.lanes_max() as u64, any);
         sizes.answered(0, 0);
-        assert!(sizes.expected() <= 1, "an empty page is small");
+        assert!(sizes.expected().bytes <= 1, "an empty page is small");
         sizes.answered(100, 50);
-        assert_eq!(sizes.expected(), 100);
+        assert_eq!(sizes.expected().bytes, 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);
         sizes.answered(most, 2 * most);
-        assert_eq!((sizes.expected() as u64, sizes.lanes_max()), (most, 1));
+        assert_eq!(
+            (sizes.expected().bytes as u64, sizes.lanes_max()),
+            (most, 1)
+        );
         for _ in 0..1000 {
             sizes.answered(100, 50);
         }
@@ -150,15 +160,15 @@ mod tests {
         reloaded.config.cohort.answer_bytes_max /= 2;
         let after = Sizes::unknown(&reloaded, true).known_as(&sizes);
         assert_eq!(
-            (after.expected(), after.lanes_max() as u64),
+            (after.expected().bytes, after.lanes_max() as u64),
             (100, most / 100)
         );
         let still = Sizes::unknown(&service, true).known_as(&Sizes::unknown(&service, false));
         assert_eq!(
-            (still.expected(), still.lanes_max() as u64),
+            (still.expected().bytes, still.lanes_max() as u64),
             (usize::MAX, waits)
         );
-        assert_eq!(sizes.expected(), 100);
+        assert_eq!(sizes.expected().bytes, 100);
         assert_eq!(sizes.lanes_max() as u64, most / 50);
     }
 

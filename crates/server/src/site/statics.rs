@@ -3,17 +3,25 @@
 //!
 //! A request never names a file of the disk: it names an entry of this table, so there is nothing
 //! outside it to be reached by dots and slashes.
+//!
+//! A file that lies beside another as its encoded form, as `a.css.gz` beside `a.css`, is an entry
+//! as any other, and the other's second representation (RFC 9110, section 8): which one answers is
+//! decided by what the client accepts. One that is older is not: what it was made of has changed.
 
 use rhythm_protocol::http::date;
+use rhythm_protocol::http::encoding::{Encoding, Encodings};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of streamed files of one volume that are on their way to one worker, at most.
 pub(crate) const READ_BYTES_MAX: usize = 2 << 20;
+
+/// The endings of files that are encoded forms of others, those to be preferred first.
+const ENDINGS: [(Encoding, &str); 1] = [(Encoding::Gzip, ".gz")];
 
 /// A file as its owner gives it.
 #[derive(Clone, Debug)]
@@ -64,16 +72,25 @@ pub trait FileSource: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: String,
-    pub(crate) content: Content,
     pub(crate) content_type: String,
+    plain: Representation,
+    /// What lies beside it, those to be preferred first.
+    encoded: Vec<Representation>,
+}
+
+/// A file in one encoding.
+#[derive(Clone, Debug)]
+pub(crate) struct Representation {
+    pub(crate) encoding: Encoding,
+    pub(crate) content: Content,
     pub(crate) etag: String,
-    /// Seconds since 1970.
-    pub(crate) modified: Option<u64>,
+    /// Since 1970.
+    modified: Option<Duration>,
     pub(crate) modified_text: Option<[u8; 29]>,
 }
 
 /// Where a file's bytes are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Content {
     Kept(Arc<[u8]>),
     Streamed(Arc<StreamedFile>),
@@ -112,7 +129,33 @@ impl Statics {
             statics.by_path.insert(file.path.clone(), index);
             statics.entries.push(Entry::new(file));
         }
+        statics.find_encoded();
         statics
+    }
+
+    /// Finds what lies beside files in another encoding.
+    fn find_encoded(&mut self) {
+        for index in 0..self.entries.len() {
+            for (encoding, ending) in ENDINGS {
+                let entry = &self.entries[index];
+                let Some(&beside) = self.by_path.get(&format!("{}{ending}", entry.path)) else {
+                    continue;
+                };
+                let beside = &self.entries[beside as usize];
+                if beside.plain.modified < entry.plain.modified {
+                    let (path, of) = (&*beside.path, &*entry.path);
+                    tracing::warn!(
+                        path,
+                        of,
+                        "a static file is older than what it encodes: it is \
+                                              not sent in its place"
+                    );
+                    continue;
+                }
+                let encoded = beside.plain.clone().encoded(encoding);
+                self.entries[index].encoded.push(encoded);
+            }
+        }
     }
 
     /// How many there are.
@@ -122,7 +165,7 @@ impl Statics {
 
     /// The bytes of all that are kept in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let kept = |entry: &Entry| match &entry.content {
+        let kept = |entry: &Entry| match &entry.plain.content {
             Content::Kept(bytes) => bytes.len(),
             Content::Streamed(_) => 0,
         };
@@ -132,13 +175,13 @@ impl Statics {
     /// How many are not, but held open.
     pub(crate) fn streamed(&self) -> usize {
         (self.entries.iter())
-            .filter(|entry| entry.is_streamed())
+            .filter(|entry| matches!(entry.plain.content, Content::Streamed(_)))
             .count()
     }
 
     /// How many volumes those are on.
     pub(crate) fn volumes(&self) -> usize {
-        let volume = |entry: &Entry| match &entry.content {
+        let volume = |entry: &Entry| match &entry.plain.content {
             Content::Kept(_) => None,
             Content::Streamed(file) => Some(file.volume),
         };
@@ -179,15 +222,6 @@ impl Statics {
 
 impl Entry {
     fn new(file: StaticFile) -> Entry {
-        let mut hasher = DefaultHasher::new();
-        match &file.content {
-            FileContent::Kept(bytes) => bytes.hash(&mut hasher),
-            FileContent::Streamed { version, .. } => version.hash(&mut hasher),
-        }
-        let modified = file
-            .modified
-            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let modified = modified.map(|since| since.as_secs());
         let kind = mime_guess::from_path(&file.path).first_or_octet_stream();
         let is_text = kind.type_() == "text"
             || matches!(kind.subtype().as_str(), "javascript" | "json" | "xml");
@@ -197,10 +231,42 @@ impl Entry {
         };
         Entry {
             content_type,
+            plain: Representation::new(&file.path, file.content, file.modified),
+            encoded: Vec::new(),
+            path: file.path,
+        }
+    }
+
+    /// It in the best of the encodings that a client accepts.
+    #[inline]
+    pub(crate) fn representation(&self, accepts: Encodings) -> &Representation {
+        let mut encoded = self.encoded.iter();
+        encoded
+            .find(|encoded| accepts.contains(encoded.encoding))
+            .unwrap_or(&self.plain)
+    }
+
+    /// Whether it is not the same to all clients.
+    pub(crate) fn varies(&self) -> bool {
+        !self.encoded.is_empty()
+    }
+}
+
+impl Representation {
+    /// What such a file is as it lies there.
+    fn new(path: &str, content: FileContent, modified: Option<SystemTime>) -> Representation {
+        let mut hasher = DefaultHasher::new();
+        match &content {
+            FileContent::Kept(bytes) => bytes.hash(&mut hasher),
+            FileContent::Streamed { version, .. } => version.hash(&mut hasher),
+        }
+        let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Representation {
+            encoding: Encoding::Identity,
             etag: format!("\"{:016x}\"", hasher.finish()),
             modified,
-            modified_text: modified.map(date::format),
-            content: match file.content {
+            modified_text: modified.map(|since| date::format(since.as_secs())),
+            content: match content {
                 FileContent::Kept(bytes) => Content::Kept(bytes.into()),
                 FileContent::Streamed {
                     length,
@@ -208,20 +274,29 @@ impl Entry {
                     source,
                     ..
                 } => Content::Streamed(Arc::new(StreamedFile {
-                    path: file.path.clone(),
+                    path: path.to_owned(),
                     length,
                     volume,
                     source,
                 })),
             },
-            path: file.path,
         }
     }
 
-    /// Whether it is read while it is sent.
-    #[inline]
-    pub(crate) fn is_streamed(&self) -> bool {
-        matches!(self.content, Content::Streamed(_))
+    /// As the encoded form of what it was made of, from which its tag must differ (RFC 9110,
+    /// section 8.8.3.3), whatever its owner takes for different.
+    fn encoded(self, encoding: Encoding) -> Representation {
+        let tag = self.etag.trim_matches('"');
+        Representation {
+            encoding,
+            etag: format!("\"{tag}-{}\"", encoding.name()),
+            ..self
+        }
+    }
+
+    /// When it last changed, in seconds since 1970.
+    pub(crate) fn modified_seconds(&self) -> Option<u64> {
+        self.modified.map(|since| since.as_secs())
     }
 
     /// Its bytes, wherever they are.

@@ -125,8 +125,13 @@ pub fn statics() -> Vec<StaticFile> {
 }
 
 pub fn site_of(service: Service) -> Arc<Site> {
+    site_with(service, statics())
+}
+
+/// A site of these files.
+pub fn site_with(service: Service, files: Vec<StaticFile>) -> Arc<Site> {
     let settings = SiteSettings::of(&service);
-    let statics = Statics::new(&service.config.statics.mount, statics());
+    let statics = Statics::new(&service.config.statics.mount, files);
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 

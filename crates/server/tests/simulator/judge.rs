@@ -165,7 +165,12 @@ impl Client {
             return self.honest_error(pending, shared);
         }
         if matches!(status, 502..=504) && backend {
-            self.blame(shared, |met| &mut met.faults)?;
+            self.blame(shared, |met| &mut met.faults).map_err(|why| {
+                format!(
+                    "{why}: {status} {}; {pending:?}",
+                    String::from_utf8_lossy(&response.body)
+                )
+            })?;
             return self.honest_error(pending, shared);
         }
         Err(format!(

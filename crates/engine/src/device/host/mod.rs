@@ -52,6 +52,9 @@ use write::Regions;
 /// together.
 const STRIP_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes kept for texts while they are made. What one needed beyond them is given back.
+const MADE_KEPT_MAX: usize = 64 << 10;
+
 /// The host executor. A submitted stage is complete at the next poll.
 pub struct HostExecutor {
     done: Vec<Work>,
@@ -72,6 +75,8 @@ struct Strips {
     columns: Columns<'static>,
     selections: Vec<Selection>,
     kept: Vec<Kept>,
+    /// A lane's text while it is made.
+    made: Vec<u8>,
 }
 
 impl HostExecutor {
@@ -90,6 +95,7 @@ impl HostExecutor {
                 columns: Columns::default(),
                 selections: Vec::new(),
                 kept: Vec::new(),
+                made: Vec::new(),
             },
         }
     }
@@ -193,10 +199,13 @@ impl Strips {
             },
             selections: &mut self.selections,
             kept: &mut self.kept,
+            made: &mut self.made,
             level: self.level,
         }
         .run(indexes.len());
         self.columns = columns.reuse();
+        self.made.clear();
+        self.made.shrink_to(MADE_KEPT_MAX);
 
         let is_short = cohort.take_short();
         let mut used = Room {

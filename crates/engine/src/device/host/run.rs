@@ -30,6 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) selections: &'a mut Vec<Selection>,
     /// What filters of loops kept, not in use, for reuse.
     pub(super) kept: &'a mut Vec<Kept>,
+    /// Where a lane's text is made, for reuse.
+    pub(super) made: &'a mut Vec<u8>,
     pub(super) level: Level,
 }
 
@@ -77,6 +79,7 @@ impl Run<'_> {
             registers: self.registers,
             lanes: self.lanes,
             regions: &mut self.regions,
+            made: self.made,
         });
     }
 

@@ -74,7 +74,7 @@ impl Run<'_> {
             if length > run.lanes.text_left[usize::from(lane)] {
                 return Err(LaneError::TooLarge);
             }
-            made.extend_from_slice(from.replace(old, new).as_bytes());
+            functions::replace(from, old, new, made);
             Ok(None)
         });
     }
@@ -100,7 +100,7 @@ impl Run<'_> {
         to: Register,
         make: impl Fn(&Self, u8, &mut Vec<u8>) -> Result<Option<View>, LaneError>,
     ) {
-        let mut made = Vec::new();
+        let mut made = std::mem::take(self.made);
         for &lane in selection {
             made.clear();
             match make(self, lane, &mut made) {
@@ -109,6 +109,7 @@ impl Run<'_> {
                 Err(error) => self.lanes.fail(lane, error),
             }
         }
+        *self.made = made;
     }
 
     /// Stores a text made for a lane, if it may make that much.

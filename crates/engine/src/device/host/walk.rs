@@ -36,6 +36,8 @@ pub(super) struct Walk<'w, 'r> {
     pub(super) registers: &'w mut Registers,
     pub(super) lanes: &'w mut Lanes,
     pub(super) regions: &'w mut Regions<'r>,
+    /// Where what is seldom appended is made.
+    pub(super) made: &'w mut Vec<u8>,
 }
 
 impl Task for Walk<'_, '_> {
@@ -118,7 +120,7 @@ impl Walk<'_, '_> {
                 }
                 Step::Print { put, kind } => {
                     let cell = self.registers.column(put.from)[usize::from(lane)];
-                    out.print(texts.bytes, put.escape, kind, cell)
+                    out.print(texts.bytes, put.escape, kind, cell, self.made)
                 }
                 Step::Branch {
                     condition,

@@ -287,19 +287,26 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Appends what is seldom appended.
+    /// Appends what is seldom appended, and is `made` first.
     #[cold]
-    pub(super) fn print(&mut self, texts: &[u8], escape: Escape, kind: Type, cell: u64) -> bool {
-        let mut made = Vec::with_capacity(32);
+    pub(super) fn print(
+        &mut self,
+        texts: &[u8],
+        escape: Escape,
+        kind: Type,
+        cell: u64,
+        made: &mut Vec<u8>,
+    ) -> bool {
+        made.clear();
         match kind {
             Type::Text => {
                 let View { offset, length } = unpack(cell);
                 let text = &texts[offset as usize..][..length as usize];
-                functions::escape(escape, text, &mut made);
+                functions::escape(escape, text, made);
             }
-            _ => print(kind, cell, &mut made),
+            _ => print(kind, cell, made),
         }
-        self.copy(&made)
+        self.copy(made)
     }
 
     /// Appends any text.

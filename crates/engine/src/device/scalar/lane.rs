@@ -197,8 +197,9 @@ impl Lane<'_> {
         if functions::replaced_length(text, old, new) > self.text_left {
             return Err(LaneError::TooLarge.into());
         }
-        let made = text.replace(old, new);
-        let view = self.make(made.as_bytes())?;
+        let mut made = Vec::new();
+        functions::replace(text, old, new, &mut made);
+        let view = self.make(&made)?;
         self.set(op.to, Value::Text(view));
         Ok(())
     }

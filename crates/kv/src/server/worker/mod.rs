@@ -73,6 +73,8 @@ pub(super) struct Worker {
     held_max: usize,
     /// What is told of connections that were dropped.
     dropped: Sparse,
+    /// When the turn of the loop began; none: nothing came in it yet.
+    turn_began: Option<Time>,
     /// The slot where it is looked next for connections to be dropped.
     relieve_from: u32,
     /// When silent connections are looked for.
@@ -108,6 +110,7 @@ impl Worker {
             held: 0,
             held_max,
             dropped: Sparse::default(),
+            turn_began: None,
             relieve_from: 0,
             sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
@@ -173,6 +176,7 @@ impl Worker {
         }
         let counters = self.shared.counters(self.index);
         counters.add(Counter::Cohorts, 1);
+        let mut size = 0;
         let store = Arc::clone(&self.shared.store);
         let clock = self.shared.clock(now);
         let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
@@ -183,7 +187,9 @@ impl Worker {
                 if batch.is_empty() {
                     break;
                 }
-                counters.add(Counter::Commands, self.cohort.commands().list.len() as u64);
+                let commands = self.cohort.commands().list.len() as u64;
+                counters.add(Counter::Commands, commands);
+                size += commands;
                 continue;
             };
             let source = self.cohort.part(index).source;
@@ -239,6 +245,7 @@ impl Worker {
             }
         }
         drop(turn);
+        self.shared.figures(self.index).cohort_size.record(size, 1);
         counters.add(Counter::BytesWritten, self.datagrams.flush(port));
         self.cohort.clear();
         self.out.clear();
@@ -306,6 +313,7 @@ impl Handler for Worker {
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        self.turn_began.get_or_insert(now);
         self.count(Counter::BytesRead, bytes.len() as u64);
         if self.clients.get(id).is_some_and(|client| client.in_cohort) {
             self.run(port, now);
@@ -347,6 +355,7 @@ impl Handler for Worker {
         datagrams: &[Datagram<'_>],
         now: Time,
     ) {
+        self.turn_began.get_or_insert(now);
         for datagram in datagrams {
             self.count(Counter::BytesRead, datagram.bytes.len() as u64);
             let Some((id, commands)) = udp::request(datagram.bytes) else {
@@ -425,6 +434,7 @@ impl Handler for Worker {
             };
             client.is_resumed = false;
             if client.is_stalled && !client.in_cohort {
+                self.turn_began.get_or_insert(now);
                 client.in_cohort = true;
                 let input = std::mem::take(&mut client.input);
                 self.cohort
@@ -452,6 +462,11 @@ impl Handler for Worker {
     }
 
     fn turn_ended(&mut self, now: Time) {
+        let figures = self.shared.figures(self.index);
+        if let Some(began) = self.turn_began.take() {
+            figures.turns.record(now.since(began).as_nanos() as u64, 1);
+        }
+        figures.held.set(self.held as u64);
         if self.ends_at.is_some_and(|at| at <= now) {
             self.ends_at = Some(Time::ZERO);
         }

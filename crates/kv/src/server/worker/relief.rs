@@ -52,6 +52,7 @@ impl Worker {
             }
             port.abort(id);
             self.forget(id);
+            self.count(Counter::GaveWay, 1);
             count += 1;
         }
         if count > 0

@@ -13,12 +13,14 @@
 mod item;
 mod large;
 mod limits;
+mod occupancy;
 mod pool;
 mod segment;
 
 pub use item::Item;
 pub(super) use item::{Body, VALUE_MAX, Words, bytes};
 pub use large::Large;
+pub(super) use occupancy::Occupancy;
 pub(super) use pool::{Fate, Lack, May};
 
 use super::atomic::{self, AtomicU32, Ordering};

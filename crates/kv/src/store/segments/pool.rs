@@ -84,6 +84,16 @@ impl Pool {
         self.fresh - (self.free.len() + self.cold.len()) as u32
     }
 
+    /// Of the used ones, those that are full.
+    pub(super) fn sealed_ones(&self) -> impl Iterator<Item = u32> {
+        self.sealed.iter().copied()
+    }
+
+    /// Of the used ones, those that only readers still keep.
+    pub(super) fn retired(&self) -> u32 {
+        self.retired.len() as u32
+    }
+
     /// Segments that can be opened, where so many may be used.
     pub(super) fn available(&self, allowed: u32) -> u32 {
         allowed.min(self.total).saturating_sub(self.used())

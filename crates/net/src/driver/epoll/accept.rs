@@ -123,7 +123,7 @@ impl Driver {
     /// Drops what lingers, and has the handler close what can be missed.
     fn ask_for_room(&mut self, handler: &mut dyn Handler) {
         self.sockets.cut_lingering();
-        let heard = self.heard.until();
+        let heard = self.heard_until();
         self.sockets.is_crowded = true;
         handler.crowded(&mut self.sockets, heard);
         self.sockets.is_crowded = false;

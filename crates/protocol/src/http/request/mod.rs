@@ -13,6 +13,7 @@
 mod error;
 mod line;
 
+use super::encoding::{AcceptEncoding, Encodings};
 use super::head::{
     ConnectionOptions, Cursor, Header, Headers, Known, Lines, Progress, Span, TransferCodings,
     decimal, elements, scan_head,
@@ -72,6 +73,7 @@ pub struct RequestHead {
     framing: Framing,
     keep_alive: bool,
     expect_continue: bool,
+    accepts: Encodings,
     pending: Pending,
 }
 
@@ -82,6 +84,7 @@ struct Pending {
     transfer_codings: Option<TransferCodings>,
     connection: ConnectionOptions,
     expect_continue: bool,
+    accept_encoding: AcceptEncoding,
 }
 
 impl Default for RequestHead {
@@ -102,6 +105,7 @@ impl RequestHead {
             framing: Framing::None,
             keep_alive: false,
             expect_continue: false,
+            accepts: Encodings::default(),
             pending: Pending::default(),
         }
     }
@@ -115,6 +119,7 @@ impl RequestHead {
         self.framing = Framing::None;
         self.keep_alive = false;
         self.expect_continue = false;
+        self.accepts = Encodings::default();
         self.pending = Pending::default();
     }
 
@@ -212,6 +217,13 @@ impl RequestHead {
     #[must_use]
     pub fn expect_continue(&self) -> bool {
         self.expect_continue
+    }
+
+    /// The encodings in which the client takes the answer's content.
+    #[inline]
+    #[must_use]
+    pub fn accepts(&self) -> Encodings {
+        self.accepts
     }
 }
 
@@ -375,6 +387,7 @@ impl RequestHead {
                 }
             }
             Known::Connection => pending.connection.add(value.of(window)),
+            Known::AcceptEncoding => pending.accept_encoding.add(value.of(window)),
             Known::Expect => {
                 for expectation in elements(value.of(window)) {
                     if !expectation.eq_ignore_ascii_case(b"100-continue") {
@@ -410,6 +423,7 @@ impl RequestHead {
             (Some(_), None) => Framing::Chunked,
         };
         self.keep_alive = pending.connection.persists(minor);
+        self.accepts = pending.accept_encoding.accepted();
         // An HTTP/1.0 client cannot wait for it, and without content there is nothing to wait for
         // (RFC 9110 section 10.1.1).
         self.expect_continue = pending.expect_continue

@@ -19,7 +19,7 @@ use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 
 /// Most queries at a time on a connection: BeSim answers what came together at once.
-const DEPTH: usize = 128;
+const DEPTH_MAX: usize = 128;
 
 /// The kind. Its table in service.toml has `url` and `users`, its calls have `request`.
 pub(in crate::backend) const KIND: Kind = Kind {
@@ -139,7 +139,7 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     match remote(config) {
-        Ok(Some(_)) => PoolOptions::of(config, DEPTH).query_bytes_max(),
+        Ok(Some(_)) => PoolOptions::of(config, DEPTH_MAX).query_bytes_max(),
         _ => 0,
     }
 }
@@ -150,7 +150,7 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
         return Ok(Box::new(InProcess(EmbeddedBesim::new(Bank::new(users)))));
     };
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let (peers, options) = (peers.to_vec(), PoolOptions::of(config, DEPTH));
+    let (peers, options) = (peers.to_vec(), PoolOptions::of(config, DEPTH_MAX));
     Ok(Box::new(ConnectionPool::new(
         wire,
         &config.name,

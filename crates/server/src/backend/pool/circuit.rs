@@ -321,6 +321,7 @@ mod tests {
                 arguments: Vec::new(),
                 bytes: 0,
                 deadline: Time::NEVER,
+                step: 0,
                 retries: 0,
                 is_alone: false,
             }

@@ -29,6 +29,10 @@ impl<W: Wire> ConnectionPool<W> {
             && let Some(sent) = pipe.awaited.wanted().next()
         {
             self.circuit.failed(&sent.query, cause, now);
+            if loss == Loss::Late {
+                let took = now.since(sent.since);
+                self.statements.was_late(&sent.query.call, took, now);
+            }
         }
         if loss == Loss::Unreadable
             && W::IN_ORDER
@@ -146,7 +150,7 @@ impl<W: Wire> ConnectionPool<W> {
     /// its asker holds enough.
     pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         self.pace.stalled();
-        if self.is_held_beyond(at) {
+        if self.is_held_beyond(at, now) {
             return self.lose(port, at, Loss::Held, now);
         }
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);

@@ -21,8 +21,10 @@
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
 //! Such a pipe is of no use to others until then. So nobody's queries are the oldest in more than
-//! some of the pipes: others find the rest (`share.rs`). Who asks for more waits for the answers to
-//! what he has asked, in a line of his own (`waiting.rs`).
+//! some of the pipes, nor are those of a call that takes much longer than others: others find the
+//! rest (`share.rs`, `statements.rs`). Who asks for more waits for the answers to what he has asked,
+//! in a line of his own (`waiting.rs`). Who would wait for longer than there is time is refused at
+//! once (`overload.rs`).
 //!
 //! What happens when things go wrong:
 //!
@@ -54,10 +56,12 @@ mod done;
 mod failing;
 mod next;
 mod options;
+mod overload;
 mod pace;
 mod pipe;
 mod share;
 mod spare;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -76,19 +80,15 @@ use circuit::Circuit;
 use done::Done;
 use pace::Pace;
 use pipe::{Loss, Pipe};
-use rhythm_engine::program::Call;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
+use statements::Statements;
 use std::io::ErrorKind;
-use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
 
 /// Least time between two lines of the log about queries that are too long.
 const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
-
-/// So many calls are remembered though no query of them is under way.
-const CALLS_KEPT: usize = 64;
 
 /// A backend that is reached over connections. See the module's text.
 #[derive(Debug)]
@@ -100,8 +100,7 @@ pub struct ConnectionPool<W: Wire> {
     peers: Vec<Peer>,
     /// The one to connect to next.
     peer_next: usize,
-    /// Those that asked of late, each shared by its queries.
-    calls: Vec<Rc<Call>>,
+    statements: Statements,
     waiting: Waiting,
     pace: Pace,
     pipes: Vec<Pipe<W>>,
@@ -116,6 +115,8 @@ pub struct ConnectionPool<W: Wire> {
     has_news: bool,
     /// No query's deadline is earlier.
     deadline_next: Time,
+    /// While queries wait: when the next that holds a pipe has taken long.
+    slow_at: Time,
     /// Lines of the log that say that a query is too long.
     too_large_said: Sparse,
     done: Done,
@@ -145,7 +146,7 @@ impl<W: Wire> ConnectionPool<W> {
             options,
             peers,
             peer_next: 0,
-            calls: Vec::new(),
+            statements: Statements::new(),
             waiting: Waiting::default(),
             pace: Pace::new(options.depth_max),
             pipes: Vec::new(),
@@ -155,6 +156,7 @@ impl<W: Wire> ConnectionPool<W> {
             connect_pause: None,
             has_news: false,
             deadline_next: Time::NEVER,
+            slow_at: Time::NEVER,
             too_large_said: Sparse::every(SAY_TOO_LARGE),
             done: Done::default(),
         }
@@ -191,25 +193,13 @@ impl<W: Wire> ConnectionPool<W> {
         self.pipes.iter().position(|pipe| pipe.id == connection)
     }
 
-    /// The call that asks, to be shared by its queries.
-    fn share(&mut self, call: &Call) -> Rc<Call> {
-        if let Some(known) = self.calls.iter().find(|known| ***known == *call) {
-            return known.clone();
-        }
-        if self.calls.len() >= CALLS_KEPT {
-            // Those of pages that a reload has replaced, among others.
-            self.calls.retain(|known| Rc::strong_count(known) > 1);
-        }
-        let call = Rc::new(call.clone());
-        self.calls.push(call.clone());
-        call
-    }
-
     /// Does all that can be done now: fills pipes with what waits and opens others. Once a turn, so
     /// that what several batches ask leaves in one send.
     fn pump(&mut self, port: &mut dyn Port, now: Time) {
         // The first pipe to try, by how full it is: those before took nothing of what waits.
         let mut from = (0, 0);
+        self.slow_at = Time::NEVER;
+        let has_slow = !self.waiting.is_empty() && self.has_slow(now);
         loop {
             if self.circuit.is_open() {
                 self.refuse_waiting();
@@ -224,11 +214,14 @@ impl<W: Wire> ConnectionPool<W> {
                 .filter(|pipe| *pipe >= from)
                 .min();
             let Some((length, at)) = emptiest else {
+                if has_slow && self.take_back(port, now) {
+                    continue;
+                }
                 break;
             };
             let mut any = false;
             while self.pipes[at].room(depth) > 0
-                && let Some(query) = self.next_for(at)
+                && let Some(query) = self.next_for(at, has_slow, now)
             {
                 self.pipes[at].put(&mut self.wire, query, now);
                 any = true;
@@ -247,7 +240,11 @@ impl<W: Wire> ConnectionPool<W> {
                 self.lose(port, at, Loss::Broken(None), now);
             }
         }
+        self.refuse_beyond();
         self.connect(port, now);
+        if W::IN_ORDER {
+            self.slow_at = self.next_slow_at(now);
+        }
     }
 
     /// Takes the answers out of what came in, and says how the pipe ended if it did.
@@ -259,6 +256,7 @@ impl<W: Wire> ConnectionPool<W> {
             done,
             options,
             pace,
+            statements,
             ..
         } = self;
         let pipe = &mut pipes[at];
@@ -294,6 +292,10 @@ impl<W: Wire> ConnectionPool<W> {
             };
             let number = sent.number;
             circuit.judge(&sent, &verdict, now);
+            if !sent.is_given_up {
+                let (query, took) = (&sent.query, now.since(sent.since));
+                statements.answered(&query.call, query.step, took, now);
+            }
             done.tell_verdict(sent, &verdict, pipe.address);
             count += 1;
             if !verdict.goes_on {
@@ -380,6 +382,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
         (self.pipes.iter().map(Pipe::wake_at))
             .chain(deadline)
             .chain(pause)
+            .chain([self.slow_at])
             .filter(|at| *at != Time::NEVER)
             .min()
     }
@@ -408,7 +411,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
 impl<W: Wire> Backend for ConnectionPool<W> {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
-        let call = self.share(batch.call);
+        let call = self.statements.share(batch.call);
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
@@ -435,6 +438,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 arguments,
                 bytes,
                 deadline,
+                step: batch.step,
                 retries: 0,
                 is_alone: false,
             };

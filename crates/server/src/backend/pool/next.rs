@@ -1,10 +1,16 @@
-//! Which query that waits goes into a pipe next, by what those who ask may hold (`share.rs`).
+//! Which query that waits goes into a pipe next, by what those who ask, and what they ask, may hold
+//! (`share.rs`).
 
 use super::super::awaited::Taken;
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::pipe::Pipe;
+use super::pipe::{Loss, Pipe};
+use super::share::most_of;
+use super::statements::Statements;
 use super::waiting::Waiting;
+use rhythm_engine::program::Call;
+use rhythm_net::{Port, Time};
+use std::rc::Rc;
 
 /// How many pipes belong to one who asks.
 fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
@@ -12,23 +18,80 @@ fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
     owners.filter(|owner| *owner == asker).count()
 }
 
+/// Whether a pipe is held by a slow query.
+fn is_slow<W: Wire>(pipe: &Pipe<W>, statements: &Statements, now: Time) -> bool {
+    let oldest = pipe.awaited.wanted().next();
+    let owed = pipe.owed().map_or(now, |(_, since)| since);
+    oldest.is_some_and(|sent| statements.takes_long(Rc::as_ptr(&sent.query.call), now.since(owed)))
+}
+
+/// How many pipes are held by slow queries of a call.
+fn held_long<W: Wire>(
+    pipes: &[Pipe<W>],
+    call: &Rc<Call>,
+    statements: &Statements,
+    now: Time,
+) -> usize {
+    let of_call = |pipe: &&Pipe<W>| {
+        let oldest = pipe.awaited.wanted().next();
+        oldest.is_some_and(|sent| Rc::ptr_eq(&sent.query.call, call))
+    };
+    let pipes = pipes.iter().filter(of_call);
+    pipes.filter(|pipe| is_slow(pipe, statements, now)).count()
+}
+
 impl<W: Wire> ConnectionPool<W> {
-    /// The next query for a pipe that has room, if one waits that may go into it.
-    pub(super) fn next_for(&mut self, at: usize) -> Option<Taken> {
+    /// Whether slow queries may come to hold too much: some hold connections, or wait.
+    pub(super) fn has_slow(&mut self, now: Time) -> bool {
+        if !W::IN_ORDER {
+            return false;
+        }
+        self.statements.look(now);
+        let statements = &self.statements;
+        let waits = |(call, _)| statements.is_slow(call);
+        let holds = |pipe: &Pipe<W>| is_slow(pipe, statements, now);
+        self.waiting.of_calls().any(waits) || self.pipes.iter().any(holds)
+    }
+
+    /// The next query for a pipe that has room, if one waits that may go into it. `has_slow`: see
+    /// there.
+    pub(super) fn next_for(&mut self, at: usize, has_slow: bool, now: Time) -> Option<Taken> {
         let ConnectionPool {
             waiting,
             pipes,
             options,
+            statements,
             ..
         } = self;
         let all = options.connections_max.max(1);
-        let is_bounded = W::IN_ORDER && pipes.len() >= options.share.connections_max(all, true);
+        let is_bounded = |connections: usize| W::IN_ORDER && pipes.len() >= connections;
+        let by_asker = is_bounded(options.share.connections_max(all, true));
+        let by_call = has_slow && is_bounded(most_of(all, true));
+        let oldest = pipes[at].awaited.wanted().next();
+        let belongs_to = oldest.map(|sent| Rc::as_ptr(&sent.query.call));
+        // Of many that wait one behind the other most are of one call.
+        let known = std::cell::Cell::new((std::ptr::null(), false));
+        let may_hold = |waiting: &Waiting, call: &Rc<Call>| {
+            let (of, may) = known.get();
+            if of == Rc::as_ptr(call) {
+                return may;
+            }
+            let others_wait = waiting.has_other_calls(call);
+            // Where one of a call that is not slow takes long, all are there for what it holds up.
+            let is_free = !others_wait && !statements.is_slow(Rc::as_ptr(call));
+            let may =
+                is_free || held_long(pipes, call, statements, now) < most_of(all, others_wait);
+            known.set((Rc::as_ptr(call), may));
+            may
+        };
         let may_go = |waiting: &Waiting, query: &Taken| {
             let asker = query.asker;
-            !is_bounded || pipes[at].owner() == Some(asker) || {
-                let others_wait = waiting.has_others(asker);
-                held(pipes, asker) < options.share.connections_max(all, others_wait)
-            }
+            let is_its_own = belongs_to == Some(Rc::as_ptr(&query.call));
+            (!by_call || is_its_own || may_hold(waiting, &query.call))
+                && (!by_asker || pipes[at].owner() == Some(asker) || {
+                    let others_wait = waiting.has_others(asker);
+                    held(pipes, asker) < options.share.connections_max(all, others_wait)
+                })
         };
         match pipes[at].awaited.len() {
             0 => waiting.pop(may_go),
@@ -36,14 +99,57 @@ impl<W: Wire> ConnectionPool<W> {
         }
     }
 
-    /// Whether a pipe belongs to one who holds more than his part: a call of his came behind others
-    /// and has its turn now.
-    pub(super) fn is_held_beyond(&self, at: usize) -> bool {
-        let Some(asker) = self.pipes[at].owner().filter(|_| W::IN_ORDER) else {
+    /// Takes a pipe back from a call whose slow queries hold more than their part while others wait,
+    /// where they can be sent again. Whether there was one.
+    pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let most = most_of(self.options.connections_max.max(1), true);
+        let (pipes, statements, retries_max) =
+            (&self.pipes, &self.statements, self.options.retries_max);
+        let at = pipes.iter().position(|pipe| {
+            let oldest = pipe.awaited.wanted().next();
+            let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
+            oldest.is_some_and(|sent| {
+                self.waiting.has_other_calls(&sent.query.call)
+                    && all.all(|query| query.call.idempotent && query.retries < retries_max)
+                    && is_slow(pipe, statements, now)
+                    && held_long(pipes, &sent.query.call, statements, now) > most
+            })
+        });
+        let Some(at) = at else {
+            return false;
+        };
+        let oldest = self.pipes[at].awaited.wanted().next();
+        if let Some((sent, (_, since))) = oldest.zip(self.pipes[at].owed()) {
+            (self.statements).holds_too_much(&sent.query.call, now.since(since), now);
+        }
+        self.lose(port, at, Loss::Held, now);
+        true
+    }
+
+    /// When the next query that holds a pipe has taken long.
+    pub(super) fn next_slow_at(&self, now: Time) -> Time {
+        let at = |pipe: &Pipe<W>| {
+            let call = &pipe.awaited.wanted().next()?.query.call;
+            let (_, since) = pipe.owed()?;
+            let at = since + self.statements.patience(Rc::as_ptr(call));
+            (at > now).then_some(at)
+        };
+        let all = self.pipes.iter().filter_map(at);
+        all.min().unwrap_or(Time::NEVER)
+    }
+
+    /// Whether a pipe belongs to one who holds more than his part, or to a call that does: it came
+    /// behind others and has its turn now.
+    pub(super) fn is_held_beyond(&self, at: usize, now: Time) -> bool {
+        let oldest = self.pipes[at].awaited.wanted().next();
+        let Some(query) = oldest.map(|sent| &sent.query).filter(|_| W::IN_ORDER) else {
             return false;
         };
         let all = self.options.connections_max.max(1);
-        let others_wait = self.waiting.has_others(asker);
-        held(&self.pipes, asker) > self.options.share.connections_max(all, others_wait)
+        let others_wait = self.waiting.has_others(query.asker);
+        let share = self.options.share.connections_max(all, others_wait);
+        let other_calls_wait = self.waiting.has_other_calls(&query.call);
+        let of_call = held_long(&self.pipes, &query.call, &self.statements, now);
+        held(&self.pipes, query.asker) > share || of_call > most_of(all, other_calls_wait)
     }
 }

@@ -61,7 +61,7 @@ impl PoolOptions {
     /// What a backend's table in service.toml says, and for the rest what is usual; where it says
     /// nothing of the depth, the one that its kind gains from.
     pub fn of(config: &BackendConfig, depth: usize) -> PoolOptions {
-        let said = config.pool.depth.map(|depth| depth.get() as usize);
+        let said = config.pool.depth_max.map(|depth| depth.get() as usize);
         PoolOptions {
             depth_max: said.unwrap_or(depth),
             ..PoolOptions::with(&config.pool)
@@ -71,11 +71,11 @@ impl PoolOptions {
     fn with(pool: &PoolSettings) -> PoolOptions {
         PoolOptions {
             connections_max: pool.connections_max as usize,
-            depth_max: pool.depth.map_or(1, |depth| depth.get() as usize),
+            depth_max: pool.depth_max.map_or(1, |depth| depth.get() as usize),
             queries_max: 1 << 16,
             held_max: 32 << 20,
             query_max: 16 * 1024,
-            retries_max: pool.retries,
+            retries_max: pool.retries_max,
             timeout: pool.timeout,
             connect_timeout: Duration::from_secs(1),
             idle_max: Duration::from_secs(4),

@@ -2,7 +2,8 @@
 //!
 //! Where answers come in order, a connection belongs to whoever has its oldest call: until the
 //! answer comes, or its deadline, it is of no use to others. One whose calls hang would soon hold
-//! them all. `next.rs` keeps to it.
+//! them all. `next.rs` keeps to it. As much may be held by the slow queries of one call, whoever
+//! asks (`statements.rs`).
 
 use std::collections::HashMap;
 
@@ -19,12 +20,19 @@ pub struct ShareOptions {
 impl ShareOptions {
     /// Most of so many connections, while others wait or not; at least 1.
     pub(super) fn connections_max(&self, all: usize, others_wait: bool) -> usize {
-        let most = match (self.connections_max, others_wait) {
-            (Some(most), _) => most,
-            (None, true) => all.div_ceil(2),
-            (None, false) => all.saturating_sub((all / 8).max(1)),
-        };
-        most.max(1)
+        match self.connections_max {
+            Some(most) => most.max(1),
+            None => most_of(all, others_wait),
+        }
+    }
+}
+
+/// Most of so many connections that one may hold where nothing else is said: half while others
+/// wait, and all but an eighth while nobody does; at least 1.
+pub(super) fn most_of(all: usize, others_wait: bool) -> usize {
+    match others_wait {
+        true => all.div_ceil(2).max(1),
+        false => all.saturating_sub((all / 8).max(1)).max(1),
     }
 }
 

@@ -1,5 +1,12 @@
-//! Queries that wait for a place in a pipe, in two queues: those that share a pipe with others,
-//! and those that go alone (see the pool's text). Neither queue holds up the other.
+//! Queries that wait for a place in a pipe, in queues: by how far along their requests are, and in
+//! each of these those that share a pipe with others, and those that go alone (see the pool's
+//! text). Neither of the two holds up the other.
+//!
+//! The request that is furthest along goes first: what was done for it is of use once all its calls
+//! are answered, and behind the first calls of all others its second would come too late. That does
+//! not keep first calls waiting for ever: a later one comes of an answer that this backend gave to
+//! its request before, and each request has only so many; where no first call goes, there are soon
+//! no later ones.
 //!
 //! In each queue those who ask take turns: each has a line while queries of his wait, and after a
 //! query of a line come those of the others. So the many queries of one wait for each other, not
@@ -7,9 +14,14 @@
 //! over with its line.
 
 use super::super::awaited::Taken;
+use rhythm_engine::program::Call;
 use rhythm_net::{Key, Slab};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+/// Requests that are so many calls along, or more, are as far along as any.
+const STEPS_MAX: usize = 8;
 
 /// A query that waits, and the one behind it in its line.
 #[derive(Debug)]
@@ -101,33 +113,54 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     waiters: Slab<Waiter>,
-    shared: Queue,
-    alone: Queue,
+    /// Those that share, and those that go alone, by their requests' steps.
+    steps: [[Queue; 2]; STEPS_MAX],
+    /// How many there are of each call.
+    of_calls: HashMap<*const Call, usize>,
     /// Turns that have begun.
     turn: u64,
 }
 
 impl Waiting {
-    /// The number of the next turn, and what it is for.
-    fn queue(&mut self, is_alone: bool) -> (&mut Queue, &mut Slab<Waiter>, u64) {
+    /// A query's queue, where all wait, and the number of the next turn.
+    fn queue(&mut self, query: &Taken) -> (&mut Queue, &mut Slab<Waiter>, u64) {
         self.turn += 1;
-        let queue = match is_alone {
-            false => &mut self.shared,
-            true => &mut self.alone,
-        };
+        let step = (query.step as usize).min(STEPS_MAX - 1);
+        let queue = &mut self.steps[step][usize::from(query.is_alone)];
         (queue, &mut self.waiters, self.turn)
     }
 
     /// A query that has just come.
     pub(super) fn push_back(&mut self, query: Taken) {
-        let (queue, waiters, turn) = self.queue(query.is_alone);
+        *self.of_calls.entry(Rc::as_ptr(&query.call)).or_default() += 1;
+        let (queue, waiters, turn) = self.queue(&query);
         queue.push_back(waiters, turn, query);
     }
 
-    /// One that has waited before: it goes before all others of its asker.
+    /// One that has waited before: it goes before all others of its asker that are as far along.
     pub(super) fn push_front(&mut self, query: Taken) {
-        let (queue, waiters, _) = self.queue(query.is_alone);
+        *self.of_calls.entry(Rc::as_ptr(&query.call)).or_default() += 1;
+        let (queue, waiters, _) = self.queue(&query);
         queue.push_front(waiters, query);
+    }
+
+    /// Takes the query at this place of a queue.
+    fn pop_at(&mut self, step: usize, is_alone: bool, place: usize) -> Taken {
+        self.turn += 1;
+        let queue = &mut self.steps[step][usize::from(is_alone)];
+        let query = queue.pop(&mut self.waiters, self.turn, place);
+        Waiting::forget(&mut self.of_calls, &query.call);
+        query
+    }
+
+    /// One less of a call.
+    fn forget(of_calls: &mut HashMap<*const Call, usize>, call: &Rc<Call>) {
+        if let Entry::Occupied(mut count) = of_calls.entry(Rc::as_ptr(call)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     /// The next that shares, of those that may go.
@@ -135,43 +168,82 @@ impl Waiting {
         &mut self,
         may_go: impl Fn(&Waiting, &Taken) -> bool,
     ) -> Option<Taken> {
-        let (place, _) = (self.shared).next(&self.waiters, &|query| may_go(self, query))?;
-        let (queue, waiters, turn) = self.queue(false);
-        Some(queue.pop(waiters, turn, place))
+        let (step, place) = (0..STEPS_MAX).rev().find_map(|step| {
+            let may_go = |query: &Taken| may_go(self, query);
+            let (place, _) = self.steps[step][0].next(&self.waiters, &may_go)?;
+            Some((step, place))
+        })?;
+        Some(self.pop_at(step, false, place))
     }
 
     /// The next of all that may go, for a pipe without others: of the two that are next in their
     /// queues, the one whose line has waited longer.
     pub(super) fn pop(&mut self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> Option<Taken> {
-        let may_go = |query: &Taken| may_go(self, query);
-        let shared = self.shared.next(&self.waiters, &may_go);
-        let alone = self.alone.next(&self.waiters, &may_go);
-        let is_alone = match (shared, alone) {
-            (Some((_, shared)), Some((_, alone))) => alone < shared,
-            (_, alone) => alone.is_some(),
-        };
-        let (place, _) = if is_alone { alone? } else { shared? };
-        let (queue, waiters, turn) = self.queue(is_alone);
-        Some(queue.pop(waiters, turn, place))
+        let (step, is_alone, place) = (0..STEPS_MAX).rev().find_map(|step| {
+            let may_go = |query: &Taken| may_go(self, query);
+            let [shared, alone] =
+                (self.steps[step].each_ref()).map(|queue| queue.next(&self.waiters, &may_go));
+            let is_alone = match (shared, alone) {
+                (Some((_, shared)), Some((_, alone))) => alone < shared,
+                (_, alone) => alone.is_some(),
+            };
+            let (place, _) = if is_alone { alone? } else { shared? };
+            Some((step, is_alone, place))
+        })?;
+        Some(self.pop_at(step, is_alone, place))
     }
 
     /// How many share, and how many go alone.
     pub(super) fn counts(&self) -> [usize; 2] {
-        [self.shared.length, self.alone.length]
+        let of = |kind: usize| self.steps.iter().map(|step| step[kind].length).sum();
+        [of(0), of(1)]
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.counts() == [0, 0]
+        self.len() == 0
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// The calls that wait, and how many there are of each.
+    pub(super) fn of_calls(&self) -> impl Iterator<Item = (*const Call, usize)> {
+        self.of_calls.iter().map(|(call, count)| (*call, *count))
     }
 
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
-        let mut turns = self.shared.turns.iter().chain(&self.alone.turns);
+        let mut turns = self.steps.iter().flatten().flat_map(|queue| &queue.turns);
         turns.any(|(of, _)| *of != asker)
+    }
+
+    /// Whether queries of other calls wait than of this one.
+    pub(super) fn has_other_calls(&self, call: &Rc<Call>) -> bool {
+        let of_it = self.of_calls.get(&Rc::as_ptr(call)).copied().unwrap_or(0);
+        self.len() > of_it
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
         self.waiters.iter().map(|(_, waiter)| &waiter.query)
+    }
+
+    /// Takes out those that this does not say of that they stay; it is asked in the order in which
+    /// they are to go.
+    pub(super) fn sift(
+        &mut self,
+        mut stays: impl FnMut(&Taken) -> bool,
+        mut take: impl FnMut(Taken),
+    ) {
+        let mut left = Vec::with_capacity(self.len());
+        while let Some(query) = self.pop(|_, _| true) {
+            match stays(&query) {
+                true => left.push(query),
+                false => take(query),
+            }
+        }
+        left.into_iter().for_each(|query| self.push_back(query));
     }
 
     /// Takes out those that this says of.
@@ -180,7 +252,7 @@ impl Waiting {
         mut which: impl FnMut(&Taken) -> bool,
         mut take: impl FnMut(Taken),
     ) {
-        for queue in [&mut self.shared, &mut self.alone] {
+        for queue in self.steps.iter_mut().flatten() {
             // Each line is put back as it was, but for those.
             let turns = std::mem::take(&mut queue.turns);
             queue.length = 0;
@@ -191,7 +263,10 @@ impl Waiting {
                     let waiter = self.waiters.remove(key).expect("it waits");
                     next = waiter.next;
                     match which(&waiter.query) {
-                        true => take(waiter.query),
+                        true => {
+                            Waiting::forget(&mut self.of_calls, &waiter.query.call);
+                            take(waiter.query);
+                        }
                         false => queue.push_back(&mut self.waiters, turn, waiter.query),
                     }
                 }
@@ -216,6 +291,7 @@ mod tests {
             arguments: Vec::new(),
             bytes: 0,
             deadline: Time::NEVER,
+            step: 0,
             retries: 0,
             is_alone,
         }

@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Bytes of a line besides those of its request, at most.
-const LINE_BYTES: usize = 256;
+const LINE_BYTES_MAX: usize = 256;
 
 /// The most bytes of a line: all that is ever escaped of a request are characters that take two.
 pub(super) fn line_max(request: usize) -> usize {
-    LINE_BYTES.saturating_add(request.saturating_mul(2))
+    LINE_BYTES_MAX.saturating_add(request.saturating_mul(2))
 }
 
 /// What a line tells of a request.

@@ -1,11 +1,9 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{BackendMetrics, Count, Histogram, HistogramSum, Metrics, WorkerMetrics};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use super::{BackendMetrics, Metrics, WorkerMetrics};
 use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
+use rhythm_observe::{Count, Histogram, HistogramSum, NANOSECOND, Sample, Writer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The figures of the workers for one page, or one backend, by its name.
 type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
 
-/// A value and its labels.
-type Sample<T> = (Vec<(&'static str, String)>, T);
-
-const NANOSECOND: f64 = 1e-9;
 /// The classes of status, as labels.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// The states of contexts, as labels.
@@ -84,83 +78,36 @@ fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
         .map(|(name, metrics)| {
             let mut sum = HistogramSum::default();
             for metrics in metrics {
-                figure(metrics).snapshot(scale, &mut sum);
+                sum.add(figure(metrics), scale);
             }
             (vec![(label, name.clone())], sum)
         })
         .collect()
 }
 
-/// Writes families of metrics.
-struct Writer<'a>(DescriptorEncoder<'a>);
-
-impl Writer<'_> {
-    fn counters(&mut self, name: &str, help: &str, samples: Vec<Sample<u64>>) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in samples {
-            (family.encode_family(&labels)?).encode_counter::<NoLabelSet, _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    fn gauges(&mut self, name: &str, help: &str, samples: Vec<Sample<f64>>) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    fn histograms(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: Vec<Sample<HistogramSum>>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, sum) in samples {
-            let count = sum.buckets.iter().map(|(_, count)| count).sum();
-            family
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(sum.sum, count, &sum.buckets, None)?;
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Scrape(pub(super) Arc<Metrics>);
-
-impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut to = Writer(encoder);
-        let workers = &self.0.workers;
-        self.pages(&mut to)?;
-        self.backends(&mut to)?;
+impl Metrics {
+    fn tell(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let workers = &self.workers;
+        self.pages(to)?;
+        self.backends(to)?;
         let by_worker: ByName<WorkerMetrics> = (workers.iter().enumerate())
             .map(|(index, worker)| (index.to_string(), vec![worker.clone()]))
             .collect();
         let w = &by_worker;
-        clients(w, &mut to)?;
-        cohorts(w, &mut to)?;
-        self.loops(w, &mut to)?;
-        self.sessions(w, &mut to)?;
-        let (dropped, failures) = self.0.log.lost_and_failed();
-        to.counters(
+        clients(w, to)?;
+        cohorts(w, to)?;
+        self.loops(w, to)?;
+        self.sessions(w, to)?;
+        let (dropped, failures) = self.log.lost_and_failed();
+        to.counter(
             "access_log_lines_dropped",
             "Access log lines that could not be written, or had no room to wait for it",
-            vec![(Vec::new(), dropped)],
+            dropped,
         )?;
-        to.counters(
+        to.counter(
             "access_log_failures",
             "Times that the access log could not be written or opened again",
-            vec![(Vec::new(), failures)],
+            failures,
         )
     }
 }
@@ -221,14 +168,14 @@ fn cohorts(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
     )
 }
 
-impl Scrape {
+impl Metrics {
     /// What workers tell of their loops.
     fn loops(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         let busy = gauges(sums(w, "worker", |m| &m.busy_ns), NANOSECOND);
         to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
         let total = gauges(sums(w, "worker", |m| &m.total_ns), NANOSECOND);
         to.gauges("loop_seconds", "Time the event loop has run", total)?;
-        let utilisation = (self.0.workers.iter().enumerate())
+        let utilisation = (self.workers.iter().enumerate())
             .map(|(index, m)| {
                 let (busy, total) = (m.busy_ns.get() as f64, m.total_ns.get().max(1) as f64);
                 (vec![("worker", index.to_string())], busy / total)
@@ -248,22 +195,13 @@ impl Scrape {
     }
 
     fn sessions(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
-        let (live, capacity) = self.0.sessions.sessions();
-        to.gauges(
-            "sessions",
-            "Sessions in use",
-            vec![(Vec::new(), live as f64)],
-        )?;
-        to.gauges(
-            "sessions_max",
-            "Sessions at most",
-            vec![(Vec::new(), capacity as f64)],
-        )?;
-        let replaced = vec![(Vec::new(), self.0.sessions.replaced())];
-        to.counters(
+        let (live, capacity) = self.sessions.sessions();
+        to.gauge("sessions", "Sessions in use", live as f64)?;
+        to.gauge("sessions_max", "Sessions at most", capacity as f64)?;
+        to.counter(
             "sessions_replaced",
             "Sessions ended by a sign-in of a user who had too many",
-            replaced,
+            self.sessions.replaced(),
         )?;
         let begun = sums(w, "worker", |m| &m.sign_ins);
         to.counters("sign_ins", "Sessions begun", begun)?;
@@ -274,7 +212,7 @@ impl Scrape {
     }
 
     fn pages(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let pages = gather(&self.0.workers, |worker| &worker.pages);
+        let pages = gather(&self.workers, |worker| &worker.pages);
         let p = &pages;
         let requests = sums(p, "page", |m| &m.requests);
         to.counters("requests", "Requests for pages", requests)?;
@@ -312,7 +250,7 @@ impl Scrape {
     }
 
     fn backends(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let backends = gather(&self.0.workers, |worker| &worker.backends);
+        let backends = gather(&self.workers, |worker| &worker.backends);
         let b = &backends;
         let requests = sums(b, "backend", |m| &m.requests);
         to.counters("backend_requests", "Requests to backends", requests)?;
@@ -369,11 +307,8 @@ impl Metrics {
     /// # Errors
     /// None that is known: writing to a text cannot fail.
     pub fn encode(self: &Arc<Metrics>) -> Result<String, fmt::Error> {
-        let mut registry = prometheus_client::registry::Registry::with_prefix("rhythm");
-        registry.register_collector(Box::new(Scrape(self.clone())));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry)?;
-        Ok(text)
+        let metrics = self.clone();
+        rhythm_observe::encode("rhythm", move |to| metrics.tell(to))
     }
 }
 

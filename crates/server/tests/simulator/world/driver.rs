@@ -111,7 +111,9 @@ impl World {
         let near = self.links[link].near;
         match near {
             Near::Backlog if !self.has_place(handler) => {
-                let at = self.now + 20 * MILLISECOND;
+                // Who has waited long already waits for as much longer as is of little matter.
+                let waited = self.now - self.links[link].active;
+                let at = self.now + (waited / 64).max(20 * MILLISECOND);
                 self.at(at, Event::Room(link));
                 self.links[link].waits = true;
             }

@@ -116,6 +116,7 @@ fn answers_all(url: &str) {
                 queries: &queries,
                 keys: &[key],
                 askers: &[key],
+                step: 0,
                 deadline: Time::NEVER,
             };
             pool.submit(port, batch, now);

@@ -5,6 +5,7 @@ use super::world::*;
 use crate::backend::http_client::Responses;
 use crate::backend::{Awaited, Greeting, QueryAnswers};
 use rhythm_engine::cohort::{Argument, Queries};
+use rhythm_engine::program::Call;
 use rhythm_net::testing::TestPort;
 
 /// A wire that says `hello` and must be told `welcome` before it is asked anything.
@@ -72,6 +73,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
             queries: &queries,
             keys: &[1],
             askers: &[1],
+            step: 0,
             deadline: Time::NEVER,
         };
         pool.submit(&mut port, batch, Time::ZERO);

@@ -11,6 +11,7 @@ use super::asking::all_answered;
 use super::world::{MS, call, cells, options};
 use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
+use rhythm_engine::program::Call;
 use rhythm_net::testing::TestPort;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -137,6 +138,7 @@ impl Tagged {
             queries: &queries,
             keys: &keys.clone().collect::<Vec<_>>(),
             askers: &keys.collect::<Vec<_>>(),
+            step: 0,
             deadline: self.now + 50 * MS,
         };
         self.pool.submit(&mut self.port, batch, self.now);
@@ -394,6 +396,7 @@ fn all_is_answered_over_sockets() {
             queries: &queries,
             keys: &keys,
             askers: &keys,
+            step: 0,
             deadline: Time::NEVER,
         };
         pool.submit(port, batch, now);

@@ -5,7 +5,7 @@ use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::{Awaited, QueryAnswers, Told, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
-use rhythm_engine::program::{CallResult, Form, Type};
+use rhythm_engine::program::{Call, CallResult, Form, Type};
 use rhythm_net::testing::TestPort;
 use std::collections::BTreeMap;
 use std::io;
@@ -216,6 +216,7 @@ impl World {
             queries: &queries,
             keys: &keys,
             askers: &keys,
+            step: 0,
             deadline,
         };
         self.backend.submit(&mut self.port, batch, self.now);
@@ -232,6 +233,7 @@ impl World {
                 queries: &queries,
                 keys: &[key],
                 askers: &[asker],
+                step: 0,
                 deadline: Time::NEVER,
             };
             self.backend.submit(&mut self.port, batch, self.now);
@@ -269,6 +271,7 @@ impl World {
                 queries: &queries,
                 keys: &[key],
                 askers: &[key],
+                step: 0,
                 deadline,
             };
             self.backend.submit(&mut self.port, batch, self.now);

@@ -1,0 +1,18 @@
+//! What a thread tells of its loop. It alone writes it; who asks adds up those of all threads.
+
+use rhythm_observe::{Count, SizeHistogram, TimeHistogram};
+
+/// One thread's, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Figures {
+    /// How long turns of the loop took in which something came, in nanoseconds: from when the
+    /// thread woke to when their answers were sent.
+    pub(crate) turns: TimeHistogram,
+    /// Commands of each cohort.
+    pub(crate) cohort_size: SizeHistogram,
+    /// Bytes that connections hold now.
+    pub(crate) held: Count,
+    /// Times the thread was started again after a panic.
+    pub(crate) restarts: Count,
+}

@@ -1,0 +1,118 @@
+//! The patient: clients of which nothing was read yet, and those who have left.
+//!
+//! They are told of after everybody else, and so many a turn that it does not become long by them.
+//! A crowd that comes or goes is not to delay those who are known: a newcomer may bring as much as
+//! a turn can do, and it takes the system long to clear away what a client left unread.
+
+use crate::port::{ConnectionId, TURN_MAX, Time};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// So many are let in, and so many told of, in one turn at most, and at least where it is longer
+/// than it may be.
+const ROOM_MAX: usize = 16;
+const ROOM_MIN: usize = 2;
+/// How long a turn may be by them: who comes in one such and is answered in the next has waited no
+/// longer than a turn at most.
+const PATIENT_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Patient {
+    /// Those that epoll has listed and nobody was told of, and when it did: one entry for each.
+    line: VecDeque<(ConnectionId, Time)>,
+    /// For how many a turn has room, of those to tell of and of those to let in.
+    room: usize,
+}
+
+impl Patient {
+    pub(super) fn new() -> Patient {
+        Patient {
+            line: VecDeque::new(),
+            room: ROOM_MAX,
+        }
+    }
+
+    /// For how many a turn has room, of those to tell of and of those to let in.
+    pub(super) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Epoll has listed one that is not in the line.
+    pub(super) fn push(&mut self, id: ConnectionId, listed: Time) {
+        self.line.push_back((id, listed));
+    }
+
+    /// The first in the line.
+    pub(super) fn pop(&mut self) -> Option<ConnectionId> {
+        let (id, _) = self.line.pop_front()?;
+        if self.line.is_empty() {
+            // A crowd of them is rare.
+            self.line = VecDeque::new();
+        }
+        Some(id)
+    }
+
+    /// When the first in the line was listed; `None` where nobody waits.
+    pub(super) fn since(&self) -> Option<Time> {
+        Some(self.line.front()?.1)
+    }
+
+    /// Nobody waits any more: the connections are gone.
+    pub(super) fn forget(&mut self) {
+        self.line = VecDeque::new();
+    }
+
+    /// A turn took so long that served so many of them, and so many others. If it had room for no
+    /// more, it `was_short`.
+    pub(super) fn adapt(&mut self, took: Duration, served: usize, others: usize, was_short: bool) {
+        if took > PATIENT_MAX && served > others {
+            self.room = (self.room / 2).max(ROOM_MIN);
+        } else if was_short {
+            self.room = (self.room + 1).min(ROOM_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_has_room_for_fewer_where_they_make_it_long() {
+        let mut patient = Patient::new();
+        let mut room_after = |took, [served, others]: [usize; 2], was_short| {
+            patient.adapt(took, served, others, was_short);
+            patient.room()
+        };
+        assert_eq!(room_after(PATIENT_MAX * 2, [16, 3], true), 8);
+        assert_eq!(room_after(PATIENT_MAX * 2, [8, 3], true), 4);
+        // Others made it long: nothing is gained by fewer.
+        assert_eq!(room_after(TURN_MAX * 2, [4, 90], false), 4);
+        assert_eq!(room_after(TURN_MAX * 2, [4, 90], true), 5);
+        assert_eq!(room_after(PATIENT_MAX, [5, 0], true), 6);
+        assert_eq!(room_after(PATIENT_MAX, [3, 0], false), 6);
+        for _ in 0..9 {
+            room_after(TURN_MAX, [2, 0], true);
+        }
+        assert_eq!(room_after(TURN_MAX, [2, 0], true), ROOM_MIN);
+        for _ in 0..99 {
+            room_after(PATIENT_MAX / 2, [2, 0], true);
+        }
+        assert_eq!(room_after(PATIENT_MAX / 2, [16, 0], true), ROOM_MAX);
+    }
+
+    #[test]
+    fn they_are_told_of_in_their_order() {
+        let mut patient = Patient::new();
+        assert_eq!(patient.since(), None);
+        for n in [3, 1, 2] {
+            patient.push(ConnectionId::new(n, 1), Time::from_nanos(u64::from(10 - n)));
+        }
+        assert_eq!(patient.since(), Some(Time::from_nanos(7)));
+        assert_eq!(patient.pop(), Some(ConnectionId::new(3, 1)));
+        assert_eq!(patient.since(), Some(Time::from_nanos(9)));
+        patient.forget();
+        assert_eq!((patient.since(), patient.pop()), (None, None));
+    }
+}

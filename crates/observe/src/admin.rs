@@ -1,0 +1,262 @@
+//! The admin listener: what an operator asks a server, on a port of its own.
+//!
+//! A thread of its own drives it, so that it answers whatever the workers do. Its clients are few;
+//! those who are silent or slow lose their places to others after a moment.
+//!
+//! A browser on this machine may be led here by the page of anybody whose name is made to mean this
+//! machine (DNS rebinding). Such a request has that name in `Host`, so names that are not known are
+//! refused.
+
+use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
+};
+use rhythm_net::{DriverOptions, Listener, Role, clock};
+use rhythm_protocol::http::request::Method;
+use rhythm_protocol::http::response::ResponseWriter;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Clients at a time.
+pub const CONNECTIONS_MAX: usize = 64;
+/// A client has this long for its request and for taking the answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of a request's content, which is of no interest.
+const BODY_MAX: usize = 4096;
+
+/// A server that tells of itself.
+pub trait Observed: Send + Sync + 'static {
+    /// The paths at which it tells something, for who asked for another.
+    const PATHS: &str;
+
+    /// What is told at a path, if anything is.
+    fn tell(&self, path: &[u8]) -> Option<Told>;
+}
+
+/// What is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    status: u16,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Told {
+    fn text(status: u16, body: impl Into<String>) -> Told {
+        Told {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: body.into(),
+        }
+    }
+
+    /// That all is well (200), or what is not (503).
+    pub fn health(ailment: Option<&str>) -> Told {
+        match ailment {
+            Some(why) => Told::text(503, format!("{why}\n")),
+            None => Told::text(200, "ok\n"),
+        }
+    }
+
+    /// Figures, as [`encode`](crate::encode) gives them.
+    pub fn figures(text: Result<String, fmt::Error>) -> Told {
+        match text {
+            Ok(body) => Told {
+                status: 200,
+                content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                body,
+            },
+            Err(fmt::Error) => Told::text(500, ""),
+        }
+    }
+
+    /// Data as JSON.
+    pub fn json(body: String) -> Told {
+        Told {
+            status: 200,
+            content_type: "application/json",
+            body,
+        }
+    }
+}
+
+/// What a new start of these workers' process would mend: none, where they are well.
+pub fn ailment<C>(workers: &[Inbox<C>]) -> Option<&'static str> {
+    let now = clock::monotonic();
+    if workers.iter().any(Inbox::has_ended) {
+        Some("a worker has ended")
+    } else if workers.iter().any(|worker| worker.is_ailing(now)) {
+        Some("a worker panics again and again")
+    } else {
+        None
+    }
+}
+
+/// The names by which the listener may be asked, beside addresses and `localhost`.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// The names.
+    pub names: Vec<String>,
+    /// How the setting is called that has them.
+    pub setting: &'static str,
+}
+
+/// The admin listener and its thread. Dropped without [`Admin::stop`], it goes on.
+#[derive(Debug)]
+pub struct Admin {
+    address: SocketAddr,
+    thread: Workers<Infallible>,
+}
+
+impl Admin {
+    /// Starts the thread: it tells of `observed` to who asks.
+    ///
+    /// # Errors
+    /// When the system has no resources for it.
+    pub fn start<O: Observed>(
+        listener: Listener,
+        names: Names,
+        observed: O,
+    ) -> Result<Admin, StartError<Infallible>> {
+        let options = WorkerOptions {
+            name: "admin",
+            driver: DriverOptions {
+                connections_max: CONNECTIONS_MAX,
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
+        };
+        let requests = RequestLimits {
+            body_max: BODY_MAX,
+            ..RequestLimits::default()
+        };
+        let teller = Teller {
+            observed: Arc::new(observed),
+            names: Arc::new(names),
+        };
+        let make = move |_: WorkerThread<'_, Infallible>| {
+            let limits = ClientLimits::within(TIMEOUT);
+            let now = clock::monotonic();
+            Ok(HostServer::new(teller.clone(), limits, requests, now))
+        };
+        let address = listener.local_address();
+        let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
+        let thread = workers::start(&options, entrances, make)?;
+        Ok(Admin { address, thread })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        self.thread.stop();
+        // Whether it was well is of no interest any more.
+        let _ = self.thread.join();
+    }
+}
+
+/// Answers the admin listener's clients.
+struct Teller<O> {
+    observed: Arc<O>,
+    names: Arc<Names>,
+}
+
+impl<O> Clone for Teller<O> {
+    fn clone(&self) -> Teller<O> {
+        Teller {
+            observed: Arc::clone(&self.observed),
+            names: Arc::clone(&self.names),
+        }
+    }
+}
+
+impl<O: Observed> Teller<O> {
+    fn respond(&self, host: &[u8], method: Method, path: &[u8]) -> Told {
+        let Names { names, setting } = &*self.names;
+        if !is_known(host, names) {
+            let why = format!(
+                "Host is no address, not localhost, and not in {setting}: ask by an address, or \
+                 add the name there\n"
+            );
+            return Told::text(421, why);
+        }
+        if !matches!(method, Method::Get | Method::Head) {
+            return Told::text(405, "GET or HEAD\n");
+        }
+        let unknown = || Told::text(404, format!("{}\n", O::PATHS));
+        self.observed.tell(path).unwrap_or_else(unknown)
+    }
+}
+
+impl<O: Observed> Host for Teller<O> {
+    fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>) {
+        let Request { head, bytes, .. } = request;
+        let told = self.respond(head.host().of(bytes), head.method(), head.path(bytes));
+        let fields = |head: &mut ResponseWriter<'_>| {
+            if told.status == 405 {
+                head.allow(["GET", "HEAD"]);
+            }
+            head.content_type(told.content_type);
+        };
+        let body = told.body.as_bytes();
+        answers.answer(request.slot, request.shape, told.status, body, fields);
+    }
+}
+
+/// Whether this is the host of a request by somebody who means this machine: no name, or one that
+/// nobody else can give it.
+fn is_known(host: &[u8], names: &[String]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else {
+        return false;
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let in_brackets = (name.strip_prefix('[')).and_then(|rest| rest.strip_suffix(']'));
+    if let Some(address) = in_brackets {
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let is_name = |known: &str| known.eq_ignore_ascii_case(name.strip_suffix('.').unwrap_or(name));
+    name.is_empty()
+        || matches!(name.parse(), Ok(IpAddr::V4(_)))
+        || is_name("localhost")
+        || names.iter().any(|known| is_name(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_neither_address_nor_known_name_is_refused() {
+        let names = ["admin.bank.example".to_owned()];
+        for (host, known) in [
+            ("", true),
+            ("127.0.0.1", true),
+            ("127.0.0.1:8079", true),
+            ("[::1]", true),
+            ("[::1]:8079", true),
+            ("localhost", true),
+            ("LOCALHOST.:8079", true),
+            ("Admin.bank.example:8079", true),
+            ("bank.example", false),
+            ("127.0.0.1.bank.example", false),
+            ("localhost.bank.example:8079", false),
+            ("[bank.example]", false),
+            ("[::1].bank.example", false),
+            ("bank.example:127.0.0.1", false),
+            ("\u{e4}:80", false),
+        ] {
+            assert_eq!(is_known(host.as_bytes(), &names), known, "{host:?}");
+        }
+        assert!(!is_known(b"\xff", &names));
+    }
+}

@@ -1,0 +1,181 @@
+//! Figures as text: families of samples with labels, in the Prometheus text format.
+
+use crate::figures::Histogram;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+
+/// A value and its labels.
+pub type Sample<T> = (Vec<(&'static str, String)>, T);
+
+/// What times in nanoseconds are multiplied by to be told in seconds.
+pub const NANOSECOND: f64 = 1e-9;
+
+/// Histograms of several threads added up.
+#[derive(Debug, Default)]
+pub struct HistogramSum {
+    sum: f64,
+    buckets: Vec<(f64, u64)>,
+}
+
+impl HistogramSum {
+    /// Adds one whose values are in units of this scale.
+    pub fn add<const SHIFT: u32, const BUCKETS: usize>(
+        &mut self,
+        more: &Histogram<SHIFT, BUCKETS>,
+        scale: f64,
+    ) {
+        self.sum += more.sum() as f64 * scale;
+        self.buckets.resize(BUCKETS, (0.0, 0));
+        for ((bound, count), to) in more.buckets().zip(&mut self.buckets) {
+            to.0 = bound * scale;
+            to.1 += count;
+        }
+    }
+}
+
+/// Writes families of figures.
+pub struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    /// Numbers that only go up; `_total` is put behind the name.
+    ///
+    /// # Errors
+    /// None that is known: writing to a text cannot fail.
+    pub fn counters(&mut self, name: &str, help: &str, samples: Vec<Sample<u64>>) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in samples {
+            (family.encode_family(&labels)?).encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// A number that only goes up, without labels.
+    ///
+    /// # Errors
+    /// As [`Writer::counters`].
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.counters(name, help, vec![(Vec::new(), value)])
+    }
+
+    /// What is so much now.
+    ///
+    /// # Errors
+    /// As [`Writer::counters`].
+    pub fn gauges(&mut self, name: &str, help: &str, samples: Vec<Sample<f64>>) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// What is so much now, without labels.
+    ///
+    /// # Errors
+    /// As [`Writer::counters`].
+    pub fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.gauges(name, help, vec![(Vec::new(), value)])
+    }
+
+    /// How often values were how large.
+    ///
+    /// # Errors
+    /// As [`Writer::counters`].
+    pub fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: Vec<Sample<HistogramSum>>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, sum) in samples {
+            let count = sum.buckets.iter().map(|(_, count)| count).sum();
+            family
+                .encode_family(&labels)?
+                .encode_histogram::<NoLabelSet>(sum.sum, count, &sum.buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What `tell` writes as a text (OpenMetrics 1.0); all names get the prefix and `_` in front.
+///
+/// # Errors
+/// None that is known: writing to a text cannot fail.
+pub fn encode(
+    prefix: &str,
+    tell: impl Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static,
+) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(prefix);
+    registry.register_collector(Box::new(Scrape(tell)));
+    let mut told = String::new();
+    text::encode(&mut told, &registry)?;
+    Ok(told)
+}
+
+struct Scrape<F>(F);
+
+impl<F> fmt::Debug for Scrape<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scrape").finish_non_exhaustive()
+    }
+}
+
+impl<F> Collector for Scrape<F>
+where
+    F: Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static,
+{
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        (self.0)(&mut Writer(encoder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::SizeHistogram;
+
+    #[test]
+    fn families_of_several_threads_are_added_up() {
+        let text = encode("toy", |to| {
+            let mut sum = HistogramSum::default();
+            for _thread in 0..2 {
+                let histogram = SizeHistogram::default();
+                histogram.record(3, 5);
+                histogram.record(100_000, 1);
+                sum.add(&histogram, 0.5);
+            }
+            to.histograms("size", "How large", vec![(Vec::new(), sum)])?;
+            to.counter("asked", "How often", 7)?;
+            let labels = vec![("state", "free".to_owned())];
+            to.gauges("places", "Places", vec![(labels, 1.5)])?;
+            to.gauge("warmth", "How warm it is", 0.25)
+        });
+        let text = text.expect("a text can be written to");
+        for line in [
+            "toy_size_sum{} 100015.0",
+            "toy_size_count{} 12",
+            "toy_size_bucket{le=\"1.0\"} 0",
+            "toy_size_bucket{le=\"2.0\"} 10",
+            "toy_size_bucket{le=\"+Inf\"} 12",
+            "toy_asked_total{} 7",
+            "toy_places{state=\"free\"} 1.5",
+            "toy_warmth{} 0.25",
+        ] {
+            assert!(
+                text.lines().any(|told| told == line),
+                "{line} is not in {text}"
+            );
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

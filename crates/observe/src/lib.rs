@@ -1,0 +1,22 @@
+//! What an operator sees of a server, whichever it is: figures, and the listener that tells them.
+//!
+//! ```text
+//!   each thread: Count, Histogram <--- added to where things happen, by one thread
+//!        | read                        (figures.rs)
+//!        v
+//!   Writer: families, labels, samples  the Prometheus text format (families.rs)
+//!        |
+//!        v
+//!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs)
+//! ```
+//!
+//! It is a crate of its own because two servers need it without each other: the page server and the
+//! memcached server. What is counted, and how it is called, is theirs.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+mod families;
+mod figures;
+
+pub use families::{HistogramSum, NANOSECOND, Sample, Writer, encode};
+pub use figures::{Count, Histogram, SizeHistogram, TimeHistogram};

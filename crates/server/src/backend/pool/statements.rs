@@ -1,0 +1,200 @@
+//! What is known of each call that asks: how long its queries take.
+//!
+//! - A call is *slow* that takes many times as long as the others: its queries hold some of the
+//!   connections and no more (`next.rs`), as they would soon have them all. Queries that are not
+//!   answered in time count with the time that was given to them; of a call that is not slow, or of
+//!   which nothing is known yet, each query counts that has taken as long.
+//! - How long a query takes, and those of its request that follow, tells how many can be answered
+//!   in time of those that wait (`overload.rs`).
+
+use rhythm_engine::program::Call;
+use rhythm_net::Time;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// So many calls are remembered though no query of them is under way.
+const CALLS_KEPT: usize = 64;
+
+/// A call is slow that takes so many times as long as the others.
+const SLOW: u32 = 8;
+
+/// And at least this long: less costs those that wait little.
+const SLOW_MIN: Duration = Duration::from_millis(50);
+
+/// What was measured counts half after this time.
+const HALVED_AFTER: Duration = Duration::from_secs(1);
+
+/// Which calls are slow is looked at no more often than this.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long queries took of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Took {
+    sum: Duration,
+    count: u32,
+    /// When it was halved last.
+    halved: Time,
+}
+
+impl Took {
+    fn add(&mut self, took: Duration, now: Time) {
+        if now.since(self.halved) >= HALVED_AFTER {
+            self.halved = now;
+            // The mean stays.
+            let half = self.count.div_ceil(2);
+            self.sum = self.mean().unwrap_or_default() * half;
+            self.count = half;
+        }
+        self.sum = self.sum.saturating_add(took);
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn mean(&self) -> Option<Duration> {
+        (self.count > 0).then(|| self.sum / self.count)
+    }
+}
+
+/// A call that asks.
+#[derive(Debug)]
+struct Statement {
+    call: Rc<Call>,
+    took: Took,
+    is_slow: bool,
+    /// A query of it is slow that has taken so long.
+    patience: Duration,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// Those that asked of late.
+    known: Vec<Statement>,
+    /// All answers, and those to requests' first calls.
+    all: Took,
+    first: Took,
+    looked: Time,
+}
+
+impl Statements {
+    /// Nothing is known yet.
+    pub(super) fn new() -> Statements {
+        Statements {
+            known: Vec::new(),
+            all: Took::default(),
+            first: Took::default(),
+            looked: Time::ZERO,
+        }
+    }
+
+    /// The call that asks, to be shared by its queries.
+    pub(super) fn share(&mut self, call: &Call) -> Rc<Call> {
+        let known = self.known.iter().find(|known| *known.call == *call);
+        if let Some(known) = known {
+            return known.call.clone();
+        }
+        if self.known.len() >= CALLS_KEPT {
+            // Those of pages that a reload has replaced, among others.
+            self.known.retain(|known| Rc::strong_count(&known.call) > 1);
+        }
+        let call = Rc::new(call.clone());
+        self.known.push(Statement {
+            call: call.clone(),
+            took: Took::default(),
+            is_slow: false,
+            patience: Duration::MAX,
+        });
+        self.looked = Time::ZERO;
+        call
+    }
+
+    fn of(&self, call: *const Call) -> &Statement {
+        let known = self
+            .known
+            .iter()
+            .find(|known| Rc::as_ptr(&known.call) == call);
+        known.expect("a call of which a query is under way is known")
+    }
+
+    /// A query of this call was answered, or given up, so long after it was put into a pipe.
+    fn took(&mut self, call: &Rc<Call>, took: Duration, now: Time) {
+        if let Some(known) = (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call)) {
+            known.took.add(took, now);
+        }
+    }
+
+    /// A query was answered.
+    pub(super) fn answered(&mut self, call: &Rc<Call>, step: u32, took: Duration, now: Time) {
+        self.took(call, took, now);
+        self.all.add(took, now);
+        if step == 0 {
+            self.first.add(took, now);
+        }
+    }
+
+    /// A query was not answered in time.
+    pub(super) fn was_late(&mut self, call: &Rc<Call>, took: Duration, now: Time) {
+        self.took(call, took, now);
+    }
+
+    /// Queries of this call hold too many pipes, one for so long: what was measured before is past.
+    pub(super) fn holds_too_much(&mut self, call: &Rc<Call>, for_now: Duration, now: Time) {
+        if let Some(known) = (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call)) {
+            known.took = Took::default();
+            known.took.add(for_now, now);
+            known.is_slow = true;
+        }
+    }
+
+    /// Finds out which calls are slow, if that was not done of late.
+    pub(super) fn look(&mut self, now: Time) {
+        if self.looked != Time::ZERO && now.since(self.looked) < LOOK_EVERY {
+            return;
+        }
+        self.looked = now;
+        let mut means: Vec<(Duration, usize)> = (self.known.iter().enumerate())
+            .filter_map(|(at, known)| Some((known.took.mean()?, at)))
+            .collect();
+        means.sort_unstable();
+        for (at, known) in self.known.iter_mut().enumerate() {
+            // The median of the others.
+            let place = means.iter().position(|(_, of)| *of == at);
+            let others = means.len() - usize::from(place.is_some());
+            let median = others.saturating_sub(1) / 2;
+            let median = median + usize::from(place.is_some_and(|place| place <= median));
+            let median = (others > 0).then(|| means[median].0);
+            known.patience = match median {
+                Some(median) => median.saturating_mul(SLOW).max(SLOW_MIN),
+                None => Duration::MAX,
+            };
+            let is_slow = |took: Duration| took >= known.patience;
+            known.is_slow = known.took.mean().is_some_and(is_slow);
+        }
+    }
+
+    /// Whether a call is slow, as was found last.
+    pub(super) fn is_slow(&self, call: *const Call) -> bool {
+        self.of(call).is_slow
+    }
+
+    /// Whether a query of this call is slow that has taken so long.
+    pub(super) fn takes_long(&self, call: *const Call, for_now: Duration) -> bool {
+        let known = self.of(call);
+        known.is_slow || for_now >= known.patience
+    }
+
+    /// A query of this call is slow that has taken so long.
+    pub(super) fn patience(&self, call: *const Call) -> Duration {
+        self.of(call).patience
+    }
+
+    /// How long a query of this call takes, and those that follow of its request where it is the
+    /// first; nothing where that is not known.
+    pub(super) fn cost(&self, call: *const Call, step: u32) -> Duration {
+        let took = self.of(call).took.mean().unwrap_or_default();
+        let (all, first) = (self.all.sum, self.first.sum);
+        match step == 0 && !first.is_zero() {
+            true => took.mul_f64(all.div_duration_f64(first)),
+            false => took,
+        }
+    }
+}
