@@ -14,6 +14,7 @@
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
 //! - [`wire`] has the frames, [`local`] the store as replication sees it.
+//! - [`Membership`] says who is in the ring.
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
 //!
 //! Nodes that cannot hear each other take each other for dead, and each side serves all: a static
@@ -22,6 +23,7 @@
 
 mod link;
 mod local;
+mod members;
 pub mod node;
 pub mod placement;
 pub mod view;
@@ -29,9 +31,10 @@ pub mod wire;
 mod written;
 
 pub use local::Local;
+pub use members::{Member, Membership};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
-pub use view::View;
+pub use view::{Status, View};
 pub use written::Written;
 
 /// The most nodes of a ring: sets of them are words.

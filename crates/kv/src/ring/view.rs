@@ -1,10 +1,23 @@
-//! What workers see of the ring: who serves a key now, and whether there is room for writes.
+//! What workers see of the ring: who serves a key now, and whether there is room for writes; and
+//! how the ring is, for those who ask.
 
 use super::Placement;
+use super::wire::Claim;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// No node: commands wait in front of the range until it is known who serves it.
 const NOBODY: u8 = u8::MAX;
+
+/// How the ring is, as one node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether each node is there, and the bytes that it has not acknowledged.
+    pub nodes: Vec<(bool, usize)>,
+    /// Of each range: who claims it, the nodes that are sent it (a bit each, known to who serves
+    /// it), and whether this node has it complete.
+    pub ranges: Vec<(Claim, u64, bool)>,
+}
 
 /// Shared by a node, which writes it, and the workers.
 #[derive(Debug)]
@@ -13,6 +26,7 @@ pub struct View {
     me: u8,
     routes: Box<[AtomicU8]>,
     is_full: AtomicBool,
+    status: Mutex<Status>,
 }
 
 impl View {
@@ -25,6 +39,7 @@ impl View {
             placement,
             me: me as u8,
             is_full: AtomicBool::new(false),
+            status: Mutex::default(),
         }
     }
 
@@ -38,12 +53,11 @@ impl View {
         self.me.into()
     }
 
-    /// The range of a key that another node serves, or none as yet; none: this node serves it.
+    /// Whether another node serves a range, or none as yet.
     #[inline]
-    pub fn elsewhere(&self, key: &[u8]) -> Option<usize> {
-        let range = self.placement.range(key);
+    pub fn is_elsewhere(&self, range: usize) -> bool {
         // Pairs with `set_route`: who sees that a range came here sees its items.
-        (self.routes[range].load(Ordering::Acquire) != self.me).then_some(range)
+        self.routes[range].load(Ordering::Acquire) != self.me
     }
 
     /// Who serves a range.
@@ -65,5 +79,15 @@ impl View {
 
     pub(super) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// How the ring is.
+    pub fn status(&self) -> Status {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.clone()
+    }
+
+    pub(crate) fn set_status(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }

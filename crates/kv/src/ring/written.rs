@@ -7,6 +7,7 @@ pub struct Written {
     keys: Vec<u8>,
     /// All items go in so many seconds, counted from the write.
     flush: Option<u32>,
+    count: u64,
 }
 
 impl Written {
@@ -15,21 +16,31 @@ impl Written {
         self.keys.is_empty() && self.flush.is_none()
     }
 
-    /// Bytes it takes.
-    pub fn len(&self) -> usize {
+    /// Bytes of the keys.
+    pub fn bytes(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Writes so far.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// A key was written.
     #[inline]
     pub fn key(&mut self, key: &[u8]) {
-        debug_assert!(key.len() <= usize::from(u8::MAX), "keys have 250 bytes at most");
+        debug_assert!(
+            key.len() <= usize::from(u8::MAX),
+            "keys have 250 bytes at most"
+        );
+        self.count += 1;
         self.keys.push(key.len() as u8);
         self.keys.extend_from_slice(key);
     }
 
     /// All items go in so many seconds; of several, the last counts.
     pub fn flush(&mut self, seconds: u32) {
+        self.count += 1;
         self.flush = Some(seconds);
     }
 

@@ -1,7 +1,7 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
-use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
 use rhythm_kv::ring::Placement;
+use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -142,8 +142,7 @@ impl Live {
         for (client, op, number) in ops {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
-            let elsewhere = self.view.elsewhere(key(*number).as_bytes());
-            if elsewhere.is_some() || goes_on {
+            if self.view.is_elsewhere(range) || goes_on {
                 // What was written before is handed over before.
                 self.hand(&mut written, &mut batch, &mut done);
                 self.tickets += 1;
@@ -154,7 +153,8 @@ impl Live {
                 self.waiting.insert(self.tickets, (*client, None));
                 self.forwarded.insert(self.tickets, range);
                 let command = command(*op, *number);
-                self.handed.push_back(Handed::Forward(ticket, range, command));
+                self.handed
+                    .push_back(Handed::Forward(ticket, range, command));
                 count += 1;
                 continue;
             }
@@ -168,7 +168,11 @@ impl Live {
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
         let written = std::mem::take(written);
         if written.is_empty() {
-            d.extend(batch.drain(..).map(|(client, answer)| (client, Some(answer))));
+            d.extend(
+                batch
+                    .drain(..)
+                    .map(|(client, answer)| (client, Some(answer))),
+            );
             return;
         }
         self.tickets += 1;

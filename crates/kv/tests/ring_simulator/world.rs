@@ -223,7 +223,11 @@ impl World {
         let state = |live: &Live| {
             let ranges = 0..live.view.placement().nodes();
             let of = |range| (live.node.claim(range), live.node.targets(range));
-            (live.node.alive(), live.node.complete(), ranges.map(of).collect::<Vec<_>>())
+            (
+                live.node.alive(),
+                live.node.complete(),
+                ranges.map(of).collect::<Vec<_>>(),
+            )
         };
         let before = self.trace.then(|| state(live));
         act(live, &mut effects);
@@ -231,7 +235,10 @@ impl World {
             && before != state(live)
         {
             let (alive, complete, ranges) = state(live);
-            println!("{:>9} node {node}: alive {alive:b}, complete {complete:b}", self.now);
+            println!(
+                "{:>9} node {node}: alive {alive:b}, complete {complete:b}",
+                self.now
+            );
             for (range, (claim, targets)) in ranges.iter().enumerate() {
                 let (epoch, of) = (claim.epoch, claim.node);
                 println!("    range {range}: epoch {epoch} of {of}, targets {targets:b}");
@@ -276,7 +283,10 @@ impl World {
         let each = self.keys.len() / self.clients;
         let key = client * each + self.random.below(each as u64) as usize;
         let burst = 1 + self.random.below(3);
-        let Some(live) = self.nodes[node].as_mut().filter(|live| !live.view.is_full()) else {
+        let Some(live) = self.nodes[node]
+            .as_mut()
+            .filter(|live| !live.view.is_full())
+        else {
             let after = 1000 + self.random.below(20_000);
             return self.push(after, Event::Client(client));
         };
@@ -309,7 +319,10 @@ impl World {
         let (done, forwarded) = live.ask(&ops, now);
         self.counts.forwarded += forwarded;
         if self.trace {
-            println!("{:>9} client {client} at {node}: {ops:?} -> {done:?}", self.now);
+            println!(
+                "{:>9} client {client} at {node}: {ops:?} -> {done:?}",
+                self.now
+            );
         }
         self.take_later(node, ops.len());
         self.answered(done);
@@ -381,7 +394,10 @@ impl World {
             let Some((server, of)) = server.filter(|_| others.is_none()) else {
                 return false;
             };
-            let first = self.placement.around(range).find(|node| all & 1 << node != 0);
+            let first = self
+                .placement
+                .around(range)
+                .find(|node| all & 1 << node != 0);
             let copies = live.iter().filter(|(node, live)| {
                 of.node.targets(range) & 1 << node != 0 && live.node.complete() & 1 << range != 0
             });
@@ -390,7 +406,9 @@ impl World {
                 && of.node.alive() == all
                 && of.node.targets(range).count_ones() as usize == wanted
                 && copies.count() == wanted
-                && live.iter().all(|(_, live)| live.node.claim(range) == of.node.claim(range))
+                && live
+                    .iter()
+                    .all(|(_, live)| live.node.claim(range) == of.node.claim(range))
         })
     }
 
@@ -406,7 +424,8 @@ impl World {
             0..6 if self.nodes[victim].is_some() && alive > 1 => {
                 if self.spare > 0 || self.random.percent(5) {
                     self.crash(victim);
-                    let after = [30_000, 300_000, 1_500_000, 6_000_000][self.random.below(4) as usize];
+                    let after =
+                        [30_000, 300_000, 1_500_000, 6_000_000][self.random.below(4) as usize];
                     let after = after + self.random.below(100_000);
                     self.push(after, Event::Back(victim));
                 }

@@ -1,7 +1,7 @@
 //! From what was typed to the settings of the server.
 
 use super::args::Args;
-use super::extended;
+use super::{extended, ring};
 use anyhow::{Context, Result, bail};
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
@@ -100,6 +100,16 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         settings.protocol = Protocol::Ascii;
         settings.users = Arc::new(users(file)?);
         settings.auth_file = Some(file.clone());
+    }
+    if let (Some(file), Some(node)) = (&args.ring, &args.node) {
+        if settings.udp_port.is_some() {
+            bail!("--ring: a node passes commands on over TCP alone; leave -U out");
+        }
+        let ring = ring::membership(file, node, args)?;
+        if args.port.is_none() {
+            settings.port = Some(ring.members[ring.me].port);
+        }
+        settings.ring = Some(ring);
     }
     for list in &args.extended {
         extended::apply(list, &mut settings, &mut remarks)?;

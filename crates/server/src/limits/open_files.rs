@@ -53,7 +53,9 @@ pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
 
 /// How many files may come to be open.
 pub(crate) fn used(options: &ServerOptions, site: &Site) -> u64 {
-    let used = options.connections_max.saturating_add(reserve(options, site));
+    let used = options
+        .connections_max
+        .saturating_add(reserve(options, site));
     u64::try_from(used).unwrap_or(u64::MAX)
 }
 

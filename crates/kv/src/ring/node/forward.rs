@@ -20,7 +20,11 @@ pub(super) enum Origin {
     /// A client of this node.
     Here(u64),
     /// A client of another, when so much had been lost with it.
-    There { node: usize, losses: u64, number: u64 },
+    There {
+        node: usize,
+        losses: u64,
+        number: u64,
+    },
 }
 
 /// A command to be executed on this node's store.

@@ -20,7 +20,7 @@ mod sync;
 
 use super::link::Link;
 use super::local::Local;
-use super::view::View;
+use super::view::{Status, View};
 use super::wire::{self, Claim, Head, Message, Messages};
 use super::written::Written;
 pub use forward::Execute;
@@ -218,9 +218,18 @@ impl Node {
         self.targets[range]
     }
 
-    /// Bytes that a neighbor has not acknowledged.
-    pub fn held(&self, node: usize) -> usize {
-        self.peers[node].link.held()
+    /// How the ring is, as far as this node knows.
+    pub fn status(&self) -> Status {
+        let all = 0..self.peers.len();
+        let node = |node| (self.is_alive(node), self.peers[node].link.held());
+        let range = |range: usize| {
+            let is_complete = self.complete & 1 << range != 0;
+            (self.claims[range], self.targets[range], is_complete)
+        };
+        Status {
+            nodes: all.clone().map(node).collect(),
+            ranges: all.map(range).collect(),
+        }
     }
 
     fn is_alive(&self, node: usize) -> bool {

@@ -14,12 +14,18 @@ use super::super::wire::{Claim, Message, Of};
 use super::sync::Sync;
 use super::{Effects, Node, bits};
 use rhythm_net::Time;
+use std::time::Duration;
+
+/// A fence that is not answered for so long is asked for again.
+const FENCE_AGAIN: Duration = Duration::from_secs(1);
 
 /// A range that is being handed over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handing {
     to: usize,
     stage: Stage,
+    /// When the fence was last asked for.
+    asked: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +139,7 @@ impl Node {
             }
             if self.serves(range) {
                 self.aim(range);
-                self.hand_over(range, out);
+                self.hand_over(range, now, out);
             }
             let route = match self.handing[range] {
                 Some(_) => None,
@@ -198,30 +204,40 @@ impl Node {
     }
 
     /// Gives a range to the first before this node that has it complete.
-    fn hand_over(&mut self, range: usize, out: &mut Effects) {
+    fn hand_over(&mut self, range: usize, now: Time, out: &mut Effects) {
         let mut before = (self.view.placement().around(range)).take_while(|node| *node != self.me);
         let to = before.find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             if let Some(to) = to {
                 self.fences += 1;
-                let stage = Stage::Fence(self.fences);
-                self.handing[range] = Some(Handing { to, stage });
+                let (stage, asked) = (Stage::Fence(self.fences), now);
+                self.handing[range] = Some(Handing { to, stage, asked });
                 out.fence = Some(self.fences);
             }
             return;
         };
-        let to = handing.to;
+        let Handing { to, mut asked, .. } = handing;
         if self.syncs[range][to] != Sync::Done {
             // It is gone. The claim is another, lest of commands in one order, which were sent
             // meanwhile, the first was refused and the next is not.
             self.handing[range] = None;
             self.claims[range].epoch += 1;
             for sync in &mut self.syncs[range] {
-                *sync = if *sync == Sync::Done { Sync::Done } else { Sync::None };
+                *sync = if *sync == Sync::Done {
+                    Sync::Done
+                } else {
+                    Sync::None
+                };
             }
             return;
         }
         let stage = match handing.stage {
+            // A worker may have panicked, and what it was asked is lost.
+            Stage::Fence(fence) if now.since(asked) >= FENCE_AGAIN => {
+                out.fence = Some(self.fences);
+                asked = now;
+                Stage::Fence(fence)
+            }
             Stage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
                 let done = (self.others()).filter(|node| self.syncs[range][*node] == Sync::Done);
                 let done = done.fold(1 << self.me, |set, node| set | 1_u64 << node);
@@ -239,7 +255,7 @@ impl Node {
             }
             stage => stage,
         };
-        self.handing[range] = Some(Handing { to, stage });
+        self.handing[range] = Some(Handing { to, stage, asked });
     }
 
     /// What workers wrote until this fence was asked for is known.

@@ -167,7 +167,9 @@ impl Node {
         }
         let half = self.options.queue_max / 2;
         for _ in 0..STEP {
-            let is_full = self.others().any(|node| self.peers[node].link.held() > half);
+            let is_full = self
+                .others()
+                .any(|node| self.peers[node].link.held() > half);
             let Some(bucket) = self.pass.bucket.filter(|_| !is_full) else {
                 return;
             };
