@@ -138,21 +138,22 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     sink.put("node", &ring.members[ring.me].name);
     sink.put("replicas", ring.replicas);
     sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
-    let of_nodes = status.nodes.iter().zip(&status.ranges);
-    for (member, ((is_alive, held), (claim, targets, is_complete))) in
-        ring.members.iter().zip(of_nodes)
-    {
-        let name = &member.name;
-        let server = match claim.epoch {
+    for ((member, of), range) in (ring.members.iter().zip(&status.nodes)).zip(&status.ranges) {
+        let ((is_alive, held), name) = (of, &member.name);
+        let server = match range.claim.epoch {
             0 => String::new(),
-            _ => names(1 << claim.node),
+            _ => names(1 << range.claim.node),
         };
         sink.put(&format!("{name}:alive"), u8::from(*is_alive));
         sink.put(&format!("{name}:unacknowledged"), held);
         sink.put(&format!("{name}:server"), server);
-        sink.put(&format!("{name}:epoch"), claim.epoch);
-        sink.put(&format!("{name}:complete"), u8::from(*is_complete));
-        sink.put(&format!("{name}:copies"), names(*targets));
+        sink.put(&format!("{name}:epoch"), range.claim.epoch);
+        sink.put(&format!("{name}:complete"), u8::from(range.is_complete));
+        sink.put(&format!("{name}:copies"), names(range.copies));
+        sink.put(
+            &format!("{name}:copying"),
+            names(range.targets & !range.copies),
+        );
     }
     true
 }

@@ -34,7 +34,7 @@ pub use local::Local;
 pub use members::{Member, Membership};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
-pub use view::{Status, View};
+pub use view::{RangeStatus, Status, View};
 pub use written::Written;
 
 /// The most nodes of a ring: sets of them are words.

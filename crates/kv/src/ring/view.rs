@@ -14,9 +14,21 @@ const NOBODY: u8 = u8::MAX;
 pub struct Status {
     /// Whether each node is there, and the bytes that it has not acknowledged.
     pub nodes: Vec<(bool, usize)>,
-    /// Of each range: who claims it, the nodes that are sent it (a bit each, known to who serves
-    /// it), and whether this node has it complete.
-    pub ranges: Vec<(Claim, u64, bool)>,
+    /// Each range.
+    pub ranges: Vec<RangeStatus>,
+}
+
+/// How a range is, as one node sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeStatus {
+    /// Who claims it.
+    pub claim: Claim,
+    /// The nodes, a bit each, that are sent it; known to who serves it.
+    pub targets: u64,
+    /// Of these, those that have it complete.
+    pub copies: u64,
+    /// This node has it complete.
+    pub is_complete: bool,
 }
 
 /// Shared by a node, which writes it, and the workers.

@@ -115,6 +115,11 @@ impl Held {
         let Some(piece) = pieces.find(is) else {
             return;
         };
+        if answer.is_none() && piece.asked != Asked::Line {
+            // Nothing from here on is sent.
+            self.is_broken = true;
+            return;
+        }
         piece.until = Until::Before;
         piece.bytes = match (answer, piece.asked) {
             (Some(mut answer), Asked::Key) => {
@@ -124,11 +129,7 @@ impl Held {
                 answer
             }
             (Some(answer), _) => answer,
-            (None, Asked::Line) => b"SERVER_ERROR the node of this key is gone\r\n".to_vec(),
-            (None, Asked::Key | Asked::Quiet) => {
-                self.is_broken = true;
-                Vec::new()
-            }
+            (None, _) => b"SERVER_ERROR the node of this key is gone\r\n".to_vec(),
         };
         self.bytes += piece.bytes.len();
     }

@@ -170,24 +170,33 @@ fn ask(at: &str) -> Result<BTreeMap<String, String>> {
     bail!("it said no more")
 }
 
-/// What a node says, as a line for it and each of the others; and whether all are there and all
-/// ranges at home.
+/// What a node says, as a line for it and each of the others; and whether all are there, all
+/// ranges at home, and copied.
 fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
     let of = |name: &str| stats.get(name).map_or("", String::as_str);
     let (me, mut is_whole) = (of("node"), true);
+    let replicas: usize = of("replicas").parse().context("it is no node of a ring")?;
     let mut text = format!("{me}: {} copies, {}", of("replicas"), of("replicate"));
     for name in stats.keys().filter_map(|name| name.strip_suffix(":alive")) {
         let of = |what: &str| of(&format!("{name}:{what}"));
         let is_there = of("alive") == "1";
         let server = of("server");
         is_whole &= is_there && server == name;
+        if server == me {
+            let copies = of("copies").split(',').filter(|name| !name.is_empty());
+            is_whole &= of("copying").is_empty() && copies.count() == replicas;
+        }
         text.push_str(&format!(
             "\n  {name}: {}, its range is served by {}",
             if is_there { "there" } else { "not there" },
             if server.is_empty() { "nobody" } else { server },
         ));
-        if !of("copies").is_empty() {
-            text.push_str(&format!(", copied to {}", of("copies")));
+        if server == me {
+            for (what, whom) in [("copied", of("copies")), ("being copied", of("copying"))] {
+                if !whom.is_empty() {
+                    text.push_str(&format!(", {what} to {whom}"));
+                }
+            }
         } else if of("complete") == "1" {
             text.push_str(", copied here");
         }

@@ -20,7 +20,7 @@ mod sync;
 
 use super::link::Link;
 use super::local::Local;
-use super::view::{Status, View};
+use super::view::{RangeStatus, Status, View};
 use super::wire::{self, Claim, Head, Message, Messages};
 use super::written::Written;
 pub use forward::Execute;
@@ -223,8 +223,14 @@ impl Node {
         let all = 0..self.peers.len();
         let node = |node| (self.is_alive(node), self.peers[node].link.held());
         let range = |range: usize| {
-            let is_complete = self.complete & 1 << range != 0;
-            (self.claims[range], self.targets[range], is_complete)
+            let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
+            let copies = (0..self.peers.len()).filter(is_copy);
+            RangeStatus {
+                claim: self.claims[range],
+                targets: self.targets[range],
+                copies: copies.fold(0, |set, node| set | 1 << node),
+                is_complete: self.complete & 1 << range != 0,
+            }
         };
         Status {
             nodes: all.clone().map(node).collect(),

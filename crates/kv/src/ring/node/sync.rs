@@ -20,8 +20,9 @@ use super::super::wire::Of;
 use super::{Local, Message, Node, bits};
 use rhythm_net::Time;
 
-/// Buckets of the table looked at in one step.
-const STEP: usize = 128;
+/// Buckets of the table looked at in one step, and keys from which on that is over.
+const BUCKETS: usize = 2048;
+const KEYS: usize = 512;
 
 /// How far a target is with a range that this node serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,14 +167,15 @@ impl Node {
             self.pass.bucket = Some(0);
         }
         let half = self.options.queue_max / 2;
-        for _ in 0..STEP {
+        let mut met = 0;
+        for _ in 0..BUCKETS {
             let is_full = self
                 .others()
                 .any(|node| self.peers[node].link.held() > half);
             let Some(bucket) = self.pass.bucket.filter(|_| !is_full) else {
                 return;
             };
-            if self.pass.allowance == 0 {
+            if self.pass.allowance == 0 || met >= KEYS {
                 return;
             }
             let mut keys = std::mem::take(&mut self.pass.keys);
@@ -185,6 +187,7 @@ impl Node {
             while let Some((length, behind)) = rest.split_first() {
                 let (key, behind) = behind.split_at(usize::from(*length));
                 rest = behind;
+                met += 1;
                 self.visit(key, local);
             }
             keys.clear();
