@@ -38,6 +38,8 @@ struct Piece {
     until: Until,
     asked: Asked,
     bytes: Vec<u8>,
+    /// Bytes of the command that has no answer yet.
+    command: usize,
     /// A long value, behind the bytes.
     long: Option<Arc<Large>>,
 }
@@ -85,16 +87,19 @@ impl Held {
             until,
             asked: Asked::Line,
             bytes: bytes.to_vec(),
+            command: 0,
             long,
         });
     }
 
-    /// Appends the place of an answer that another node gives.
-    pub(super) fn expect(&mut self, number: u64, range: usize, asked: Asked) {
+    /// Appends the place of an answer that another node gives, to a command of so many bytes.
+    pub(super) fn expect(&mut self, number: u64, range: usize, asked: Asked, command: usize) {
+        self.bytes += command;
         self.pieces.push_back(Piece {
             until: Until::Answered(number, range),
             asked,
             bytes: Vec::new(),
+            command,
             long: None,
         });
     }
@@ -131,7 +136,7 @@ impl Held {
             (Some(answer), _) => answer,
             (None, _) => b"SERVER_ERROR the node of this key is gone\r\n".to_vec(),
         };
-        self.bytes += piece.bytes.len();
+        self.bytes = self.bytes - piece.command + piece.bytes.len();
     }
 
     /// Sends what waits no longer.

@@ -198,6 +198,9 @@ impl Server {
             Ok(admin) => admin,
             Err(error) => {
                 workers.stop();
+                if let Some(backbone) = backbone {
+                    backbone.stop();
+                }
                 // That the listener did not start is what matters.
                 let _ = workers.join();
                 return Err(ServerError::Admin(error));

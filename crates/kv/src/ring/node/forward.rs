@@ -46,6 +46,16 @@ struct Forward {
     again_at: Time,
 }
 
+/// A command that came from another node.
+#[derive(Debug)]
+struct Came {
+    of: Of,
+    from: usize,
+    losses: u64,
+    number: u64,
+    command: Vec<u8>,
+}
+
 /// Those that are not answered.
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
@@ -56,11 +66,13 @@ pub(super) struct Forwards {
     /// or refused.
     sent: BTreeMap<usize, (usize, usize)>,
     last: u64,
+    /// Of other nodes' clients: what waits for room.
+    came: VecDeque<Came>,
 }
 
 impl Forwards {
     pub(super) fn has_held(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || !self.came.is_empty()
     }
 
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
@@ -200,6 +212,41 @@ impl Node {
         command: &[u8],
         out: &mut Effects,
     ) {
+        let losses = self.peers[from].losses;
+        let command = command.to_vec();
+        self.forwards.came.push_back(Came {
+            of,
+            from,
+            losses,
+            number,
+            command,
+        });
+        self.take_on(out);
+    }
+
+    /// Takes on what other nodes sent, as long as they take the answers, and the targets what is
+    /// written.
+    pub(super) fn take_on(&mut self, out: &mut Effects) {
+        let most = self.options.queue_max;
+        while let Some(came) = self.forwards.came.front()
+            && self.peers[came.from].link.held() <= most
+            && !self.view.is_full()
+            && let Some(came) = self.forwards.came.pop_front()
+        {
+            if self.peers[came.from].losses == came.losses {
+                self.take(came, out);
+            }
+        }
+    }
+
+    fn take(&mut self, came: Came, out: &mut Effects) {
+        let Came {
+            of,
+            from,
+            losses,
+            number,
+            command,
+        } = came;
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
         // executed, or all refused.
@@ -210,13 +257,11 @@ impl Node {
             let link = &mut self.peers[from].link;
             return link.write(|out| Message::Refused(number).write(out));
         }
-        let losses = self.peers[from].losses;
         let origin = Origin::There {
             node: from,
             losses,
             number,
         };
-        let command = command.to_vec();
         out.executes.push(Execute { origin, command });
     }
 

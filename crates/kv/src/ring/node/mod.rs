@@ -359,6 +359,7 @@ impl Node {
         self.step(local, now);
         self.decide(now, out);
         self.dispatch_all(now, out);
+        self.take_on(out);
     }
 
     /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when

@@ -170,8 +170,8 @@ impl Lane<'_> {
         }
         let part = cohort.part(index);
         if let Some(ring) = &mut self.ring {
-            let (number, asked) = ring.forward(self.id, range, cohort, part, at);
-            self.client.held.expect(number, range, asked);
+            let (number, asked, bytes) = ring.forward(self.id, range, cohort, part, at);
+            self.client.held.expect(number, range, asked, bytes);
         }
         if let Kind::Get { is_last: true, .. } = cohort.commands().list[at].kind {
             self.out.extend_from_slice(b"END\r\n");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long what was written is kept to be handed over together, and how much.
-const TOGETHER: Duration = Duration::from_millis(1);
+const TOGETHER: Duration = Duration::from_millis(5);
 const TOGETHER_BYTES: usize = 64 << 10;
 /// How often it is seen whether there is room for writes again.
 const ROOM_EVERY: Duration = Duration::from_millis(2);
@@ -126,7 +126,8 @@ impl Ring {
         }
     }
 
-    /// Passes a command on. The number of its answer, and how that is to be read.
+    /// Passes a command on. The number of its answer, how that is to be read, and the command's
+    /// bytes.
     pub(super) fn forward(
         &mut self,
         id: ConnectionId,
@@ -134,17 +135,18 @@ impl Ring {
         cohort: &Cohort,
         part: &Part,
         at: usize,
-    ) -> (u64, Asked) {
+    ) -> (u64, Asked, usize) {
         self.ticket += 1;
         let number = self.ticket;
         let (command, asked) = text(cohort, part, at);
+        let bytes = command.len();
         self.forwards.push(backbone::Forward {
             number,
             range,
             command,
         });
         self.asking.insert(number, id);
-        (number, asked)
+        (number, asked, bytes)
     }
 
     /// A connection has answers that wait for the ticket of this turn.
