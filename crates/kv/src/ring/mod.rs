@@ -9,11 +9,11 @@
 //! Which node a key belongs to says [`placement`]: the keys of a node are its range. A range is
 //! *served* by one node, in the best case its own, else the next round the ring that has it
 //! complete; which one it is nodes tell each other in claims, of which the highest epoch counts.
-//! What it serves a node sends to the next R nodes round the ring ([`link`] has it come in order,
+//! What it serves a node sends to the next R nodes round the ring (`link` has it come in order,
 //! and once), and a node that begins to get a range is sent all of it, while clients go on.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
-//! - [`wire`] has the frames, [`local`] the store as replication sees it.
+//! - [`wire`] has the frames, `local` the store as replication sees it.
 //! - [`Membership`] says who is in the ring.
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
 //!

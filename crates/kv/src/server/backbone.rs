@@ -211,13 +211,14 @@ impl Backbone {
                     // Where it fails, the next try comes.
                     line.id = port.connect(&self.peers[node]).ok();
                 }
-                Some(id) if line.is_open && !frames.is_empty() => {
-                    // What finds no room is lost, as any frame may be.
-                    if line.out.unsent() < untaken_max
-                        && line.out.send(port, id, &frames) == Flushed::Gone
-                    {
-                        *line = Line::default();
-                    }
+                // What finds no room is lost, as any frame may be.
+                Some(id)
+                    if line.is_open
+                        && !frames.is_empty()
+                        && line.out.unsent() < untaken_max
+                        && line.out.send(port, id, &frames) == Flushed::Gone =>
+                {
+                    *line = Line::default();
                 }
                 _ => {}
             }

@@ -419,16 +419,14 @@ impl World {
             self.spare = self.options.replicas.min(alive - 1);
         }
         let victim = self.random.below(count as u64) as usize;
+        let is_bold = self.random.percent(5);
         match self.random.below(10) {
             // Somebody dies.
-            0..6 if self.nodes[victim].is_some() && alive > 1 => {
-                if self.spare > 0 || self.random.percent(5) {
-                    self.crash(victim);
-                    let after =
-                        [30_000, 300_000, 1_500_000, 6_000_000][self.random.below(4) as usize];
-                    let after = after + self.random.below(100_000);
-                    self.push(after, Event::Back(victim));
-                }
+            0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
+                self.crash(victim);
+                let after = [30_000, 300_000, 1_500_000, 6_000_000];
+                let after = after[self.random.below(4) as usize] + self.random.below(100_000);
+                self.push(after, Event::Back(victim));
             }
             // Two do not hear each other, shortly, or for long enough to be taken for dead.
             6..8 => {

@@ -281,7 +281,10 @@ impl Worker {
         }
         let mut moved = Vec::new();
         if let Some(ticket) = told.released {
-            while let Some((_, id)) = ring.waiting.pop_front_if(|(of, _)| *of <= ticket) {
+            while let Some(&(of, id)) = ring.waiting.front()
+                && of <= ticket
+            {
+                ring.waiting.pop_front();
                 if let Some(client) = self.clients.get_mut(id) {
                     client.held.release(ticket);
                     moved.push(id);
