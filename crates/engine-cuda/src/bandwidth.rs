@@ -1,17 +1,14 @@
 //! How fast the device's memory is: a copy, and stores alone. What rendering is measured against.
-#![allow(unsafe_code)]
 
 use crate::abi::bandwidth::{CopyBytes, WriteBytes};
-use crate::gpu::{DeviceBuffer, Gpu, GpuError, Grid, Queue, SharedGpu, Slice};
+use crate::gpu::{DeviceBuffer, Gpu, GpuError, Queue, SharedGpu, Slice, scope};
 use serde::Serialize;
 
-const THREADS: u32 = 512;
 /// Enough to fill every multiprocessor (2048 threads each on sm_90).
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
 
-fn grid(gpu: &dyn Gpu) -> Grid {
-    let blocks = gpu.multiprocessors() * BLOCKS_PER_MULTIPROCESSOR;
-    Grid::blocks(blocks as usize, THREADS)
+fn blocks(gpu: &dyn Gpu) -> u32 {
+    gpu.multiprocessors() * BLOCKS_PER_MULTIPROCESSOR
 }
 
 /// Copies bytes by a kernel, in a stream. Gives the bytes moved: read and written.
@@ -27,15 +24,14 @@ pub fn copy_bytes<'m>(
     to: Slice<'m, u8>,
     from: Slice<'m, u8>,
 ) -> Result<u64, GpuError> {
-    assert!(to.len() == from.len() && to.len().is_multiple_of(16));
+    assert_eq!(to.len(), from.len(), "a copy has two sides");
     let bytes = to.len() as u64;
-    let arguments = CopyBytes {
-        to: to.address(),
-        from: from.address(),
+    queue.launch(CopyBytes {
+        to,
+        from,
         bytes,
-    };
-    // SAFETY: both are borrowed for 'm and have so many bytes, a multiple of 16.
-    unsafe { queue.launch(grid(gpu), &arguments)? };
+        blocks: blocks(gpu),
+    })?;
     Ok(2 * bytes)
 }
 
@@ -52,16 +48,14 @@ pub fn write_bytes<'m>(
     to: Slice<'m, u8>,
     value: u32,
 ) -> Result<u64, GpuError> {
-    assert!(to.len().is_multiple_of(16));
     let bytes = to.len() as u64;
-    let arguments = WriteBytes {
-        to: to.address(),
+    queue.launch(WriteBytes {
+        to,
         bytes,
         value,
         unused: 0,
-    };
-    // SAFETY: it is borrowed for 'm and has so many bytes, a multiple of 16.
-    unsafe { queue.launch(grid(gpu), &arguments)? };
+        blocks: blocks(gpu),
+    })?;
     Ok(bytes)
 }
 
@@ -92,18 +86,17 @@ pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
         let mut rates = Vec::new();
         // Once more than counts, to warm up.
         for _ in 0..=TIMES {
-            gpu.record(stream, marks[0])?;
-            // SAFETY: the buffers are only ours, and the stream is waited for before they go.
-            let queue = unsafe { Queue::new(&**gpu, stream) };
-            let (to, from) = (to.first(to.len()), from.first(from.len()));
-            let moved = match copies {
-                true => copy_bytes(&**gpu, &queue, to, from),
-                false => write_bytes(&**gpu, &queue, to, 0x2020_2020),
-            };
-            let recorded = gpu.record(stream, marks[1]);
-            gpu.synchronize(stream)?;
-            recorded?;
-            rates.push(moved? as f64 / f64::from(gpu.elapsed_ms(marks[0], marks[1])?) / 1e6);
+            let moved = scope(&**gpu, &[stream], |queue| {
+                gpu.record(stream, marks[0])?;
+                let (to, from) = (to.first(to.len()), from.first(from.len()));
+                let moved = match copies {
+                    true => copy_bytes(&**gpu, queue, to, from),
+                    false => write_bytes(&**gpu, queue, to, 0x2020_2020),
+                }?;
+                gpu.record(stream, marks[1])?;
+                Ok(moved)
+            })?;
+            rates.push(moved as f64 / f64::from(gpu.elapsed_ms(marks[0], marks[1])?) / 1e6);
         }
         rates.remove(0);
         rates.sort_by(f64::total_cmp);

@@ -4,11 +4,9 @@
 //! The kernel computes; the words it needs are uploaded from [`rhythm_besim::names`], so that they
 //! are said once.
 
-#![allow(unsafe_code)]
-
 use crate::abi::LaneResult;
 use crate::abi::besim::{BesimArgs, Word, Words};
-use crate::gpu::{DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, Queue, SharedGpu, Slice};
 use crate::upload::{Bundle, upload};
 use rhythm_besim::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
 use rhythm_besim::{Bank, EMBEDDED, KIND, MAX_ACCOUNTS, MAX_BILLS, MAX_PAYMENTS};
@@ -117,9 +115,6 @@ fn city(&(city, state, zip_start): &(&str, &str, u32)) -> Word {
     }
 }
 
-/// Threads of a block.
-const THREADS: u32 = 128;
-
 /// A bank on a device.
 #[derive(Debug)]
 pub struct BesimTables {
@@ -196,15 +191,14 @@ impl BesimTables {
         let (lanes, places) = (cohort.results.len(), cohort.queries.len());
         let query_stride = places / lanes.max(1);
         assert_eq!([lanes * query_stride, cohort.answers.len()], [places; 2]);
-        assert!(cohort.answer_base.is_multiple_of(16) && cohort.answer_stride.is_multiple_of(8));
         let end = cohort.answer_base as usize + places * cohort.answer_stride as usize;
         if end > u32::MAX as usize {
             return Err(GpuError::OutOfMemory(end));
         }
-        assert!(end <= cohort.arena.len(), "the answers have room");
         let [streets, cities, first_names, payees, memos] = self.tables;
-        let arguments = BesimArgs {
-            words: self.memory.slice(self.words).address(),
+        // That queries lie in the arena is for those who wrote them, the kernels of stages.
+        queue.launch(BesimArgs {
+            words: self.memory.slice(self.words),
             streets,
             cities,
             first_names,
@@ -212,18 +206,14 @@ impl BesimTables {
             memos,
             users: self.users,
             lanes: lanes as u32,
-            results: cohort.results.address(),
-            queries: cohort.queries.address(),
-            answers: cohort.answers.address(),
-            arena: cohort.arena.address(),
+            results: cohort.results,
+            queries: cohort.queries,
+            answers: cohort.answers,
+            arena: cohort.arena,
             query_stride: query_stride as u32,
             answer_base: cohort.answer_base,
             answer_stride: cohort.answer_stride,
             padding: 0,
-        };
-        // SAFETY: all is borrowed for 'm: a result a lane, `query_stride` queries and answers
-        // for each, and an arena that has the answers' region. That queries lie in the arena is
-        // for those who wrote them, the kernels of stages.
-        unsafe { queue.launch(Grid::over(places, THREADS), &arguments) }
+        })
     }
 }

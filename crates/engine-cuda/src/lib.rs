@@ -29,4 +29,4 @@ mod service;
 pub mod sessions;
 mod upload;
 
-pub use cohort::regions::Columns;
+pub use abi::Columns;

@@ -10,8 +10,6 @@
 //! are requests that are wrong: the device never accepts what the host's parser refuses, and sees
 //! the same values in what it accepts.
 
-#![allow(unsafe_code)]
-
 pub mod tables;
 
 pub use tables::{ListPool, PageParams, ParserTables};
@@ -20,15 +18,9 @@ use crate::abi::parse::{
     ClassifyRequests, ParseParams, RequestParts, Requests as RequestArgs, SortRequests,
     TransposeRequests,
 };
-use crate::abi::{SessionKey, WARP};
-use crate::cohort::regions::Columns;
-use crate::gpu::{DeviceBuffer, Extent, Extents, GpuError, Grid, Queue, SharedGpu, Slice};
+use crate::abi::{Columns, SessionKey, WARP};
+use crate::gpu::{DeviceBuffer, Extent, Extents, GpuError, Queue, SharedGpu, Slice};
 use std::sync::Arc;
-
-/// Threads of a block where a thread handles a request.
-const THREADS: u32 = 128;
-/// Shared memory that a block has without being asked.
-const SHARED_BYTES: u32 = 48 * 1024;
 
 /// Requests in device memory, in one of two layouts: unit u (16 bytes) of request r is at
 /// `r * request_stride + u * unit_stride`.
@@ -182,19 +174,15 @@ impl Parser {
         let padded_count = count.next_multiple_of(WARP);
         let transposed = self.memory.slice(self.transposed);
         let transposed = transposed.part(0..padded_count * self.request_bytes);
-        let arguments = TransposeRequests {
-            from: requests.bytes.address(),
-            to: transposed.address(),
-            lengths: requests.lengths.address(),
+        queue.launch(TransposeRequests {
+            from: requests.bytes,
+            to: transposed,
+            lengths: requests.lengths,
             count: count as u32,
             capacity: self.request_bytes as u32,
             padded_count: padded_count as u32,
             unused: 0,
-        };
-        let tiles = (self.request_bytes / 16).div_ceil(WARP) * (padded_count / WARP);
-        // SAFETY: both sides are borrowed for 'm, and have a place of so many bytes for each
-        // request, the transposed ones for a multiple of 32.
-        unsafe { queue.launch(Grid::blocks(tiles, 256), &arguments)? };
+        })?;
         Ok(Requests {
             bytes: transposed,
             request_stride: 16,
@@ -203,11 +191,10 @@ impl Parser {
         })
     }
 
-    fn request_arguments(&self, requests: &Requests<'_>) -> RequestArgs {
-        assert!(requests.lengths.len() <= self.capacity);
+    fn request_arguments<'m>(&self, requests: &Requests<'m>) -> RequestArgs<'m> {
         RequestArgs {
-            base: requests.bytes.address(),
-            lengths: requests.lengths.address(),
+            base: requests.bytes,
+            lengths: requests.lengths,
             request_stride: requests.request_stride as u64,
             unit_stride: requests.unit_stride as u64,
             count: requests.lengths.len() as u32,
@@ -228,29 +215,19 @@ impl Parser {
         requests: &Requests<'m>,
     ) -> Result<Sorted<'m>, GpuError> {
         let count = requests.lengths.len();
-        let classify = ClassifyRequests {
+        queue.launch(ClassifyRequests {
             tables: self.tables.arguments(),
             requests: self.request_arguments(requests),
-            pages: self.memory.slice(self.pages).address(),
-            parts: self.memory.slice(self.parts).address(),
-        };
-        // SAFETY: all is borrowed for 'm; the parser's buffers have an entry for each request.
-        unsafe { queue.launch(Grid::over(count, THREADS), &classify)? };
-        let page_count = self.tables.page_count();
-        // Each warp has a count for each page and one for the host.
-        let warp_bytes = (page_count + 1) * size_of::<u32>() as u32;
-        let warps = (SHARED_BYTES / warp_bytes).clamp(1, 32);
-        let sort = SortRequests {
-            pages: self.memory.slice(self.pages).address(),
-            order: self.order().address(),
-            page_start: self.page_start().address(),
+            pages: self.memory.slice(self.pages),
+            parts: self.memory.slice(self.parts),
+        })?;
+        queue.launch(SortRequests {
+            pages: self.memory.slice(self.pages),
+            order: self.order(),
+            page_start: self.page_start(),
             count: count as u32,
-            page_count,
-        };
-        let grid = Grid::blocks(1, warps * WARP as u32).with_shared(warps * warp_bytes);
-        // SAFETY: the parser is borrowed for 'm; its buffers have an entry for each request, and
-        // for each page and two more.
-        unsafe { queue.launch(grid, &sort)? };
+            page_count: self.tables.page_count(),
+        })?;
         Ok(Sorted {
             parser: self,
             requests: *requests,
@@ -274,32 +251,27 @@ impl<'m> Sorted<'m> {
         };
         let lanes_max = lanes.states.len();
         assert_eq!([lanes.sessions.len(), lanes.tickets.len()], [lanes_max; 2]);
-        let text_end = lanes.text_base as usize + lanes_max * lanes.text_stride as usize;
-        assert!(text_end <= lanes.arena.len() && !lanes.lane_count.is_empty());
-        let arguments = ParseParams {
+        // What the parser's buffers say of the requests, `Parser::sort` has put into the stream
+        // before.
+        queue.launch(ParseParams {
             tables: parser.tables.arguments(),
             requests: parser.request_arguments(requests),
-            parts: parser.memory.slice(parser.parts).address(),
-            order: parser.order().address(),
-            page_start: parser.page_start().address(),
-            columns: lanes.columns.address(),
-            arena: lanes.arena.address(),
-            sessions: lanes.sessions.address(),
-            states: lanes.states.address(),
-            tickets: lanes.tickets.address(),
-            lane_count: lanes.lane_count.address(),
+            parts: parser.memory.slice(parser.parts),
+            order: parser.order(),
+            page_start: parser.page_start(),
+            columns: lanes.columns,
+            arena: lanes.arena,
+            sessions: lanes.sessions,
+            states: lanes.states,
+            tickets: lanes.tickets,
+            lane_count: lanes.lane_count,
             page: lanes.page as u32,
             first: lanes.first,
             lanes_max: lanes_max as u32,
             text_base: lanes.text_base,
             text_stride: lanes.text_stride,
             unused: 0,
-        };
-        let counters = THREADS * page.counters * size_of::<u32>() as u32;
-        let grid = Grid::over(lanes_max, THREADS).with_shared(counters);
-        // SAFETY: all is borrowed for 'm, a value or a share for each lane; the columns are the
-        // page's. What the parser's buffers say of the requests, `Parser::sort` has put into the
-        // stream before.
-        unsafe { queue.launch(grid, &arguments) }
+            counters: page.counters,
+        })
     }
 }

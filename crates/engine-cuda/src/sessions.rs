@@ -11,15 +11,13 @@
 //! [`DeviceSessions::sweep`], called about once per tick for the whole array (a millisecond for
 //! millions of slots), keeps those few.
 
-#![allow(unsafe_code)]
-
 use crate::abi::sessions::{
     CreateArgs, DestroyArgs, InitArgs, LookupArgs, REGIONS, SessionArray, Slot, SweepArgs,
     WINDOW_SLOTS,
 };
 use crate::abi::{LaneResult, SessionKey};
 use crate::gpu::{
-    DeviceBuffer, Extent, Extents, GpuError, Grid, PinnedBuffer, Queue, SharedGpu, Slice, Stream,
+    DeviceBuffer, Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, Stream, scope,
 };
 use rhythm_engine::session::{Millis, SessionId};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,9 +61,14 @@ const SEARCH: u32 = 64;
 pub struct DeviceSessions {
     gpu: SharedGpu,
     memory: DeviceBuffer,
-    array: SessionArray,
-    /// Of each region, in the array's memory.
+    slots: Extent<Slot>,
+    free_bits: Extent<u64>,
+    /// Of each region.
     free_counts: Extent<u64>,
+    cursor: Extent<u64>,
+    /// Windows of a region.
+    region_windows: u32,
+    idle_ticks: u32,
     tick_shift: u32,
     search: u32,
     /// Where the next sweep begins.
@@ -97,35 +100,39 @@ impl DeviceSessions {
         }
         let memory = DeviceBuffer::new(gpu, slots.range().end)?;
         let tick_shift = (idle_timeout / 64).max(1).ilog2();
-        let array = SessionArray {
-            slots: memory.slice(slots).address(),
-            free_bits: memory.slice(free_bits).address(),
-            free_counts: memory.slice(free_counts).address(),
-            cursor: memory.slice(cursor).address(),
-            capacity,
+        let stream = gpu.stream()?;
+        let sessions = DeviceSessions {
+            gpu: gpu.clone(),
+            memory,
+            slots,
+            free_bits,
+            free_counts,
+            cursor,
             region_windows: windows.div_ceil(REGIONS as u32).max(1),
             // At most 128, or 127 where a tick is a millisecond.
             idle_ticks: idle_timeout.div_ceil(1 << tick_shift) as u32,
-            padding: 0,
-        };
-        let stream = gpu.stream()?;
-        let threads = (capacity as usize).max(windows as usize * 32).max(REGIONS);
-        // SAFETY: the array is all of its own memory, which nobody else knows yet, and the stream
-        // is waited for.
-        unsafe {
-            Queue::new(&**gpu, stream).launch(Grid::over(threads, 256), &InitArgs { array })?
-        };
-        gpu.synchronize(stream)?;
-        Ok(DeviceSessions {
-            gpu: gpu.clone(),
-            memory,
-            array,
-            free_counts,
             tick_shift,
             search: SEARCH,
             swept: AtomicU32::new(0),
             counts: Mutex::new((stream, PinnedBuffer::new(gpu, size_of::<u64>() * REGIONS)?)),
-        })
+        };
+        let array = sessions.array();
+        scope(&**gpu, &[stream], |queue| queue.launch(InitArgs { array }))?;
+        Ok(sessions)
+    }
+
+    /// The array, as kernels take it.
+    fn array(&self) -> SessionArray<'_> {
+        SessionArray {
+            slots: self.memory.slice(self.slots),
+            free_bits: self.memory.slice(self.free_bits),
+            free_counts: self.memory.slice(self.free_counts),
+            cursor: self.memory.slice(self.cursor),
+            capacity: self.slots.len() as u32,
+            region_windows: self.region_windows,
+            idle_ticks: self.idle_ticks,
+            padding: 0,
+        }
     }
 
     /// The same, with logins that search so many slots each for expired sessions when none is free
@@ -138,7 +145,7 @@ impl DeviceSessions {
     /// The number of slots.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.array.capacity as usize
+        self.slots.len()
     }
 
     /// Looks up the sessions of a cohort, whose `keys` these are: of each lane `present` becomes 1
@@ -160,16 +167,14 @@ impl DeviceSessions {
     ) -> Result<(), GpuError> {
         let lanes = keys.len();
         assert_eq!([present.len(), users.len()], [lanes; 2]);
-        let arguments = LookupArgs {
-            array: self.array,
-            keys: keys.address(),
-            present: present.address(),
-            users: users.address(),
+        queue.launch(LookupArgs {
+            array: self.array(),
+            keys,
+            present,
+            users,
             lanes: lanes as u32,
             now: self.tick(now),
-        };
-        // SAFETY: the array is borrowed for 'm as the others are, which have an item for each lane.
-        unsafe { queue.launch(Grid::over(lanes, 256), &arguments) }
+        })
     }
 
     /// Creates a session for each of the `results` that has finished and asks for one, of its
@@ -193,18 +198,16 @@ impl DeviceSessions {
     ) -> Result<(), GpuError> {
         let lanes = results.len();
         assert_eq!([randoms.len(), created.len()], [lanes; 2]);
-        let arguments = CreateArgs {
-            array: self.array,
-            results: results.address(),
-            randoms: randoms.address(),
-            created: created.address(),
+        queue.launch(CreateArgs {
+            array: self.array(),
+            results,
+            randoms,
+            created,
             lanes: lanes as u32,
             now: self.tick(now),
             search: self.search,
             padding: 0,
-        };
-        // SAFETY: as of `lookup`.
-        unsafe { queue.launch(Grid::over(lanes, 128), &arguments) }
+        })
     }
 
     /// Ends the sessions of `keys`, expired or not, for those of the `results` that have finished
@@ -223,15 +226,13 @@ impl DeviceSessions {
     ) -> Result<(), GpuError> {
         let lanes = results.len();
         assert_eq!(keys.len(), lanes);
-        let arguments = DestroyArgs {
-            array: self.array,
-            results: results.address(),
-            keys: keys.address(),
+        queue.launch(DestroyArgs {
+            array: self.array(),
+            results,
+            keys,
             lanes: lanes as u32,
             padding: 0,
-        };
-        // SAFETY: as of `lookup`.
-        unsafe { queue.launch(Grid::over(lanes, 256), &arguments) }
+        })
     }
 
     /// Examines the next `budget` slots, each at most once, and frees those whose sessions have
@@ -245,7 +246,7 @@ impl DeviceSessions {
         now: Millis,
         budget: u32,
     ) -> Result<(), GpuError> {
-        let capacity = self.array.capacity;
+        let capacity = self.slots.len() as u32;
         let budget = budget.min(capacity);
         let advance = |first: u32| {
             let left = capacity - first;
@@ -262,15 +263,13 @@ impl DeviceSessions {
         {
             Ok(first) | Err(first) => first,
         };
-        let arguments = SweepArgs {
-            array: self.array,
+        queue.launch(SweepArgs {
+            array: self.array(),
             first,
             budget,
             now: self.tick(now),
             padding: 0,
-        };
-        // SAFETY: the array is borrowed for 'm.
-        unsafe { queue.launch(Grid::over(budget as usize, 256), &arguments) }
+        })
     }
 
     /// Sessions that exist, expired ones that nobody has noticed included; a few more or less than
@@ -279,16 +278,13 @@ impl DeviceSessions {
     /// # Errors
     /// The device failed.
     pub fn live(&self) -> Result<usize, GpuError> {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (stream, buffer) = &*counts;
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stream, buffer) = &mut *counts;
         let place = Extent::<u64>::new(0, REGIONS);
-        // SAFETY: this stream alone uses the buffer, which the lock keeps to one call at a time,
-        // and is waited for. Counts are words that only atomics change.
-        let queue = unsafe { Queue::new(&*self.gpu, *stream) };
-        queue.copy(buffer.slice(place), self.memory.slice(self.free_counts))?;
-        self.gpu.synchronize(*stream)?;
-        // SAFETY: the stream has done it.
-        let bytes = unsafe { buffer.bytes() };
+        // Words that only atomics change, whatever other streams do meanwhile.
+        let (to, from) = (buffer.slice(place), self.memory.slice(self.free_counts));
+        scope(&*self.gpu, &[*stream], |queue| queue.copy(to, from))?;
+        let bytes = buffer.host();
         let counts = (0..REGIONS).map(|region| place.read(bytes, region).cast_signed());
         let free = counts.map(|count| count.max(0));
         let free = usize::try_from(free.sum::<i64>()).unwrap_or(0);

@@ -1,8 +1,7 @@
 //! Bytes put together on the host and copied to the device in one go.
-#![allow(unsafe_code)]
 
 use crate::abi::layout::UNIT;
-use crate::gpu::{DeviceBuffer, Extent, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, Stream};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, PinnedBuffer, SharedGpu, Slice, Stream, scope};
 use crate::plain::{Plain, bytes_of};
 
 /// Bytes being put together for one copy to the device; places are multiples of 16.
@@ -38,6 +37,11 @@ impl Bundle {
         self.bytes.resize(end, 0);
     }
 
+    /// Bytes that it has of the system.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// What it has.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -66,10 +70,7 @@ pub(crate) fn copy_in(
         return Ok(());
     }
     let mut pinned = PinnedBuffer::new(gpu, bytes.len())?;
-    // SAFETY: nobody else knows the buffer yet.
-    unsafe { pinned.bytes_mut()[..bytes.len()].copy_from_slice(bytes) };
-    // SAFETY: both sides are borrowed beyond the copy, which is waited for.
-    let queue = unsafe { Queue::new(&**gpu, stream) };
-    queue.copy(to, pinned.first(bytes.len()))?;
-    gpu.synchronize(stream)
+    pinned.host()[..bytes.len()].copy_from_slice(bytes);
+    let from = pinned.first(bytes.len());
+    scope(&**gpu, &[stream], |queue| queue.copy(to, from))
 }

@@ -1,5 +1,4 @@
 //! The device's answers are those of `Bank::answer`.
-#![allow(unsafe_code)]
 
 mod typed;
 
@@ -8,7 +7,7 @@ use rhythm_engine::cohort::View;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LaneResult, NO_TEXT};
 use rhythm_engine_cuda::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{Queue, SharedGpu};
+use rhythm_engine_cuda::gpu::{SharedGpu, scope};
 use typed::Typed;
 
 const ORDERS: [LaneOrder; 3] = [
@@ -77,10 +76,7 @@ fn answers(
     };
     let tables = BesimTables::new(gpu, bank).unwrap();
     let stream = gpu.stream().unwrap();
-    // SAFETY: the arrays are alive until the stream has been waited for.
-    let queue = unsafe { Queue::new(&**gpu, stream) };
-    tables.launch(&queue, &cohort).unwrap();
-    gpu.synchronize(stream).unwrap();
+    scope(&**gpu, &[stream], |queue| tables.launch(queue, &cohort)).unwrap();
     assert_eq!(arena.items()[..answer_base], before);
     let take = |slot: usize| {
         let View { offset, length } = views.items()[slot];

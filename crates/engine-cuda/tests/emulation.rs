@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use rhythm_engine_cuda::bandwidth;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder, Options, run};
 use rhythm_engine_cuda::gpu::{
-    Address, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu, Stream,
+    Address, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu, scope,
 };
 
 const ORDERS: [LaneOrder; 4] = [
@@ -27,17 +27,13 @@ fn try_kernel(
 ) -> Result<Vec<u32>, String> {
     let gpu = Emulated::new(order);
     let mut buffer = PinnedBuffer::new(&gpu, 4 * values.len()).unwrap();
-    // SAFETY: no work is under way.
-    let bytes = unsafe { buffer.bytes_mut() };
-    for (word, value) in bytes.chunks_exact_mut(4).zip(values) {
+    for (word, value) in buffer.host().chunks_exact_mut(4).zip(values) {
         word.copy_from_slice(&value.to_le_bytes());
     }
     let arguments = arguments(buffer.address(), variant);
     // SAFETY: the values are alive; a kernel that overruns them is run in a process of its own.
     unsafe { run(name, grid, &arguments, order)? };
-    // SAFETY: no work is under way.
-    let bytes = unsafe { buffer.bytes() };
-    let words = bytes.chunks_exact(4).take(values.len());
+    let words = buffer.host().chunks_exact(4).take(values.len());
     Ok(words
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
         .collect())
@@ -337,25 +333,22 @@ fn the_sanitizers_see_memory_that_is_not_the_kernels() {
     }
 }
 
-/// The stream, to be given work.
-fn queue(gpu: &SharedGpu, stream: Stream) -> Queue<'_> {
-    // SAFETY: the emulation has done what is put in when that returns; nothing has to stay.
-    unsafe { Queue::new(&**gpu, stream) }
-}
-
 /// Fills a buffer by a kernel.
-fn write(gpu: &SharedGpu, stream: Stream, to: &DeviceBuffer, value: u32) -> Result<u64, GpuError> {
-    bandwidth::write_bytes(&**gpu, &queue(gpu, stream), to.first(to.len()), value)
+fn write<'m>(
+    gpu: &SharedGpu,
+    queue: &Queue<'m>,
+    to: &'m DeviceBuffer,
+    value: u32,
+) -> Result<u64, GpuError> {
+    bandwidth::write_bytes(&**gpu, queue, to.first(to.len()), value)
 }
 
 fn bytes_of(gpu: &SharedGpu, from: &DeviceBuffer) -> Vec<u8> {
     let stream = gpu.stream().unwrap();
-    let to = PinnedBuffer::new(gpu, from.len()).unwrap();
+    let mut to = PinnedBuffer::new(gpu, from.len()).unwrap();
     let (all, copied) = (from.first(from.len()), to.first(from.len()));
-    queue(gpu, stream).copy(copied, all).unwrap();
-    gpu.synchronize(stream).unwrap();
-    // SAFETY: the stream has been waited for.
-    unsafe { to.bytes() }.to_vec()
+    scope(&**gpu, &[stream], |queue| queue.copy(copied, all)).unwrap();
+    to.host().to_vec()
 }
 
 #[test]
@@ -369,15 +362,17 @@ fn copies_fills_and_launches_go_through_the_trait() {
         let one = DeviceBuffer::new(&gpu, 100_000).unwrap();
         let other = DeviceBuffer::new(&gpu, 100_000).unwrap();
         assert!(gpu.elapsed_ms(from, to).is_err());
-        gpu.record(stream, from).unwrap();
-        let written = write(&gpu, stream, &one, 0x0403_0201).unwrap();
-        assert_eq!(written, 100_000);
-        let (source, target) = (one.first(100_000), other.first(100_000));
-        let queue = queue(&gpu, stream);
-        queue.fill(source.part(16..19), 9).unwrap();
-        let moved = bandwidth::copy_bytes(&*gpu, &queue, target, source).unwrap();
-        assert_eq!(moved, 200_000);
-        gpu.record(stream, to).unwrap();
+        let work = scope(&*gpu, &[stream], |queue| {
+            gpu.record(stream, from).unwrap();
+            let written = write(&gpu, queue, &one, 0x0403_0201).unwrap();
+            assert_eq!(written, 100_000);
+            let (source, target) = (one.first(100_000), other.first(100_000));
+            queue.fill(source.part(16..19), 9).unwrap();
+            let moved = bandwidth::copy_bytes(&*gpu, queue, target, source).unwrap();
+            assert_eq!(moved, 200_000);
+            gpu.record(stream, to)
+        });
+        work.unwrap();
         assert!(gpu.elapsed_ms(from, to).unwrap() >= 0.0);
         let mut expected = [1, 2, 3, 4].repeat(25_000);
         expected[16..19].fill(9);
@@ -388,7 +383,7 @@ fn copies_fills_and_launches_go_through_the_trait() {
 #[test]
 fn launches_of_several_threads_run_beside_each_other() {
     let gpu = Emulated::new(LaneOrder::Shuffled(3));
-    let counts = PinnedBuffer::new(&gpu, 16).unwrap();
+    let mut counts = PinnedBuffer::new(&gpu, 16).unwrap();
     let arguments = arguments(counts.address(), 0);
     std::thread::scope(|scope| {
         for order in ORDERS {
@@ -398,8 +393,7 @@ fn launches_of_several_threads_run_beside_each_other() {
             });
         }
     });
-    // SAFETY: no work is under way.
-    let sum = u32::from_le_bytes(unsafe { counts.bytes() }[..4].try_into().unwrap());
+    let sum = u32::from_le_bytes(counts.host()[..4].try_into().unwrap());
     assert_eq!(sum, 4 * 10 * (255 * 256 / 2));
 }
 
@@ -412,12 +406,15 @@ fn a_failure_takes_the_device() {
     let stream = gpu.stream().unwrap();
     let buffer = DeviceBuffer::new(&gpu, 64).unwrap();
     let failed = Err(GpuError::Failed("launch 1 was to fail".to_owned()));
-    write(&gpu, stream, &buffer, 1).unwrap();
-    assert_eq!(gpu.synchronize(stream), Ok(()));
-    // As on a GPU, the launch itself does not tell.
-    write(&gpu, stream, &buffer, 2).unwrap();
-    assert_eq!(queue(&gpu, stream).fill(buffer.first(64), 0), failed);
-    assert_eq!(gpu.synchronize(stream), failed);
+    let written = scope(&*gpu, &[stream], |queue| write(&gpu, queue, &buffer, 1));
+    assert_eq!(written, Ok(64));
+    let waited = scope(&*gpu, &[stream], |queue| {
+        // As on a GPU, the launch itself does not tell.
+        write(&gpu, queue, &buffer, 2).unwrap();
+        assert_eq!(queue.fill(buffer.first(64), 0), failed);
+        Ok(())
+    });
+    assert_eq!(waited, failed);
     assert_eq!(
         gpu.on_completion(stream, Box::new(|_| panic!("there is no call"))),
         failed
@@ -472,15 +469,19 @@ fn completions_can_be_deferred() {
         gpu.on_completion(stream, Box::new(call))
     };
     let failed = Err(GpuError::Failed("launch 1 was to fail".to_owned()));
-    let write = || write(&gpu, stream, &buffer, 1);
-    write().unwrap();
-    complete().unwrap();
-    assert_eq!(receiver.recv().unwrap(), Ok(()));
-    write().unwrap();
-    // Nobody knows yet.
-    write().unwrap();
-    complete().unwrap();
-    assert_eq!(receiver.recv().unwrap(), failed);
-    assert!(write().is_err());
-    assert_eq!(complete(), failed);
+    let waited = scope(&*gpu, &[stream], |queue| {
+        let write = || write(&gpu, queue, &buffer, 1);
+        write().unwrap();
+        complete().unwrap();
+        assert_eq!(receiver.recv().unwrap(), Ok(()));
+        write().unwrap();
+        // Nobody knows yet.
+        write().unwrap();
+        complete().unwrap();
+        assert_eq!(receiver.recv().unwrap(), failed);
+        assert!(write().is_err());
+        assert_eq!(complete(), failed);
+        Ok(())
+    });
+    assert_eq!(waited, failed);
 }

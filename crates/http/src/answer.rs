@@ -1,4 +1,4 @@
-//! Where an answer goes and what its request asks of its form.
+//! Where an answer goes and what its request asks of its shape.
 
 pub(crate) mod body;
 pub(crate) mod error_page;
@@ -24,7 +24,7 @@ pub struct AnswerSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(pub(crate) u16);
 
-/// What an answer's form takes from its request.
+/// What an answer's shape takes from its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerShape {
     /// `HEAD`: no body is sent.
@@ -51,7 +51,7 @@ impl AnswerShape {
 pub struct Owed {
     /// Where it goes.
     pub slot: AnswerSlot,
-    /// What its form takes from the request.
+    /// What its shape takes from the request.
     pub shape: AnswerShape,
     /// Where the client is.
     pub peer: SocketAddr,

@@ -61,7 +61,7 @@ pub enum Content<'a> {
 pub struct Request<'a> {
     /// Names the answer that is owed to it.
     pub slot: AnswerSlot,
-    /// What the answer's form takes from it.
+    /// What the answer's shape takes from it.
     pub shape: AnswerShape,
     /// Where the client is.
     pub peer: SocketAddr,

@@ -120,8 +120,11 @@ fn main() {
     let filled = AtomicBool::new(false);
     let took = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !filled.load(Ordering::Relaxed) && store.prepare() {
-                std::thread::sleep(Duration::from_millis(5));
+            while !filled.load(Ordering::Relaxed)
+                && let Some(has_more) = store.prepare()
+            {
+                let wait = if has_more { 1 } else { 5 };
+                std::thread::sleep(Duration::from_millis(wait));
             }
         });
         let took = fill(&mut all[0], keys);

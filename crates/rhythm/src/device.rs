@@ -10,14 +10,17 @@ use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::program::Service;
 use rhythm_engine_cuda::besim::embedded_users;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
-use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
 #[cfg(feature = "cuda-emulation")]
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_protocol::scan::Level;
 use std::fmt;
 use std::sync::Arc;
+
+/// What an executor calls, from any thread, when it has finished something.
+type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// Executors by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -131,9 +134,36 @@ struct Cuda {
     description: Option<DeviceDescription>,
     layout: Layout,
     in_flight: usize,
-    /// Lanes of its cohorts.
+    /// Lanes of its cohorts, and bytes of a cohort's answers.
     cohort: usize,
+    answers_bytes_max: usize,
     besim_users: Option<u32>,
+}
+
+impl Cuda {
+    fn options(&self, limits: LaneLimits, besim_users: Option<u32>) -> Options {
+        Options {
+            layout: self.layout,
+            limits,
+            in_flight: self.in_flight,
+            cohort: self.cohort,
+            besim_users,
+            ..Options::default()
+        }
+    }
+
+    /// The same for a server, whose cohorts' answers are bounded: more than that would find no room
+    /// in them.
+    fn server_options(&self, limits: LaneLimits) -> Options {
+        Options {
+            delivered_bytes: self.answers_bytes_max,
+            ..self.options(limits, self.besim_users)
+        }
+    }
+
+    fn executor(&self, options: Options, wake: Wake) -> Result<CudaExecutor, GpuError> {
+        CudaExecutor::new(self.gpu.clone(), options, wake)
+    }
 }
 
 impl Device {
@@ -168,6 +198,7 @@ impl Device {
                 layout,
                 in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
                 cohort: service.config.cohort.size as usize,
+                answers_bytes_max: service.config.cohort.arena_bytes_max as usize,
                 besim_users,
             }),
         })
@@ -205,23 +236,35 @@ fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
 }
 
 impl Opened {
-    /// An executor, which calls `wake` from any thread when it has finished something.
+    /// An executor for cohorts of a server, which calls `wake` from any thread when it has finished
+    /// something.
     ///
     /// # Errors
     /// The GPU cannot be used, or has no room.
     pub(crate) fn executor(
         &self,
         limits: LaneLimits,
-        wake: Arc<dyn Fn() + Send + Sync>,
+        wake: Wake,
     ) -> Result<Box<dyn Executor>, String> {
-        match self.device {
-            Device::Scalar => Ok(Box::new(ScalarExecutor::new(limits))),
-            Device::Host => Ok(Box::new(HostExecutor::new(limits, Level::active()))),
-            _ => Ok(Box::new(self.cuda(limits, self.besim_users(), wake)?)),
-        }
+        let Some(cuda) = &self.cuda else {
+            return Ok(match self.device {
+                Device::Scalar => Box::new(ScalarExecutor::new(limits)),
+                _ => Box::new(HostExecutor::new(limits, Level::active())),
+            });
+        };
+        let executor = cuda.executor(cuda.server_options(limits), wake);
+        Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
     }
 
-    /// The same of a device that has kernels, with the backend there for so many users.
+    /// Most memory of the host, in bytes, that such an executor has for what goes to a GPU and
+    /// comes back.
+    pub(crate) fn host_bytes_max(&self, limits: LaneLimits, service: &Service) -> usize {
+        let options = self.cuda.as_ref().map(|cuda| cuda.server_options(limits));
+        options.map_or(0, |options| options.host_bytes_max(service))
+    }
+
+    /// One of a device that has kernels, for cohorts of any size, with the backend there for so
+    /// many users.
     ///
     /// # Errors
     /// The GPU cannot be used, or has no room.
@@ -229,20 +272,16 @@ impl Opened {
         &self,
         limits: LaneLimits,
         besim_users: Option<u32>,
-        wake: Arc<dyn Fn() + Send + Sync>,
+        wake: Wake,
     ) -> Result<CudaExecutor, String> {
         let cuda = self.cuda.as_ref();
         let cuda = cuda.ok_or_else(|| format!("--device {} is no GPU", self.device))?;
-        let options = Options {
-            layout: cuda.layout,
-            limits,
-            in_flight: cuda.in_flight,
-            cohort: cuda.cohort,
-            besim_users,
-            ..Options::default()
-        };
-        CudaExecutor::new(cuda.gpu.clone(), options, wake)
-            .map_err(|why| format!("--device {}: {why}", self.device))
+        let executor = cuda.executor(cuda.options(limits, besim_users), wake);
+        executor.map_err(|why| self.refusal(&why))
+    }
+
+    fn refusal(&self, why: &GpuError) -> String {
+        format!("--device {}: {why}", self.device)
     }
 
     /// Whether it runs the kernels.

@@ -76,9 +76,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if let Some(mistake) = simd_mistake() {
         tracing::warn!("{mistake}");
     }
-    let options = ServerOptions::of(site.service());
     let limits = LaneLimits::of(&config.limits);
     let device = args.device.open(&args.cuda, site.service())?;
+    let options = ServerOptions {
+        device_buffer_bytes_max: device.host_bytes_max(limits, site.service()),
+        ..ServerOptions::of(site.service())
+    };
     let makes = device.clone();
     let reload = args.clone();
     let parts = ServerParts {

@@ -265,6 +265,34 @@ fn calls_hang(server: &Handle, shared: &Shared, cookie: &str, of_other: &str) {
 }
 
 #[test]
+fn a_page_whose_calls_hang_leaves_connections_to_others_whoever_asks_for_it() {
+    let (address, _) = backend();
+    let stuck = (ASKING[1].1.replace("/ask", "/stuck")).replace("1&3&", "1&9&");
+    let stuck = [("stuck.html", stuck.as_str())];
+    let pages: Vec<(&str, &str)> = ASKING.iter().copied().chain(stuck).collect();
+    // Longer than a client waits for its answer.
+    let server = serve_pages(address, "60s", "", &pages);
+    let mut other = client(&server);
+    assert_eq!(other.get("/ask?q=now").text(), "[now]");
+    // Each by another user, and more than there are connections to the backend.
+    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+    for (user, hanging) in (1..).zip(&mut hanging) {
+        let cookie = sign_in(hanging, user);
+        hanging.send(format!(
+            "GET /stuck?q=hang{user} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n"
+        ));
+    }
+    let page = server.metrics().worker(0).page("stuck");
+    eventually("all have asked", || page.requests.get() == MANY as u64);
+    for _ in 0..20 {
+        assert_eq!(other.get("/ask?q=now").text(), "[now]");
+        let posted = other.with("POST /pay", FORM, "q=now");
+        assert_eq!(posted.text(), "[now]");
+    }
+    stop(server);
+}
+
+#[test]
 fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are() {
     let (address, _) = backend();
     let kinds: Vec<(String, String)> = (0..6)

@@ -110,12 +110,22 @@ fn a_reader_that_is_too_slow_for_a_page_as_a_whole_is_dropped() {
 
 /// A page of as many lines of a kilobyte as are asked for.
 fn lines() -> String {
-    let params = "n = { in = \"query\", type = \"int\", min = 0, max = 4000 }";
+    let params = "n = { in = \"query\", type = \"int\", min = 0, max = 5000 }";
     let line = "x".repeat(1023);
     format!(
         "+++\nroute = \"GET /lines\"\n[params]\n{params}\n+++\n\
         {{% for i in range(n) %}}{line}\n{{% endfor %}}"
     )
+}
+
+/// A server of that page and a short one, whose connections may hold 16 MB.
+fn of_lines() -> Handle {
+    let short = "+++\nroute = \"GET /short\"\n+++\nshort";
+    let service = service_of(&[("lines.html", &lines()), ("short.html", short)], SERVICE);
+    let mut options = options_of(&service);
+    options.pipeline.clients.held_max = 16 << 20;
+    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    rhythm_server::Server::start(options, parts).expect("it starts")
 }
 
 /// Whether it was sent nothing yet.
@@ -127,11 +137,7 @@ fn has_nothing(client: &Client) -> bool {
 
 #[test]
 fn who_asks_for_little_of_a_page_does_not_wait_for_those_who_ask_for_much_of_it() {
-    let service = service_of(&[("lines.html", &lines())], SERVICE);
-    let mut options = options_of(&service);
-    options.pipeline.clients.held_max = 16 << 20;
-    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
-    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let server = of_lines();
     // Longer than what is always taken at once.
     let little = client(&server).get("/lines?n=150").body;
     // Of each answer its sockets take 3.9 MB, so that of a hundred all that may be held is full.
@@ -143,6 +149,24 @@ fn who_asks_for_little_of_a_page_does_not_wait_for_those_who_ask_for_much_of_it(
     // As before, and as nobody has.
     assert!(client(&server).get("/lines?n=150").body == little);
     assert!(client(&server).get("/lines?n=149").body == little[1024..]);
+    let waiting = deaf.iter().filter(|client| has_nothing(client)).count();
+    assert!(waiting > 0, "all who came before were let through");
+    stop(server);
+}
+
+#[test]
+fn what_nobody_has_asked_for_yet_does_not_wait_for_a_flood_of_what_nobody_has_either() {
+    let server = of_lines();
+    // That the page may be long is known, and of no other request how long it is.
+    client(&server).get("/lines?n=4800");
+    let mut deaf: Vec<Client> = (0..200).map(|_| client(&server)).collect();
+    for (n, client) in (4500..).zip(&mut deaf) {
+        client.send(format!("GET /lines?n={n} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    }
+    eventually("somebody gives way", || figures(&server)[2] > 0);
+    // A page of which nothing is known, and a request like all the others.
+    assert_eq!(client(&server).get("/short").text(), "short");
+    assert_eq!(client(&server).get("/lines?n=1").body.len(), 1024);
     let waiting = deaf.iter().filter(|client| has_nothing(client)).count();
     assert!(waiting > 0, "all who came before were let through");
     stop(server);

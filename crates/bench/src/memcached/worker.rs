@@ -224,7 +224,8 @@ impl Worker {
         }
     }
 
-    /// Has a client ask for something, which the next flush sends. False where there is nothing more to ask for.
+    /// Has a client ask for something, which the next flush sends. False where there is nothing
+    /// more to ask for.
     fn ask(&mut self, index: usize, due: Time, now: Time) -> bool {
         let setup = Arc::clone(&self.setup);
         let (options, items, versions) = (&setup.options, &setup.items, &setup.versions);

@@ -1,27 +1,35 @@
 //! What `kernels/bandwidth.cu` is given: stretches of memory.
 
-use crate::gpu::Address;
+use crate::gpu::{Grid, Slice};
 
-structs! {
+/// Threads of a block.
+const THREADS: u32 = 512;
+
+signatures! {
     /// Arguments of `copy_bytes`.
-    pub(crate) struct CopyBytes {
-        pub(crate) to: Address,
-        pub(crate) from: Address,
+    pub(crate) struct CopyBytes<'m> {
+        to: Slice<'m, u8> [bytes],
+        from: Slice<'m, u8> [bytes],
         /// A multiple of 16.
-        pub(crate) bytes: u64,
+        bytes: u64,
     }
+    beside {
+        blocks: u32,
+    }
+    where { bytes.get().is_multiple_of(16) }
+    launch CopyBytes => Grid::blocks(blocks.get(), THREADS);
 
     /// Arguments of `write_bytes`.
-    pub(crate) struct WriteBytes {
-        pub(crate) to: Address,
+    pub(crate) struct WriteBytes<'m> {
+        to: Slice<'m, u8> [bytes],
         /// A multiple of 16.
-        pub(crate) bytes: u64,
-        pub(crate) value: u32,
-        pub(crate) unused: u32,
+        bytes: u64,
+        value: u32,
+        unused: u32,
     }
-}
-
-arguments! {
-    CopyBytes = CopyBytes,
-    WriteBytes = WriteBytes,
+    beside {
+        blocks: u32,
+    }
+    where { bytes.get().is_multiple_of(16) }
+    launch WriteBytes => Grid::blocks(blocks.get(), THREADS);
 }

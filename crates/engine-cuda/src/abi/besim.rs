@@ -1,6 +1,8 @@
 //! What `kernels/besim.cu` is given: the words of answers, and a cohort's queries.
 
-use crate::gpu::Address;
+use super::LaneResult;
+use crate::gpu::{Count, Slice};
+use rhythm_engine::cohort::View;
 
 structs! {
     /// A word; of a city also its state and the first digits of its ZIP codes.
@@ -19,27 +21,41 @@ structs! {
         pub(crate) count: u32,
     }
 
-    /// Arguments of `answer_besim`.
-    pub(crate) struct BesimArgs {
-        pub(crate) words: Address,
-        pub(crate) streets: Words,
-        pub(crate) cities: Words,
-        pub(crate) first_names: Words,
-        pub(crate) payees: Words,
-        pub(crate) memos: Words,
-        pub(crate) users: u32,
-        pub(crate) lanes: u32,
-        pub(crate) results: Address,
-        pub(crate) queries: Address,
-        pub(crate) answers: Address,
-        pub(crate) arena: Address,
-        pub(crate) query_stride: u32,
-        pub(crate) answer_base: u32,
-        pub(crate) answer_stride: u32,
-        pub(crate) padding: u32,
+}
+
+impl Words {
+    /// Behind its last word.
+    fn end(self) -> Count {
+        Count::from(self.first) + u64::from(self.count)
     }
 }
 
-arguments! {
-    BesimArgs = Besim,
+signatures! {
+    /// Arguments of `answer_besim`.
+    pub(crate) struct BesimArgs<'m> {
+        words: Slice<'m, Word>
+            [[streets, cities, first_names, payees, memos].map(Words::end).into_iter().max()
+                .unwrap_or(Count::from(0u32))],
+        streets: Words,
+        cities: Words,
+        first_names: Words,
+        payees: Words,
+        memos: Words,
+        users: u32,
+        lanes: u32,
+        results: Slice<'m, LaneResult> [lanes],
+        queries: Slice<'m, View> [lanes * query_stride],
+        answers: Slice<'m, View> [lanes * query_stride],
+        arena: Slice<'m, u8> [lanes * query_stride * answer_stride + answer_base],
+        query_stride: u32,
+        /// A multiple of 16.
+        answer_base: u32,
+        /// A multiple of 8.
+        answer_stride: u32,
+        padding: u32,
+    }
+    where {
+        answer_base.get().is_multiple_of(16) && answer_stride.get().is_multiple_of(8),
+    }
+    launch Besim => (lanes * query_stride).over(128);
 }

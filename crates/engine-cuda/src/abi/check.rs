@@ -1,7 +1,7 @@
 //! Compiles each of `kernels/*.cu` with what `abi` says of it as assertions: the place of every
-//! field, and the number of everything that has one.
+//! field, the type of what it points to, and the number of everything that has one.
 
-use super::declare::Struct;
+use super::declare::{Described, Struct};
 use super::{bandwidth, besim, case, lane, layout, parse, resident, sessions, stage};
 use crate::gpu::{Kernel, MODULES};
 use rhythm_engine::cohort::Segment;
@@ -26,24 +26,24 @@ const OF_THE_ENGINE: &[Struct] = &[
         name: "View",
         size: size_of::<View>(),
         fields: &[
-            ("offset", offset_of!(View, offset), 4),
-            ("length", offset_of!(View, length), 4),
+            ("offset", offset_of!(View, offset), 4, None),
+            ("length", offset_of!(View, length), 4, None),
         ],
     },
     Struct {
         name: "Span",
         size: size_of::<Span>(),
         fields: &[
-            ("start", offset_of!(Span, start), 4),
-            ("length", offset_of!(Span, length), 4),
+            ("start", offset_of!(Span, start), 4, None),
+            ("length", offset_of!(Span, length), 4, None),
         ],
     },
     Struct {
         name: "Segment",
         size: size_of::<Segment>(),
         fields: &[
-            ("run_end", offset_of!(Segment, run_end), 4),
-            ("fragment", offset_of!(Segment, fragment), 4),
+            ("run_end", offset_of!(Segment, run_end), 4, None),
+            ("fragment", offset_of!(Segment, fragment), 4, None),
         ],
     },
 ];
@@ -65,18 +65,45 @@ impl Assertions {
     fn structs(mut self, structs: &[Struct]) -> Self {
         for Struct { name, size, fields } in structs {
             self = self.holds(&format!("sizeof({name})"), size);
-            for (field, offset, size) in *fields {
+            for (field, offset, size, pointee) in *fields {
                 self = self.holds(&format!("__builtin_offsetof({name}, {field})"), offset);
                 self = self.holds(&format!("sizeof({name}::{field})"), size);
+                if let Some(pointee) = pointee {
+                    self = self.points_to(&format!("decltype({name}::{field})"), pointee());
+                }
             }
         }
         self
     }
 
-    /// Each of these kernels takes the struct of this name.
-    fn arguments(mut self, arguments: &[(Kernel, &str)]) -> Self {
-        for (kernel, name) in arguments {
-            let kernel = kernel.name();
+    /// A C++ type is a pointer to a type of Rust, which may be changed there or not.
+    fn points_to(mut self, pointer: &str, pointee: &str) -> Self {
+        // Of an array its items: `[u64; 2]`.
+        let item = pointee.trim_start_matches('[').split(';').next();
+        let item = item.and_then(|item| item.rsplit("::").next());
+        let item = match item.expect("a split has a first part") {
+            "Address" => "u64",
+            item => item,
+        };
+        writeln!(
+            self.0,
+            "static_assert(__is_same({pointer}, {item}*) || __is_same({pointer}, const {item}*), \
+             \"{pointer}\");"
+        )
+        .expect("a text takes all");
+        self
+    }
+
+    /// A struct with pointers.
+    fn pointing<T: Described>(self) -> Self {
+        self.structs(&[T::STRUCT])
+    }
+
+    /// Each of these kernels takes this struct.
+    fn signatures(mut self, signatures: &[(Kernel, Struct)]) -> Self {
+        for (kernel, takes) in signatures {
+            self = self.structs(&[*takes]);
+            let (kernel, name) = (kernel.name(), takes.name);
             writeln!(
                 self.0,
                 "void (*const {kernel}_takes)(const {name}&) = {kernel};"
@@ -125,7 +152,8 @@ fn of_stages() -> Assertions {
     let escape = |escape| stage::escape_number(escape);
     of_lanes()
         .structs(stage::STRUCTS)
-        .arguments(stage::ARGUMENTS)
+        .pointing::<stage::Regions<'_>>()
+        .signatures(stage::SIGNATURES)
         .structs(case::STRUCTS)
         .numbers("CODE", stage::Code::NUMBERS)
         .numbers(
@@ -194,12 +222,20 @@ fn of_layouts() -> Assertions {
 fn modules() -> Vec<(&'static str, Assertions)> {
     vec![
         ("stage", of_stages()),
-        ("layout", of_layouts().arguments(layout::ARGUMENTS)),
+        (
+            "layout",
+            of_layouts()
+                .pointing::<stage::Regions<'_>>()
+                .pointing::<layout::Pieces<'_>>()
+                .signatures(layout::SIGNATURES),
+        ),
         (
             "parse",
             of_lanes()
                 .structs(parse::STRUCTS)
-                .arguments(parse::ARGUMENTS)
+                .pointing::<parse::ParserTables<'_>>()
+                .pointing::<parse::Requests<'_>>()
+                .signatures(parse::SIGNATURES)
                 .numbers("PAGE", parse::PageFlag::NUMBERS)
                 .numbers("PLACE", parse::ParamPlace::NUMBERS)
                 .numbers("PARAM", parse::ParamKind::NUMBERS)
@@ -211,7 +247,8 @@ fn modules() -> Vec<(&'static str, Assertions)> {
             "sessions",
             of_lanes()
                 .structs(sessions::STRUCTS)
-                .arguments(sessions::ARGUMENTS)
+                .pointing::<sessions::SessionArray<'_>>()
+                .signatures(sessions::SIGNATURES)
                 .holds("WINDOW_SLOTS", sessions::WINDOW_SLOTS)
                 .holds("REGIONS", sessions::REGIONS),
         ),
@@ -219,21 +256,19 @@ fn modules() -> Vec<(&'static str, Assertions)> {
             "besim",
             of_lanes()
                 .structs(besim::STRUCTS)
-                .arguments(besim::ARGUMENTS),
+                .signatures(besim::SIGNATURES),
         ),
         (
             "resident",
             of_layouts()
                 .structs(resident::STRUCTS)
-                .arguments(resident::ARGUMENTS)
+                .signatures(resident::SIGNATURES)
                 .holds("STATUS_MIN", resident::STATUS_MIN)
                 .holds("STATUS_MAX", resident::STATUS_MAX),
         ),
         (
             "bandwidth",
-            Assertions::default()
-                .structs(bandwidth::STRUCTS)
-                .arguments(bandwidth::ARGUMENTS),
+            Assertions::default().signatures(bandwidth::SIGNATURES),
         ),
     ]
 }
@@ -288,7 +323,7 @@ fn a_difference_shows() {
     let of = Struct {
         name: "LaneOffsets",
         size: 24,
-        fields: &[("body", 4, 8)],
+        fields: &[("body", 4, 8, None)],
     };
     let wrong = of_layouts().structs(&[of]);
     let output = compile("layout", &wrong.0, &folder);
@@ -302,17 +337,33 @@ fn a_difference_shows() {
 }
 
 #[test]
+fn a_pointer_to_another_type_shows() {
+    let folder = scratch("pointee");
+    let of = Struct {
+        name: "OffsetsArgs",
+        size: 24,
+        fields: &[("offsets", 8, 8, Some(std::any::type_name::<View>))],
+    };
+    let wrong = of_layouts().structs(&[of]);
+    let output = compile("layout", &wrong.0, &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("decltype(OffsetsArgs::offsets)"), "{said}");
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
 fn every_kernel_has_a_struct() {
-    let arguments = [
-        stage::ARGUMENTS,
-        layout::ARGUMENTS,
-        parse::ARGUMENTS,
-        sessions::ARGUMENTS,
-        besim::ARGUMENTS,
-        resident::ARGUMENTS,
-        bandwidth::ARGUMENTS,
+    let signatures = [
+        stage::SIGNATURES,
+        layout::SIGNATURES,
+        parse::SIGNATURES,
+        sessions::SIGNATURES,
+        besim::SIGNATURES,
+        resident::SIGNATURES,
+        bandwidth::SIGNATURES,
     ]
     .concat();
-    let kernels: Vec<_> = arguments.iter().map(|(kernel, _)| *kernel).collect();
+    let kernels: Vec<_> = signatures.iter().map(|(kernel, _)| *kernel).collect();
     assert_eq!(kernels, Kernel::ALL);
 }

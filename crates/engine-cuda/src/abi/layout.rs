@@ -1,9 +1,10 @@
 //! What `kernels/layout.cu` is given: what bodies are made of, and where they and the other results
 //! go.
 
-use super::stage::Regions;
-use crate::gpu::Address;
-use rhythm_engine::cohort::View;
+use super::stage::{Fragment, Regions};
+use super::{LaneResult, WARP};
+use crate::gpu::{Count, Grid, Slice};
+use rhythm_engine::cohort::{Segment, View};
 
 /// Bytes of a unit of a column.
 pub(crate) const UNIT: usize = 16;
@@ -26,14 +27,6 @@ structs! {
         pub(crate) headers: u32,
     }
 
-    /// Arguments of `lane_offsets`.
-    pub(crate) struct OffsetsArgs {
-        pub(crate) results: Address,
-        pub(crate) offsets: Address,
-        pub(crate) lanes: u32,
-        pub(crate) runs_only: u32,
-    }
-
     /// A query or header that is delivered.
     pub(crate) struct DeliveredText {
         /// Whose.
@@ -43,82 +36,112 @@ structs! {
         /// In the texts delivered.
         pub(crate) text: View,
     }
+}
 
-    /// Arguments of `deliver_texts`.
-    pub(crate) struct TextsArgs {
-        pub(crate) results: Address,
-        pub(crate) offsets: Address,
-        pub(crate) lane_list: Address,
-        pub(crate) arena: Address,
-        pub(crate) results_out: Address,
-        pub(crate) queries_out: Address,
-        pub(crate) headers_out: Address,
-        pub(crate) texts_out: Address,
-        pub(crate) regions: Regions,
-        pub(crate) lanes: u32,
-        pub(crate) queries_capacity: u32,
-        pub(crate) headers_capacity: u32,
-        pub(crate) texts_capacity: u32,
-    }
-
+pointing! {
     /// What bodies are made of.
-    pub(crate) struct Pieces {
-        pub(crate) results: Address,
-        pub(crate) runs: Address,
-        pub(crate) segments: Address,
-        pub(crate) fragments: Address,
-        pub(crate) fragment_bytes: Address,
-        /// Null: bodies without heads.
-        pub(crate) heads: Address,
-        pub(crate) head_lengths: Address,
-        pub(crate) lane_count: Address,
-        pub(crate) run_stride: u32,
-        pub(crate) segment_stride: u32,
-        pub(crate) head_stride: u32,
-        pub(crate) lanes: u32,
+    pub(crate) struct Pieces<'m> {
+        results: Slice<'m, LaneResult> [lanes],
+        runs: Slice<'m, u8> [lanes * run_stride],
+        segments: Slice<'m, Segment> [lanes * segment_stride],
+        fragments: Slice<'m, Fragment>,
+        fragment_bytes: Slice<'m, u8>,
+        /// None: bodies without heads.
+        heads: Option<Slice<'m, u8>> [lanes * head_stride],
+        head_lengths: Option<Slice<'m, u32>> [lanes],
+        lane_count: Option<Slice<'m, u32>> [Count::from(1u32)],
+        run_stride: u32,
+        segment_stride: u32,
+        head_stride: u32,
+        lanes: u32,
+    }
+    where { heads.is_some() == head_lengths.is_some() }
+}
+
+impl Pieces<'_> {
+    fn lanes(&self) -> Count {
+        self.lanes.into()
     }
 
-    /// Arguments of `render_row`.
-    pub(crate) struct RowArgs {
-        pub(crate) pieces: Pieces,
-        /// Null: bodies stand `pitch` bytes apart.
-        pub(crate) offsets: Address,
-        pub(crate) out: Address,
-        pub(crate) segments_out: Address,
-        pub(crate) out_capacity: u64,
-        pub(crate) pitch: u64,
-        pub(crate) segments_capacity: u32,
-        pub(crate) runs_only: u32,
-    }
-
-    /// Arguments of `render_column`.
-    pub(crate) struct ColumnArgs {
-        pub(crate) pieces: Pieces,
-        pub(crate) tiles: Address,
-        pub(crate) tile_rows: Address,
-        pub(crate) rows_needed: Address,
-        pub(crate) rows_capacity: u32,
-        pub(crate) unused: u32,
-    }
-
-    /// Arguments of `transpose_column`.
-    pub(crate) struct TransposeArgs {
-        pub(crate) pieces: Pieces,
-        pub(crate) offsets: Address,
-        pub(crate) tiles: Address,
-        pub(crate) tile_rows: Address,
-        pub(crate) out: Address,
-        pub(crate) out_capacity: u64,
-        pub(crate) pitch: u64,
-        pub(crate) rows_capacity: u32,
-        pub(crate) unused: u32,
+    /// Warps of lanes, which have a tile of columns each.
+    fn tiles(&self) -> Count {
+        self.lanes().div_ceil(WARP as u64)
     }
 }
 
-arguments! {
-    OffsetsArgs = Offsets,
-    RowArgs = Row,
-    ColumnArgs = Column,
-    TransposeArgs = Transpose,
-    TextsArgs = Texts,
+/// Bytes of tiles of so many rows.
+fn tile_bytes(tiles: Count, rows: Count) -> Count {
+    tiles * rows * (WARP * UNIT)
+}
+
+signatures! {
+    /// Arguments of `lane_offsets`.
+    pub(crate) struct OffsetsArgs<'m> {
+        results: Slice<'m, LaneResult> [lanes],
+        /// One a lane, and the sums.
+        offsets: Slice<'m, LaneOffsets> [lanes + 1u32],
+        lanes: u32,
+        runs_only: u32,
+    }
+    launch Offsets => Grid::blocks(1, 256);
+
+    /// Arguments of `render_row`.
+    pub(crate) struct RowArgs<'m> {
+        pieces: Pieces<'m>,
+        /// None: bodies stand `pitch` bytes apart.
+        offsets: Option<Slice<'m, LaneOffsets>> [pieces.lanes() + 1u32],
+        out: Slice<'m, u8> [out_capacity],
+        /// With runs alone, and offsets: where their segments go.
+        segments_out: Option<Slice<'m, Segment>> [segments_capacity],
+        out_capacity: u64,
+        pitch: u64,
+        segments_capacity: u32,
+        runs_only: u32,
+    }
+    where { segments_out.is_some() || segments_capacity.get() == 0 }
+    launch Row => (pieces.lanes() * WARP).over(128);
+
+    /// Arguments of `render_column`.
+    pub(crate) struct ColumnArgs<'m> {
+        pieces: Pieces<'m>,
+        tiles: Slice<'m, u8> [tile_bytes(pieces.tiles(), rows_capacity)],
+        tile_rows: Slice<'m, u32> [pieces.tiles()],
+        rows_needed: Slice<'m, u32> [Count::from(1u32)],
+        rows_capacity: u32,
+        unused: u32,
+    }
+    launch Column => pieces.lanes().over(128);
+
+    /// Arguments of `transpose_column`.
+    pub(crate) struct TransposeArgs<'m> {
+        pieces: Pieces<'m>,
+        offsets: Option<Slice<'m, LaneOffsets>> [pieces.lanes() + 1u32],
+        tiles: Slice<'m, u8> [tile_bytes(pieces.tiles(), rows_capacity)],
+        tile_rows: Slice<'m, u32> [pieces.tiles()],
+        out: Slice<'m, u8> [out_capacity],
+        out_capacity: u64,
+        pitch: u64,
+        rows_capacity: u32,
+        unused: u32,
+    }
+    launch Transpose => Grid::blocks(pieces.tiles().get(), 256);
+
+    /// Arguments of `deliver_texts`.
+    pub(crate) struct TextsArgs<'m> {
+        results: Slice<'m, LaneResult> [lanes],
+        offsets: Slice<'m, LaneOffsets> [lanes + 1u32],
+        lane_list: Option<Slice<'m, u32>> [lanes],
+        arena: Slice<'m, u8> [regions.text_end()],
+        results_out: Slice<'m, LaneResult> [lanes],
+        queries_out: Slice<'m, DeliveredText> [queries_capacity],
+        headers_out: Slice<'m, DeliveredText> [headers_capacity],
+        texts_out: Slice<'m, u8> [texts_capacity],
+        regions: Regions<'m>,
+        lanes: u32,
+        queries_capacity: u32,
+        headers_capacity: u32,
+        texts_capacity: u32,
+    }
+    where { regions.lanes() >= lanes }
+    launch Texts => lanes.over(128);
 }

@@ -2,8 +2,11 @@
 //! of `kernels/*.cu`, and `lane` for what they share; the C++ side says the same with the same
 //! names.
 //!
+//! What a kernel is launched with is declared whole: the types that its pointers lead to, how many
+//! items each must have there, and the grid. A launch asserts it.
+//!
 //! One side alone cannot change: a test compiles each of `kernels/*.cu` with an assertion on every
-//! field's place and every number that is declared here.
+//! field's place, on what it points to, and every number that is declared here.
 
 #[macro_use]
 mod declare;
@@ -21,7 +24,7 @@ pub(crate) mod resident;
 pub(crate) mod sessions;
 pub(crate) mod stage;
 
-pub use columns::column_slots;
+pub use columns::{Columns, column_slots};
 pub use lane::{
     LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LANE_HOST, LaneResult, NO_TEXT, Outcome, SessionKey,
 };

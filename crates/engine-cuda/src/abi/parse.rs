@@ -1,6 +1,8 @@
 //! What `kernels/parse.cu` is given: the tables of a service, requests, and where their lanes go.
 
-use crate::gpu::Address;
+use super::layout::UNIT;
+use super::{Columns, SessionKey, WARP};
+use crate::gpu::{Count, Grid, Slice};
 
 /// The page of a request that the host answers.
 pub(crate) const HOST_PAGE: u32 = 0xffff;
@@ -94,44 +96,6 @@ structs! {
         pub(crate) unused: u32,
     }
 
-    /// All tables.
-    pub(crate) struct ParserTables {
-        pub(crate) routes: Address,
-        pub(crate) segments: Address,
-        pub(crate) pages: Address,
-        pub(crate) params: Address,
-        pub(crate) options: Address,
-        pub(crate) texts: Address,
-        pub(crate) literal_count: u32,
-        pub(crate) pattern_count: u32,
-        pub(crate) page_count: u32,
-        pub(crate) head_max: u32,
-        pub(crate) target_max: u32,
-        pub(crate) header_max: u32,
-        pub(crate) body_max: u32,
-        pub(crate) cookie: TableText,
-        pub(crate) mount: TableText,
-        pub(crate) unused: u32,
-    }
-
-    /// Requests in device memory, in one of two layouts: unit u (16 bytes) of request r is at
-    /// `base + r * request_stride + u * unit_stride`.
-    pub(crate) struct Requests {
-        /// Where the first begins, a multiple of 16.
-        pub(crate) base: Address,
-        /// A `u32` each: their bytes. One that is longer than `capacity` is the host's.
-        pub(crate) lengths: Address,
-        /// From one request to the next: its place's size where the requests lie one after the
-        /// other, 16 where they are transposed.
-        pub(crate) request_stride: u64,
-        /// From one unit of a request to its next: 16, or a row of all requests' units.
-        pub(crate) unit_stride: u64,
-        /// How many there are.
-        pub(crate) count: u32,
-        /// The most bytes a request can have, a multiple of 16, at most 65520.
-        pub(crate) capacity: u32,
-    }
-
     /// Where the parts of a request are, in bytes from its start.
     #[derive(PartialEq, Eq)]
     #[repr(align(16))]
@@ -153,60 +117,147 @@ structs! {
         /// Its length.
         pub(crate) content_length: u16,
     }
+}
 
-    /// Arguments of `transpose_requests`.
-    pub(crate) struct TransposeRequests {
-        pub(crate) from: Address,
-        pub(crate) to: Address,
-        pub(crate) lengths: Address,
-        pub(crate) count: u32,
-        pub(crate) capacity: u32,
-        pub(crate) padded_count: u32,
-        pub(crate) unused: u32,
+pointing! {
+    /// All tables.
+    pub(crate) struct ParserTables<'m> {
+        routes: Slice<'m, RouteEntry> [literal_count + pattern_count],
+        segments: Slice<'m, SegmentEntry>,
+        pages: Slice<'m, PageEntry> [page_count],
+        params: Slice<'m, ParamEntry>,
+        options: Slice<'m, TableText>,
+        texts: Slice<'m, u8>,
+        literal_count: u32,
+        pattern_count: u32,
+        page_count: u32,
+        head_max: u32,
+        target_max: u32,
+        header_max: u32,
+        body_max: u32,
+        cookie: TableText,
+        mount: TableText,
+        unused: u32,
     }
 
-    /// Arguments of `classify_requests`.
-    pub(crate) struct ClassifyRequests {
-        pub(crate) tables: ParserTables,
-        pub(crate) requests: Requests,
-        pub(crate) pages: Address,
-        pub(crate) parts: Address,
-    }
-
-    /// Arguments of `sort_requests`.
-    pub(crate) struct SortRequests {
-        pub(crate) pages: Address,
-        pub(crate) order: Address,
-        pub(crate) page_start: Address,
-        pub(crate) count: u32,
-        pub(crate) page_count: u32,
-    }
-
-    /// Arguments of `parse_params`.
-    pub(crate) struct ParseParams {
-        pub(crate) tables: ParserTables,
-        pub(crate) requests: Requests,
-        pub(crate) parts: Address,
-        pub(crate) order: Address,
-        pub(crate) page_start: Address,
-        pub(crate) columns: Address,
-        pub(crate) arena: Address,
-        pub(crate) sessions: Address,
-        pub(crate) states: Address,
-        pub(crate) tickets: Address,
-        pub(crate) lane_count: Address,
-        pub(crate) page: u32,
-        pub(crate) first: u32,
-        pub(crate) lanes_max: u32,
-        pub(crate) text_base: u32,
-        pub(crate) text_stride: u32,
-        pub(crate) unused: u32,
+    /// Requests in device memory, in one of two layouts: unit u (16 bytes) of request r is at
+    /// `base + r * request_stride + u * unit_stride`.
+    pub(crate) struct Requests<'m> {
+        /// Where the first begins, a multiple of 16.
+        base: Slice<'m, u8> [reach(count, capacity, request_stride, unit_stride)],
+        /// Their bytes. One that is longer than `capacity` is the host's.
+        lengths: Slice<'m, u32> [count],
+        /// From one request to the next: its place's size where the requests lie one after the
+        /// other, 16 where they are transposed.
+        request_stride: u64,
+        /// From one unit of a request to its next: 16, or a row of all requests' units.
+        unit_stride: u64,
+        /// How many there are.
+        count: u32,
+        /// The most bytes a request can have, a multiple of 16, at most 65520.
+        capacity: u32,
     }
 }
 
-arguments! {
-    TransposeRequests = TransposeRequests,
-    ClassifyRequests = Classify,
-    SortRequests = Sort,
-    ParseParams = Params,
+/// Bytes up to the last unit of the last request.
+fn reach(count: Count, capacity: Count, request_stride: Count, unit_stride: Count) -> Count {
+    let (requests, units) = (count.get(), capacity.get() / UNIT);
+    if requests == 0 || units == 0 {
+        return Count::from(0u32);
+    }
+    request_stride * (requests - 1) + unit_stride * (units - 1) + UNIT
+}
+
+impl Requests<'_> {
+    fn count(&self) -> Count {
+        self.count.into()
+    }
+}
+
+/// Threads of a block where a thread handles a request.
+const THREADS: u32 = 128;
+/// Shared memory that a block has without being asked.
+const SHARED_BYTES: u32 = 48 * 1024;
+
+/// Most pages that can be sorted by: so many counts fit a block's shared memory.
+pub(crate) const PAGES_MAX: usize = 12_000;
+/// Most counters of a page: so many for each thread fit a block's shared memory.
+pub(crate) const COUNTERS_MAX: usize = 96;
+
+/// One block, in which each warp has a count for each page and one for the host.
+fn sort_grid(page_count: Count) -> Grid {
+    let warp_bytes = (page_count.get() as u32 + 1) * size_of::<u32>() as u32;
+    let warps = (SHARED_BYTES / warp_bytes).clamp(1, 32);
+    Grid::blocks(1, warps * WARP as u32).with_shared(warps * warp_bytes)
+}
+
+signatures! {
+    /// Arguments of `transpose_requests`.
+    pub(crate) struct TransposeRequests<'m> {
+        from: Slice<'m, u8> [count * capacity],
+        to: Slice<'m, u8> [padded_count * capacity],
+        lengths: Slice<'m, u32> [count],
+        count: u32,
+        /// Bytes of a request's place, a multiple of 16.
+        capacity: u32,
+        /// Requests of a row of the result, a multiple of 32.
+        padded_count: u32,
+        unused: u32,
+    }
+    where {
+        padded_count.get().is_multiple_of(WARP) && capacity.get().is_multiple_of(UNIT),
+        padded_count >= count,
+    }
+    launch TransposeRequests => Grid::blocks(
+        (capacity.get() / UNIT).div_ceil(WARP) * (padded_count.get() / WARP),
+        256,
+    );
+
+    /// Arguments of `classify_requests`.
+    pub(crate) struct ClassifyRequests<'m> {
+        tables: ParserTables<'m>,
+        requests: Requests<'m>,
+        pages: Slice<'m, u16> [requests.count()],
+        parts: Slice<'m, RequestParts> [requests.count()],
+    }
+    launch Classify => requests.count().over(THREADS);
+
+    /// Arguments of `sort_requests`.
+    pub(crate) struct SortRequests<'m> {
+        pages: Slice<'m, u16> [count],
+        order: Slice<'m, u32> [count],
+        /// Of each page, of the host, and the number of requests.
+        page_start: Slice<'m, u32> [page_count + 2u32],
+        count: u32,
+        page_count: u32,
+    }
+    launch Sort => sort_grid(page_count);
+
+    /// Arguments of `parse_params`.
+    pub(crate) struct ParseParams<'m> {
+        tables: ParserTables<'m>,
+        requests: Requests<'m>,
+        parts: Slice<'m, RequestParts> [requests.count()],
+        order: Slice<'m, u32> [requests.count()],
+        page_start: Slice<'m, u32> [Count::from(tables.page_count) + 2u32],
+        columns: Columns<'m>,
+        arena: Slice<'m, u8> [lanes_max * text_stride + text_base],
+        sessions: Slice<'m, SessionKey> [lanes_max],
+        states: Slice<'m, u8> [lanes_max],
+        tickets: Slice<'m, u32> [lanes_max],
+        lane_count: Slice<'m, u32> [Count::from(1u32)],
+        page: u32,
+        first: u32,
+        lanes_max: u32,
+        text_base: u32,
+        text_stride: u32,
+        unused: u32,
+    }
+    beside {
+        /// Counters of a thread: the page's parameters.
+        counters: u32,
+    }
+    where { page < tables.page_count.into() }
+    launch Params => lanes_max.over(THREADS)
+        .with_shared(THREADS * counters.get() as u32 * size_of::<u32>() as u32);
 }

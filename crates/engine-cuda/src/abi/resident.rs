@@ -1,6 +1,8 @@
 //! What `kernels/resident.cu` is given: lanes as they were parsed, and the texts of heads.
 
-use crate::gpu::Address;
+use super::stage::HeaderValue;
+use super::{LaneResult, SessionKey};
+use crate::gpu::{Count, Slice};
 
 /// Statuses that have a line.
 pub(crate) const STATUS_MIN: u16 = 100;
@@ -8,45 +10,44 @@ pub(crate) const STATUS_MIN: u16 = 100;
 pub(crate) const STATUS_MAX: u16 = 599;
 
 structs! {
-    /// Arguments of `begin_lanes`.
-    pub(crate) struct BeginArgs {
-        pub(crate) states: Address,
-        pub(crate) lane_count: Address,
-        pub(crate) results: Address,
-        pub(crate) lanes: u32,
-        pub(crate) unused: u32,
-    }
-
     /// A text among those uploaded for heads.
     pub(crate) struct HeadText {
         pub(crate) offset: u32,
         pub(crate) length: u32,
     }
-
-    /// Arguments of `write_heads`.
-    pub(crate) struct HeadArgs {
-        pub(crate) results: Address,
-        pub(crate) lane_count: Address,
-        pub(crate) arena: Address,
-        pub(crate) headers: Address,
-        pub(crate) created: Address,
-        pub(crate) heads: Address,
-        pub(crate) head_lengths: Address,
-        pub(crate) texts: Address,
-        pub(crate) status_lines: Address,
-        pub(crate) header_names: Address,
-        pub(crate) cookie_before: HeadText,
-        pub(crate) cookie_after: HeadText,
-        pub(crate) cookie_removed: HeadText,
-        pub(crate) fields: HeadText,
-        pub(crate) lanes: u32,
-        pub(crate) head_stride: u32,
-        pub(crate) header_stride: u32,
-        pub(crate) unused: u32,
-    }
 }
 
-arguments! {
-    BeginArgs = Begin,
-    HeadArgs = Heads,
+signatures! {
+    /// Arguments of `begin_lanes`.
+    pub(crate) struct BeginArgs<'m> {
+        states: Slice<'m, u8> [lanes],
+        lane_count: Slice<'m, u32> [Count::from(1u32)],
+        results: Slice<'m, LaneResult> [lanes],
+        lanes: u32,
+        unused: u32,
+    }
+    launch Begin => lanes.over(128);
+
+    /// Arguments of `write_heads`.
+    pub(crate) struct HeadArgs<'m> {
+        results: Slice<'m, LaneResult> [lanes],
+        lane_count: Slice<'m, u32> [Count::from(1u32)],
+        arena: Slice<'m, u8>,
+        headers: Slice<'m, HeaderValue> [lanes * header_stride],
+        created: Slice<'m, SessionKey> [lanes],
+        heads: Slice<'m, u8> [lanes * head_stride],
+        head_lengths: Slice<'m, u32> [lanes],
+        texts: Slice<'m, u8>,
+        status_lines: Slice<'m, HeadText> [Count::from(u32::from(STATUS_MAX - STATUS_MIN) + 1)],
+        header_names: Slice<'m, HeadText>,
+        cookie_before: HeadText,
+        cookie_after: HeadText,
+        cookie_removed: HeadText,
+        fields: HeadText,
+        lanes: u32,
+        head_stride: u32,
+        header_stride: u32,
+        unused: u32,
+    }
+    launch Heads => lanes.over(128);
 }

@@ -1,6 +1,7 @@
 //! What `kernels/sessions.cu` is given: the session array, and the keys of a cohort.
 
-use crate::gpu::Address;
+use super::{LaneResult, SessionKey};
+use crate::gpu::{Count, Slice};
 
 /// Slots of a window: what a warp looks at at once.
 pub(crate) const WINDOW_SLOTS: u32 = 2048;
@@ -16,69 +17,87 @@ structs! {
         secret: [u64; 2],
         user: i64,
     }
+}
 
+pointing! {
     /// The array.
-    pub(crate) struct SessionArray {
-        pub(crate) slots: Address,
-        pub(crate) free_bits: Address,
-        pub(crate) free_counts: Address,
-        pub(crate) cursor: Address,
-        pub(crate) capacity: u32,
-        pub(crate) region_windows: u32,
-        pub(crate) idle_ticks: u32,
-        pub(crate) padding: u32,
+    pub(crate) struct SessionArray<'m> {
+        slots: Slice<'m, Slot> [capacity],
+        free_bits: Slice<'m, u64> [windows(capacity) * (WINDOW_SLOTS / u64::BITS)],
+        free_counts: Slice<'m, u64> [Count::from(REGIONS)],
+        cursor: Slice<'m, u64> [Count::from(1u32)],
+        capacity: u32,
+        /// Windows of a region.
+        region_windows: u32,
+        idle_ticks: u32,
+        padding: u32,
     }
+    where { region_windows * REGIONS >= windows(capacity) }
+}
 
-    /// Arguments of `sessions_init`.
-    pub(crate) struct InitArgs {
-        pub(crate) array: SessionArray,
-    }
+/// Windows of so many slots, the last perhaps not whole.
+fn windows(capacity: Count) -> Count {
+    capacity.div_ceil(WINDOW_SLOTS.into())
+}
 
-    /// Arguments of `sessions_lookup`.
-    pub(crate) struct LookupArgs {
-        pub(crate) array: SessionArray,
-        pub(crate) keys: Address,
-        pub(crate) present: Address,
-        pub(crate) users: Address,
-        pub(crate) lanes: u32,
-        pub(crate) now: u32,
-    }
-
-    /// Arguments of `sessions_create`.
-    pub(crate) struct CreateArgs {
-        pub(crate) array: SessionArray,
-        pub(crate) results: Address,
-        pub(crate) randoms: Address,
-        pub(crate) created: Address,
-        pub(crate) lanes: u32,
-        pub(crate) now: u32,
-        pub(crate) search: u32,
-        pub(crate) padding: u32,
-    }
-
-    /// Arguments of `sessions_destroy`.
-    pub(crate) struct DestroyArgs {
-        pub(crate) array: SessionArray,
-        pub(crate) results: Address,
-        pub(crate) keys: Address,
-        pub(crate) lanes: u32,
-        pub(crate) padding: u32,
-    }
-
-    /// Arguments of `sessions_sweep`.
-    pub(crate) struct SweepArgs {
-        pub(crate) array: SessionArray,
-        pub(crate) first: u32,
-        pub(crate) budget: u32,
-        pub(crate) now: u32,
-        pub(crate) padding: u32,
+impl SessionArray<'_> {
+    /// Threads that make all of it empty: one for each slot, for each word of bits, for each
+    /// region.
+    fn init_threads(&self) -> Count {
+        let slots = Count::from(self.capacity);
+        let words = windows(slots) * (WINDOW_SLOTS / u64::BITS);
+        slots.max(words).max(REGIONS.into())
     }
 }
 
-arguments! {
-    InitArgs = SessionsInit,
-    LookupArgs = SessionsLookup,
-    CreateArgs = SessionsCreate,
-    DestroyArgs = SessionsDestroy,
-    SweepArgs = SessionsSweep,
+signatures! {
+    /// Arguments of `sessions_init`.
+    pub(crate) struct InitArgs<'m> {
+        array: SessionArray<'m>,
+    }
+    launch SessionsInit => array.init_threads().over(256);
+
+    /// Arguments of `sessions_lookup`.
+    pub(crate) struct LookupArgs<'m> {
+        array: SessionArray<'m>,
+        keys: Slice<'m, SessionKey> [lanes],
+        present: Slice<'m, i64> [lanes],
+        users: Slice<'m, i64> [lanes],
+        lanes: u32,
+        now: u32,
+    }
+    launch SessionsLookup => lanes.over(256);
+
+    /// Arguments of `sessions_create`.
+    pub(crate) struct CreateArgs<'m> {
+        array: SessionArray<'m>,
+        results: Slice<'m, LaneResult> [lanes],
+        randoms: Slice<'m, [u64; 2]> [lanes],
+        created: Slice<'m, SessionKey> [lanes],
+        lanes: u32,
+        now: u32,
+        search: u32,
+        padding: u32,
+    }
+    launch SessionsCreate => lanes.over(128);
+
+    /// Arguments of `sessions_destroy`.
+    pub(crate) struct DestroyArgs<'m> {
+        array: SessionArray<'m>,
+        results: Slice<'m, LaneResult> [lanes],
+        keys: Slice<'m, SessionKey> [lanes],
+        lanes: u32,
+        padding: u32,
+    }
+    launch SessionsDestroy => lanes.over(256);
+
+    /// Arguments of `sessions_sweep`.
+    pub(crate) struct SweepArgs<'m> {
+        array: SessionArray<'m>,
+        first: u32,
+        budget: u32,
+        now: u32,
+        padding: u32,
+    }
+    launch SessionsSweep => budget.over(256);
 }

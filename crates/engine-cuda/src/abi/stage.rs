@@ -1,7 +1,8 @@
 //! What `kernels/stage.cu` is given: a stage's program, and answers to be decoded.
 
-use crate::gpu::Address;
-use rhythm_engine::cohort::View;
+use super::{Columns, LaneResult, WARP};
+use crate::gpu::{Count, Slice};
+use rhythm_engine::cohort::{Segment, Span, View};
 use rhythm_engine::program::{Escape, TextFunction};
 
 /// No slot: the answers' one row goes to scalar fields.
@@ -140,51 +141,6 @@ structs! {
         pub(crate) value: View,
     }
 
-    /// Where each lane's share of the buffers is.
-    pub(crate) struct Regions {
-        pub(crate) runs: Address,
-        pub(crate) segments: Address,
-        /// Bytes of a run's share, a multiple of 16.
-        pub(crate) run_stride: u32,
-        pub(crate) segment_stride: u32,
-        /// Where in the arena the shares for texts begin, a multiple of 16.
-        pub(crate) text_base: u32,
-        /// Bytes of a share, a multiple of 16.
-        pub(crate) text_stride: u32,
-        pub(crate) queries: Address,
-        pub(crate) headers: Address,
-        pub(crate) query_stride: u32,
-        pub(crate) header_stride: u32,
-    }
-
-    /// Arguments of `run_stage`.
-    pub(crate) struct StageArgs {
-        pub(crate) code: Address,
-        pub(crate) constants: Address,
-        pub(crate) parts: Address,
-        pub(crate) tables: Address,
-        pub(crate) columns: Address,
-        pub(crate) arena: Address,
-        pub(crate) fragment_bytes: Address,
-        pub(crate) case_tables: Address,
-        /// Of `run_stage_spilled` alone.
-        pub(crate) registers: Address,
-        /// Null: lane i is the launch's i-th.
-        pub(crate) lane_list: Address,
-        /// Null: there are as many lanes as `lanes` says.
-        pub(crate) lane_count: Address,
-        pub(crate) results: Address,
-        pub(crate) regions: Regions,
-        pub(crate) lanes: u32,
-        pub(crate) register_count: u32,
-        pub(crate) constant_count: u32,
-        pub(crate) has_call: u32,
-        pub(crate) body_bytes_max: u32,
-        pub(crate) text_bytes_max: u32,
-        pub(crate) turns_max: u32,
-        pub(crate) unused: u32,
-    }
-
     /// A column that answers are decoded to.
     #[derive(PartialEq, Eq)]
     pub(crate) struct DecodedColumn {
@@ -193,35 +149,117 @@ structs! {
         /// 1: texts; 0: integers.
         pub(crate) is_text: u32,
     }
+}
 
-    /// Arguments of `decode_answers`.
-    pub(crate) struct DecodeArgs {
-        pub(crate) decoded: Address,
-        pub(crate) columns: Address,
-        pub(crate) arena: Address,
-        /// Null: a lane's answers stand where its queries do.
-        pub(crate) asked: Address,
-        pub(crate) answers: Address,
-        pub(crate) lane_list: Address,
-        pub(crate) lane_count: Address,
-        pub(crate) results: Address,
-        pub(crate) rows_needed: Address,
-        pub(crate) lanes: u32,
-        pub(crate) query_stride: u32,
-        pub(crate) decoded_count: u32,
-        pub(crate) status_slot: u32,
-        pub(crate) spans_slot: u32,
-        pub(crate) item_stride: u32,
+pointing! {
+    /// Where each lane's share of the buffers is.
+    pub(crate) struct Regions<'m> {
+        runs: Slice<'m, u8> [lanes * run_stride],
+        segments: Slice<'m, Segment> [lanes * segment_stride],
+        /// Bytes of a run's share, a multiple of 16.
+        run_stride: u32,
+        segment_stride: u32,
+        /// Where in the arena the shares for texts begin, a multiple of 16.
+        text_base: u32,
+        /// Bytes of a share, a multiple of 16.
+        text_stride: u32,
+        queries: Slice<'m, View> [lanes * query_stride],
+        headers: Slice<'m, HeaderValue> [lanes * header_stride],
+        query_stride: u32,
+        header_stride: u32,
+    }
+    beside {
+        lanes: u32,
     }
 }
 
-/// Arguments of `run_stage_spilled`: the same as of `run_stage`.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub(crate) struct SpilledStageArgs(pub(crate) StageArgs);
+impl Regions<'_> {
+    /// How many lanes have shares.
+    pub(super) fn lanes(&self) -> Count {
+        self.lanes.into()
+    }
 
-arguments! {
-    StageArgs = Stage,
-    SpilledStageArgs as StageArgs = StageSpilled,
-    DecodeArgs = Decode,
+    /// Where in the arena the last share for texts ends.
+    pub(super) fn text_end(&self) -> Count {
+        self.lanes() * self.text_stride + self.text_base
+    }
+}
+
+/// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
+/// run at a time than with global memory.
+const SHARED_REGISTERS_MAX: usize = 48 << 10;
+
+/// Words of a warp's registers: the program's, and one for what is left of the lane's limits.
+fn register_words(registers: u32) -> usize {
+    (registers as usize + 1) * WARP
+}
+
+/// Bytes of shared memory for a warp's registers; `None` where they are in global memory.
+fn shared_registers(registers: u32) -> Option<u32> {
+    let bytes = register_words(registers) * size_of::<u64>();
+    (bytes <= SHARED_REGISTERS_MAX).then_some(bytes as u32)
+}
+
+/// Words of global memory for so many lanes' registers; none where they are in shared memory.
+pub(crate) fn spilled_words(lanes: usize, registers: u32) -> usize {
+    match shared_registers(registers) {
+        Some(_) => 0,
+        None => lanes.div_ceil(WARP) * register_words(registers),
+    }
+}
+
+signatures! {
+    /// Arguments of `run_stage` and of `run_stage_spilled`, whose registers are in global memory.
+    pub(crate) struct StageArgs<'m> {
+        code: Slice<'m, Instruction>,
+        constants: Slice<'m, Constant> [constant_count],
+        parts: Slice<'m, u16>,
+        tables: Slice<'m, u64>,
+        columns: Columns<'m>,
+        arena: Slice<'m, u8> [regions.text_end()],
+        fragment_bytes: Slice<'m, u8>,
+        case_tables: Slice<'m, u8>,
+        /// Of `run_stage_spilled` alone.
+        registers: Slice<'m, u64>
+            [Count::from(spilled_words(lanes.get(), register_count.get() as u32))],
+        /// None: lane i is the launch's i-th.
+        lane_list: Option<Slice<'m, u32>> [lanes],
+        /// None: there are as many lanes as `lanes` says.
+        lane_count: Option<Slice<'m, u32>> [Count::from(1u32)],
+        results: Slice<'m, LaneResult> [lanes],
+        regions: Regions<'m>,
+        lanes: u32,
+        register_count: u32,
+        constant_count: u32,
+        has_call: u32,
+        body_bytes_max: u32,
+        text_bytes_max: u32,
+        turns_max: u32,
+        unused: u32,
+    }
+    where { regions.lanes() >= lanes }
+    launch Stage or StageSpilled if shared_registers(register_count.get() as u32).is_none() =>
+        (lanes.over(WARP as u32))
+            .with_shared(shared_registers(register_count.get() as u32).unwrap_or(0));
+
+    /// Arguments of `decode_answers`.
+    pub(crate) struct DecodeArgs<'m> {
+        decoded: Slice<'m, DecodedColumn> [decoded_count],
+        columns: Columns<'m>,
+        arena: Slice<'m, u8>,
+        /// None: a lane's answers stand where its queries do.
+        asked: Option<Slice<'m, Span>> [lanes],
+        answers: Slice<'m, View> [lanes * query_stride],
+        lane_list: Option<Slice<'m, u32>> [lanes],
+        lane_count: Option<Slice<'m, u32>> [Count::from(1u32)],
+        results: Slice<'m, LaneResult> [lanes],
+        rows_needed: Slice<'m, u32> [Count::from(1u32)],
+        lanes: u32,
+        query_stride: u32,
+        decoded_count: u32,
+        status_slot: u32,
+        spans_slot: u32,
+        item_stride: u32,
+    }
+    launch Decode => lanes.over(128);
 }

@@ -1,10 +1,9 @@
 //! Bodies from runs and fragments, by the kernels of `layout.cu`.
-#![allow(unsafe_code)]
 
 use super::stages::DeviceCohort;
 use crate::abi::WARP;
 use crate::abi::layout::{ColumnArgs, LaneOffsets, Pieces, RowArgs, TransposeArgs, UNIT};
-use crate::gpu::{Address, GpuError, Grid, Queue, Slice, address_or_null};
+use crate::gpu::{GpuError, Queue, Slice};
 use rhythm_engine::cohort::Segment;
 
 /// Tiles of columns: of each warp's lanes so many rows of units.
@@ -26,11 +25,6 @@ impl Tiles<'_> {
     pub(crate) fn bytes(lanes: usize, rows: u32) -> usize {
         Tiles::count(lanes) * WARP * UNIT * rows as usize
     }
-
-    fn assert_room(&self, lanes: usize) {
-        assert_eq!(self.rows_used.len(), Tiles::count(lanes));
-        assert!(self.units.len() >= Tiles::bytes(lanes, self.rows));
-    }
 }
 
 /// Heads that go before bodies.
@@ -51,15 +45,12 @@ pub(crate) enum Starts<'m> {
     Pitch(usize),
 }
 
-impl Starts<'_> {
-    /// The offsets' address and the pitch, of which one says it.
-    fn numbers(&self, lanes: usize) -> (Address, u64) {
+impl<'m> Starts<'m> {
+    /// The offsets and the pitch, of which one says it.
+    fn numbers(&self) -> (Option<Slice<'m, LaneOffsets>>, u64) {
         match self {
-            Starts::Offsets(offsets) => {
-                assert_eq!(offsets.len(), lanes + 1, "one a lane, and the sums");
-                (offsets.address(), 0)
-            }
-            Starts::Pitch(pitch) => (Address::NULL, *pitch as u64),
+            Starts::Offsets(offsets) => (Some(*offsets), 0),
+            Starts::Pitch(pitch) => (None, *pitch as u64),
         }
     }
 }
@@ -81,27 +72,23 @@ pub(crate) struct Bodies<'m> {
 }
 
 impl<'m> Bodies<'m> {
-    fn pieces(&self) -> Pieces {
+    fn pieces(&self) -> Pieces<'m> {
         let DeviceCohort {
             service, regions, ..
         } = &self.cohort;
-        let lanes = self.cohort.lanes();
-        if let Some(heads) = &self.heads {
-            assert!(heads.bytes.len() >= lanes * heads.stride && heads.lengths.len() == lanes);
-        }
         Pieces {
-            results: regions.results.address(),
-            runs: regions.runs.address(),
-            segments: regions.segments.address(),
-            fragments: service.at(service.fragments).address(),
-            fragment_bytes: service.at(service.fragment_bytes).address(),
-            heads: address_or_null(self.heads.map(|heads| heads.bytes)),
-            head_lengths: address_or_null(self.heads.map(|heads| heads.lengths)),
-            lane_count: address_or_null(self.cohort.lane_count),
+            results: regions.results,
+            runs: regions.runs,
+            segments: regions.segments,
+            fragments: service.at(service.fragments),
+            fragment_bytes: service.at(service.fragment_bytes),
+            heads: self.heads.map(|heads| heads.bytes),
+            head_lengths: self.heads.map(|heads| heads.lengths),
+            lane_count: self.cohort.lane_count,
             run_stride: regions.shares.run,
             segment_stride: regions.shares.segments,
             head_stride: self.heads.map_or(0, |heads| heads.stride as u32),
-            lanes: lanes as u32,
+            lanes: self.cohort.lanes() as u32,
         }
     }
 
@@ -112,21 +99,17 @@ impl<'m> Bodies<'m> {
         to: &Destination<'m>,
         runs_only: bool,
     ) -> Result<(), GpuError> {
-        let lanes = self.cohort.lanes();
-        let (offsets, pitch) = to.starts.numbers(lanes);
-        let arguments = RowArgs {
+        let (offsets, pitch) = to.starts.numbers();
+        queue.launch(RowArgs {
             pieces: self.pieces(),
             offsets,
-            out: to.out.address(),
-            segments_out: address_or_null(to.segments),
+            out: to.out,
+            segments_out: to.segments,
             out_capacity: to.out.len() as u64,
             pitch,
             segments_capacity: to.segments.map_or(0, |segments| segments.len() as u32),
             runs_only: u32::from(runs_only),
-        };
-        // SAFETY: all is borrowed for 'm. Pieces have a share for each lane, and the kernel writes
-        // no further than the capacities, which are the destinations' lengths.
-        unsafe { queue.launch(Grid::over(lanes * WARP, 128), &arguments) }
+        })
     }
 
     /// Renders bodies into columns.
@@ -135,20 +118,14 @@ impl<'m> Bodies<'m> {
         queue: &Queue<'m>,
         tiles: &Tiles<'m>,
     ) -> Result<(), GpuError> {
-        let lanes = self.cohort.lanes();
-        tiles.assert_room(lanes);
-        assert_eq!(self.cohort.rows_needed.len(), 1);
-        let arguments = ColumnArgs {
+        queue.launch(ColumnArgs {
             pieces: self.pieces(),
-            tiles: tiles.units.address(),
-            tile_rows: tiles.rows_used.address(),
-            rows_needed: self.cohort.rows_needed.address().plus(size_of::<u32>()),
+            tiles: tiles.units,
+            tile_rows: tiles.rows_used,
+            rows_needed: self.cohort.rows_needed.flat().part(1..2),
             rows_capacity: tiles.rows,
             unused: 0,
-        };
-        // SAFETY: all is borrowed for 'm. Pieces have a share for each lane, and there are tiles
-        // for all lanes, of so many rows, as asserted.
-        unsafe { queue.launch(Grid::over(lanes, 128), &arguments) }
+        })
     }
 
     /// Turns columns into bodies, one after the other.
@@ -158,23 +135,17 @@ impl<'m> Bodies<'m> {
         tiles: &Tiles<'m>,
         to: &Destination<'m>,
     ) -> Result<(), GpuError> {
-        let lanes = self.cohort.lanes();
-        tiles.assert_room(lanes);
-        let (offsets, pitch) = to.starts.numbers(lanes);
-        let arguments = TransposeArgs {
+        let (offsets, pitch) = to.starts.numbers();
+        queue.launch(TransposeArgs {
             pieces: self.pieces(),
             offsets,
-            tiles: tiles.units.address(),
-            tile_rows: tiles.rows_used.address(),
-            out: to.out.address(),
+            tiles: tiles.units,
+            tile_rows: tiles.rows_used,
+            out: to.out,
             out_capacity: to.out.len() as u64,
             pitch,
             rows_capacity: tiles.rows,
             unused: 0,
-        };
-        let grid = Grid::blocks(Tiles::count(lanes), 256);
-        // SAFETY: all is borrowed for 'm. There are tiles for all lanes, of so many rows, as
-        // asserted, and the kernel writes no further than the capacity, which is `out`'s length.
-        unsafe { queue.launch(grid, &arguments) }
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! answers.
 //!
 //! - [`room`]: how much memory each lane gets, and how that grows;
-//! - [`regions`]: the lanes' shares in one buffer, and the columns;
+//! - [`regions`]: the lanes' shares in one buffer;
 //! - [`stages`]: decoding answers, running a program, answering on the device;
 //! - [`bodies`]: bodies from runs and fragments, row by row or in columns;
 //! - [`delivery`]: what else leaves the device, one lane's behind the other's.

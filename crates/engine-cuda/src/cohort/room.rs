@@ -37,6 +37,22 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    /// The most that is remembered of a page, or one odd request would make all that come after it
+    /// pay for room that they do not need.
+    pub(crate) const REMEMBERED_MAX: Room = Room {
+        shares: Shares {
+            run: 64 << 10,
+            segments: 1 << 10,
+            text: 16 << 10,
+            queries: 256,
+            headers: 64,
+        },
+        items: 256,
+        rows: 16 << 10,
+        body: 256 << 10,
+        texts: 16 << 10,
+    };
+
     /// A first guess, from what the programs of these stages say.
     pub(crate) fn guess<'a>(stages: impl Iterator<Item = &'a Stage>, layout: Layout) -> Room {
         let mut shares = Shares {
@@ -91,20 +107,20 @@ impl Room {
         }
     }
 
-    /// What is remembered after a job: the larger of each, within bounds, or one odd request would
-    /// make all that come after it pay for room that they do not need.
+    /// What is remembered after a job: the larger of each, within bounds.
     pub(crate) fn remember(&mut self, job: &Room) {
         let keep = |room: &mut u32, needed: u32, most: u32| *room = (*room).max(needed.min(most));
         let (shares, needed) = (&mut self.shares, &job.shares);
-        keep(&mut shares.run, needed.run, 64 << 10);
-        keep(&mut shares.segments, needed.segments, 1 << 10);
-        keep(&mut shares.text, needed.text, 16 << 10);
-        keep(&mut shares.queries, needed.queries, 256);
-        keep(&mut shares.headers, needed.headers, 64);
-        keep(&mut self.items, job.items, 256);
-        keep(&mut self.rows, job.rows, 16 << 10);
-        keep(&mut self.body, job.body, 256 << 10);
-        keep(&mut self.texts, job.texts, 16 << 10);
+        let most = Room::REMEMBERED_MAX;
+        keep(&mut shares.run, needed.run, most.shares.run);
+        keep(&mut shares.segments, needed.segments, most.shares.segments);
+        keep(&mut shares.text, needed.text, most.shares.text);
+        keep(&mut shares.queries, needed.queries, most.shares.queries);
+        keep(&mut shares.headers, needed.headers, most.shares.headers);
+        keep(&mut self.items, job.items, most.items);
+        keep(&mut self.rows, job.rows, most.rows);
+        keep(&mut self.body, job.body, most.body);
+        keep(&mut self.texts, job.texts, most.texts);
     }
 }
 

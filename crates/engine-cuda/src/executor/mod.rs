@@ -15,8 +15,11 @@
 //! done, so the host executor runs what was in flight, and everything after it.
 
 mod job;
+mod options;
 mod slot;
 mod unpack;
+
+pub use options::Options;
 
 use crate::besim::{BesimTables, embedded_users};
 use crate::case;
@@ -29,43 +32,12 @@ use job::Job;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-
-/// What an executor is to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How answers are made on the device and brought to the host.
-    pub layout: Layout,
-    /// What a lane may ask for.
-    pub limits: LaneLimits,
-    /// Cohorts on the device at a time, at least 1: each has memory of its own.
-    pub in_flight: usize,
-    /// Lanes of a usual cohort: each slot has memory for so many of a usual page from the start.
-    pub cohort: usize,
-    /// Users of the embedded BeSim, where the device may answer for it.
-    pub besim_users: Option<u32>,
-    /// Most memory, in bytes, for the lanes of one launch: larger cohorts run in several launches,
-    /// one after the other.
-    pub launch_bytes: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            layout: Layout::default(),
-            limits: LaneLimits::default(),
-            in_flight: 4,
-            cohort: 0,
-            besim_users: None,
-            launch_bytes: 1 << 30,
-        }
-    }
-}
 
 /// What an executor has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,9 +64,8 @@ struct Known {
 /// The executor. See the module.
 pub struct CudaExecutor {
     gpu: SharedGpu,
-    options: Options,
     wake: Wake,
-    shared: Shared,
+    shared: Arc<Shared>,
     services: Vec<Known>,
     slots: Vec<Slot>,
     upload_stream: Stream,
@@ -111,7 +82,7 @@ impl std::fmt::Debug for CudaExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CudaExecutor")
             .field("gpu", &self.gpu)
-            .field("options", &self.options)
+            .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
 }
@@ -127,18 +98,16 @@ impl CudaExecutor {
             .besim_users
             .filter(|_| options.layout != Layout::A)
             .map(Bank::new);
-        let shared = Shared {
-            layout: options.layout,
-            launch_bytes: options.launch_bytes,
+        let shared = Arc::new(Shared {
+            options,
             case_tables: upload(&gpu, upload_stream, case::tables())?,
             besim: bank.map(|bank| BesimTables::new(&gpu, bank)).transpose()?,
-        };
+        });
         let slots = (0..options.in_flight.max(1))
-            .map(|_| Slot::new(&gpu, &shared, options.cohort))
+            .map(|_| Slot::new(&gpu, &shared))
             .collect::<Result<_, _>>()?;
         Ok(CudaExecutor {
             gpu,
-            options,
             wake,
             shared,
             services: Vec::new(),
@@ -204,7 +173,7 @@ impl CudaExecutor {
         };
         let stages = &known.device.pages[work.page].page.stages[first..=last];
         let room = *(known.rooms.entry((work.page, first)))
-            .or_insert_with(|| Room::guess(stages.iter(), self.options.layout));
+            .or_insert_with(|| Room::guess(stages.iter(), self.shared.options.layout));
         let pending = active_lanes(&work.cohort).collect();
         Ok(Job {
             first,
@@ -214,7 +183,7 @@ impl CudaExecutor {
             host: Vec::new(),
             headers_from: work.cohort.output.headers.len(),
             room,
-            limits: self.options.limits,
+            limits: self.shared.options.limits,
             service: known.device.clone(),
             work,
         })
@@ -239,22 +208,24 @@ impl CudaExecutor {
     }
 
     /// Launches what a job has pending in a slot; what cannot be launched is the host's.
-    fn launch(&mut self, slot: usize, mut job: Job) {
-        let slot = &mut self.slots[slot];
-        match slot.launch(&mut job, &self.shared, &self.wake) {
-            Ok(()) => {
+    fn launch(&mut self, slot: usize, job: Job) {
+        match self.slots[slot].launch(job, &self.wake) {
+            Ok(lanes) => {
                 self.statistics.launches += 1;
-                self.statistics.lanes += job.launched as u64;
-                slot.job = Some(job);
+                self.statistics.lanes += lanes as u64;
             }
-            Err(error) => {
-                slot.drain();
+            Err((job, error)) => {
                 self.trouble(&error);
-                let pending = std::mem::take(&mut job.pending);
-                job.host.extend(pending);
-                self.finish(job);
+                self.finish_on_host(job);
             }
         }
+    }
+
+    /// The host runs what a job has pending.
+    fn finish_on_host(&mut self, mut job: Job) {
+        let pending = std::mem::take(&mut job.pending);
+        job.host.extend(pending);
+        self.finish(job);
     }
 
     /// The device is lost: from now on the host runs everything.
@@ -276,16 +247,12 @@ impl CudaExecutor {
     /// Takes what a slot's launch has delivered.
     fn collect(&mut self, index: usize, outcome: Result<(), GpuError>) {
         let slot = &mut self.slots[index];
-        let Some(mut job) = slot.job.take() else {
-            return;
-        };
+        let mut job = slot.take_job();
         if let Err(error) = outcome {
             self.lose(&error);
-            let pending = std::mem::take(&mut job.pending);
-            job.host.extend(pending);
-            return self.finish(job);
+            return self.finish_on_host(job);
         }
-        let layout = self.shared.layout;
+        let layout = self.shared.options.layout;
         unpack::unpack(&mut job, &slot.delivered(), layout);
         // Remembered for the next cohort of the page.
         let same = |known: &&mut Known| Arc::ptr_eq(&known.device, &job.service);
@@ -327,7 +294,7 @@ impl Executor for CudaExecutor {
             // out: beside them others wait with their queries for the same call.
             return self.submit_to_host(work);
         }
-        let Some(slot) = self.slots.iter().position(|slot| slot.job.is_none()) else {
+        let Some(slot) = self.slots.iter().position(|slot| !slot.is_busy()) else {
             return Err(Refusal::Busy(work));
         };
         match self.job(work) {
@@ -357,14 +324,5 @@ impl Executor for CudaExecutor {
 
     fn in_flight(&self) -> usize {
         self.in_flight
-    }
-}
-
-impl Drop for CudaExecutor {
-    fn drop(&mut self) {
-        // The slots' memory must not be freed under running kernels.
-        for slot in &self.slots {
-            slot.drain();
-        }
     }
 }

@@ -32,6 +32,13 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
         .resize(job.work.cohort.lanes.len(), LaneOutput::default());
     output.runs.truncate(output.runs_used);
     output.segments.truncate(output.segments_used);
+    let sums = delivered.offsets(delivered.lanes());
+    let (run_bytes, segments) = (sums.body as usize, sums.segments as usize);
+    if job.work.cohort.has_room_for_answer(run_bytes, segments) {
+        let output = &mut job.work.cohort.output;
+        output.runs.reserve_exact(run_bytes);
+        output.segments.reserve_exact(segments);
+    }
     let mut again = Vec::new();
     let launched_with = job.room;
     for (index, &lane) in launched.iter().enumerate() {
@@ -58,6 +65,12 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 }
             }
             Outcome::Finished => {
+                let (run_bytes, segments) = room_of(&result, layout);
+                if !cohort.has_room_for_answer(run_bytes, segments) {
+                    // It goes through the stages again when those before it are answered.
+                    cohort.lanes[lane as usize] = LaneState::Later;
+                    continue;
+                }
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form) {
                     None => cohort.fail_without_room(lane as usize),
@@ -71,9 +84,6 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             }
         }
     }
-    let output = &mut job.work.cohort.output;
-    output.runs_used = output.runs.len();
-    output.segments_used = output.segments.len();
     again.append(&mut job.pending);
     job.pending = again;
 }
@@ -159,7 +169,15 @@ fn push(arena: &mut Arena, text: &[u8]) -> Option<View> {
     arena.reserve(text.len()).then(|| arena.push(text))
 }
 
-/// Takes a lane's body, as runs and segments or in one piece.
+/// Bytes of runs and segments that a lane's answer takes in the cohort's output.
+fn room_of(result: &LaneResult, layout: Layout) -> (usize, usize) {
+    match layout {
+        Layout::Runs => (result.run_length as usize, result.segment_count as usize),
+        _ => (result.body_length as usize, 0),
+    }
+}
+
+/// Takes a lane's body, as runs and segments or in one piece; there is room for it.
 fn take_body(
     output: &mut Output,
     delivered: &Delivered<'_>,
@@ -170,6 +188,9 @@ fn take_body(
     let offsets = delivered.offsets(index);
     let run_start = output.runs.len();
     let segment_start = output.segments.len();
+    let (run_bytes, segments) = room_of(result, layout);
+    output.runs.reserve_exact(run_bytes);
+    output.segments.reserve_exact(segments);
     match layout {
         Layout::Runs => {
             let run = delivered.body(offsets.body, result.run_length as usize);
@@ -195,6 +216,8 @@ fn take_body(
             }
         }
     }
+    output.runs_used = output.runs.len();
+    output.segments_used = output.segments.len();
     LaneOutput {
         run_start,
         run_length: (output.runs.len() - run_start) as u32,
@@ -222,6 +245,11 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
     } else {
         job.host.sort_unstable();
         work = run_on_host(work, &job.host, job.last, host, bank);
+    }
+    if work.cohort.lanes.contains(&LaneState::Later) {
+        // For those it is the first stage that is run again. Where that is not the last, all others
+        // have their answers.
+        work.cohort.stage = job.first + 1;
     }
     // Of lanes launched later, or run by the host, they may have come out of order.
     work.cohort.queries.sort_from(0);

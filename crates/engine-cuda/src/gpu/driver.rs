@@ -141,7 +141,9 @@ unsafe extern "C" fn completed(_: CUstream, code: Code, data: *mut c_void) {
     }
 }
 
-impl Gpu for Driver {
+// SAFETY: memory is what the driver gave; it is asked to synchronize, and calls back in the order
+// of the stream or when the context has failed, which ends all work in it.
+unsafe impl Gpu for Driver {
     fn name(&self) -> String {
         self.describe().name.clone()
     }

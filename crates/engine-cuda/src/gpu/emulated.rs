@@ -267,7 +267,8 @@ impl Emulated {
     }
 }
 
-impl Gpu for Emulated {
+// SAFETY: memory is what the allocator gave. Work is done when the call that puts it in returns.
+unsafe impl Gpu for Emulated {
     fn name(&self) -> String {
         format!("emulated GPU, lanes {:?}", self.options.order)
     }

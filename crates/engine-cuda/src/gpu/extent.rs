@@ -1,7 +1,7 @@
 //! Typed parts of buffers: planned as an [`Extent`] before the buffer is made, borrowed as a
 //! [`Slice`] once it is there.
 
-use super::interface::Address;
+use super::interface::{Address, DeviceId};
 use crate::plain::{Plain, read};
 use std::fmt;
 use std::marker::PhantomData;
@@ -97,10 +97,13 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Room for so many items, 256-byte aligned.
+    /// What each begins at a multiple of.
+    pub(crate) const ALIGN: usize = 256;
+
+    /// Room for so many items, aligned.
     pub(crate) fn take<T>(&mut self, count: usize) -> Extent<T> {
         let place = Extent::new(self.bytes, count);
-        self.bytes = place.range().end.next_multiple_of(256);
+        self.bytes = place.range().end.next_multiple_of(Extents::ALIGN);
         place
     }
 
@@ -112,17 +115,24 @@ impl Extents {
 
 /// So many items in memory that the device can use, of a buffer that is borrowed.
 pub struct Slice<'m, T> {
+    device: DeviceId,
     address: Address,
     count: usize,
     items: PhantomData<&'m [T]>,
 }
 
 impl<'m, T> Slice<'m, T> {
-    /// The items of a buffer of so many bytes at `base`.
-    pub(super) fn of(base: Address, bytes: usize, place: Extent<T>) -> Slice<'m, T> {
+    /// The items of a buffer of a device, of so many bytes at `base`.
+    pub(super) fn of(
+        device: DeviceId,
+        base: Address,
+        bytes: usize,
+        place: Extent<T>,
+    ) -> Slice<'m, T> {
         let range = place.range();
         assert!(range.end <= bytes, "{place:?} in a buffer of {bytes} bytes");
         Slice {
+            device,
             address: base.plus(range.start),
             count: place.count,
             items: PhantomData,
@@ -132,6 +142,12 @@ impl<'m, T> Slice<'m, T> {
     /// Where it is.
     #[must_use]
     pub const fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Where it is, for this device, whose it must be.
+    pub(super) fn address_on(&self, device: DeviceId) -> Address {
+        assert_eq!(self.device, device, "memory of the device that uses it");
         self.address
     }
 
@@ -164,8 +180,22 @@ impl<'m, T> Slice<'m, T> {
             "{start}..{end} of {self:?}"
         );
         Slice {
+            device: self.device,
             address: self.address.plus(start * size_of::<T>()),
             count: end - start,
+            items: PhantomData,
+        }
+    }
+}
+
+impl<'m, T, const N: usize> Slice<'m, [T; N]> {
+    /// The items of all arrays.
+    #[must_use]
+    pub(crate) fn flat(&self) -> Slice<'m, T> {
+        Slice {
+            device: self.device,
+            address: self.address,
+            count: self.count * N,
             items: PhantomData,
         }
     }
@@ -183,9 +213,4 @@ impl<T> fmt::Debug for Slice<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} items at {:#x}", self.count, self.address.0)
     }
-}
-
-/// The address for a kernel that may also be given none.
-pub(crate) fn address_or_null<T>(slice: Option<Slice<'_, T>>) -> Address {
-    slice.map_or(Address::NULL, |slice| slice.address())
 }

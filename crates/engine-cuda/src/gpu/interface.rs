@@ -92,12 +92,29 @@ impl Grid {
     }
 }
 
+/// Which GPU something is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceId(usize);
+
+impl DeviceId {
+    /// That of a GPU, while it lives.
+    #[must_use]
+    pub fn of(gpu: &dyn Gpu) -> DeviceId {
+        DeviceId(std::ptr::from_ref(gpu).addr())
+    }
+}
+
 /// Called once when a stream has come to a point, on any thread; it must be short and must not call
 /// the GPU.
 pub type Completion = Box<dyn FnOnce(Result<(), GpuError>) + Send>;
 
 /// A GPU. All methods may be called from any thread.
-pub trait Gpu: Send + Sync + std::fmt::Debug {
+///
+/// # Safety
+/// Memory that it gives is as large as asked for and nobody else's until it is freed.
+/// [`Gpu::synchronize`] comes back, and [`Gpu::on_completion`] calls, when the stream has done what
+/// was put into it before; with an error, when it does nothing more.
+pub unsafe trait Gpu: Send + Sync + std::fmt::Debug {
     /// Its name, for people.
     fn name(&self) -> String;
 

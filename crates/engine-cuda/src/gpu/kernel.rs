@@ -1,4 +1,4 @@
-//! The kernels by name, and the structs they take.
+//! The kernels by name.
 
 /// The kernels, by the names they have in `kernels/*.cu`.
 macro_rules! kernels {
@@ -59,13 +59,4 @@ kernels! {
     "besim": [Besim = "answer_besim"],
     "resident": [Begin = "begin_lanes", Heads = "write_heads"],
     "bandwidth": [CopyBytes = "copy_bytes", WriteBytes = "write_bytes"],
-}
-
-/// The struct a kernel takes, as `kernels/*.cu` declares it.
-///
-/// # Safety
-/// The type must be `#[repr(C)]`, of the size and layout of the kernel's struct.
-pub unsafe trait Arguments: Copy + 'static {
-    /// The kernel that takes it.
-    const KERNEL: Kernel;
 }

@@ -1,11 +1,11 @@
 //! Buffers that give their memory back.
 
 use super::extent::{Extent, Slice};
-use super::interface::{Address, GpuError, SharedGpu};
+use super::interface::{Address, DeviceId, GpuError, SharedGpu};
 
 /// How large a buffer becomes that must have so many bytes: more, so that it rarely grows again,
 /// but under the emulation's sanitizers just as many, so that they see its end.
-fn grown(bytes: usize) -> usize {
+pub(crate) fn grown(bytes: usize) -> usize {
     if cfg!(emulation_sanitized) {
         bytes
     } else {
@@ -127,7 +127,7 @@ impl<H: Home> Buffer<H> {
     /// The place is not within the buffer.
     #[must_use]
     pub fn slice<T>(&self, place: Extent<T>) -> Slice<'_, T> {
-        Slice::of(self.address, self.bytes, place)
+        Slice::of(DeviceId::of(&*self.gpu), self.address, self.bytes, place)
     }
 
     /// Its first bytes.
@@ -166,23 +166,12 @@ impl<H: Home> Buffer<H> {
 }
 
 impl PinnedBuffer {
-    /// The bytes.
-    ///
-    /// # Safety
-    /// No work in any stream writes to it.
+    /// The bytes. Whoever may borrow the buffer alone knows that no stream has work on it: what a
+    /// stream is given stays borrowed until it is done.
     #[must_use]
-    pub unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: it is ours, zeroed when it was made, and nobody writes, as the caller promises.
-        unsafe { std::slice::from_raw_parts(self.home.0, self.bytes) }
-    }
-
-    /// The bytes, to be written.
-    ///
-    /// # Safety
-    /// No work in any stream uses it.
-    #[must_use]
-    pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: it is ours, zeroed when it was made, and nobody uses it, as the caller promises.
+    pub fn host(&mut self) -> &mut [u8] {
+        // SAFETY: it is ours, of so many bytes, zeroed when it was made; the host has no other
+        // reference to it, and no work in a stream, as above.
         unsafe { std::slice::from_raw_parts_mut(self.home.0, self.bytes) }
     }
 }
@@ -190,7 +179,7 @@ impl PinnedBuffer {
 impl<H: Home> Drop for Buffer<H> {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: whoever put work into a stream keeps the buffer until that is done.
+            // SAFETY: what a stream is given stays borrowed until it is done.
             unsafe { self.home.free(&self.gpu, self.address) };
         }
     }

@@ -5,12 +5,14 @@
 //!   tests drive is what a GPU gets;
 //! - [`DeviceBuffer`], [`PinnedBuffer`]: memory that gives itself back; [`Extent`] and [`Slice`]: a
 //!   typed part of it, planned and borrowed;
-//! - [`Queue`]: copies and launches put into a stream, of borrowed memory only;
-//! - [`Kernel`]: the kernels by name; [`images`]: what they are compiled to;
+//! - [`Kernel`]: the kernels by name; [`images`]: what they are compiled to; [`Launch`]: what they
+//!   take;
+//! - [`Queue`]: copies and launches put into a stream, of borrowed memory only; [`scope`] and
+//!   [`Lent`] see to it that what is borrowed stays until the stream has done its work;
 //! - [`power`]: what a device draws meanwhile.
 //!
-//! Memory and launches are unsafe by nature: `unsafe` is here, and where a kernel's struct is put
-//! together.
+//! Memory and launches are unsafe by nature: `unsafe` is here, and nowhere else but for the
+//! promises about what crosses (`plain`, `abi/declare.rs`).
 
 #![allow(unsafe_code)]
 
@@ -21,13 +23,19 @@ mod extent;
 pub mod images;
 mod interface;
 mod kernel;
+mod lent;
 mod memory;
 pub mod power;
 mod queue;
+mod signature;
 
+pub(crate) use extent::Extents;
 pub use extent::{Extent, Slice};
-pub(crate) use extent::{Extents, address_or_null};
-pub use interface::{Address, Completion, Gpu, GpuError, Grid, Mark, SharedGpu, Stream};
-pub use kernel::{Arguments, Kernel, MODULES};
-pub use memory::{DeviceBuffer, PinnedBuffer};
-pub use queue::Queue;
+pub use interface::{Address, Completion, DeviceId, Gpu, GpuError, Grid, Mark, SharedGpu, Stream};
+pub use kernel::{Kernel, MODULES};
+pub use lent::Lent;
+pub(crate) use memory::grown;
+pub use memory::{Buffer, DeviceBuffer, Home, PinnedBuffer};
+pub use queue::{Queue, Scope, scope};
+pub(crate) use signature::Pointer;
+pub use signature::{Count, Field, Launch};

@@ -6,18 +6,15 @@
 //! with a list of more than 9999 items, and those beyond the first 12000.
 
 use crate::abi::parse::{
-    HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PageEntry, PageFlag, ParamEntry, ParamKind, ParamPlace,
-    ParserTables as TableArguments, RouteEntry, SegmentEntry, TableText,
+    COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
+    ParamEntry, ParamKind, ParamPlace, ParserTables as TableArguments, RouteEntry, SegmentEntry,
+    TableText,
 };
 use crate::abi::{NO_TEXT, column_slots};
-use crate::gpu::{DeviceBuffer, GpuError, SharedGpu, Stream};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Stream};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::{Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service};
 
-/// Most pages: so many counts fit a block's shared memory.
-const PAGES_MAX: usize = 12_000;
-/// Most parameters of a page: so many counters for each thread fit a block's shared memory.
-const COUNTERS_MAX: usize = 96;
 /// Most items of a list: their indices have four digits.
 const ITEMS_MAX: u32 = 9999;
 /// Most routes: a request's parts say in 16 bits by which one it was found.
@@ -59,11 +56,31 @@ impl PageParams {
     }
 }
 
+/// What the tables say beside their entries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    literals: u32,
+    patterns: u32,
+    head_max: u32,
+    target_max: u32,
+    header_max: u32,
+    body_max: u32,
+    /// The session cookie's name, and where static files are.
+    cookie: TableText,
+    mount: TableText,
+}
+
 /// The tables in device memory.
 #[derive(Debug)]
 pub struct ParserTables {
     buffer: DeviceBuffer,
-    arguments: TableArguments,
+    routes: Extent<RouteEntry>,
+    segments: Extent<SegmentEntry>,
+    page_entries: Extent<PageEntry>,
+    params: Extent<ParamEntry>,
+    options: Extent<TableText>,
+    texts: Extent<u8>,
+    bounds: Bounds,
     pages: Vec<PageParams>,
 }
 
@@ -79,24 +96,15 @@ impl ParserTables {
     ) -> Result<ParserTables, GpuError> {
         let encoded = Encoder::service(service);
         let mut bundle = Bundle::default();
-        let routes = bundle.push(&encoded.routes);
-        let segments = bundle.push(&encoded.segments);
-        let pages = bundle.push(&encoded.pages);
-        let params = bundle.push(&encoded.params);
-        let options = bundle.push(&encoded.options);
-        let texts = bundle.push(&encoded.texts);
-        let buffer = upload(gpu, stream, bundle.bytes())?;
         Ok(ParserTables {
-            arguments: TableArguments {
-                routes: buffer.slice(routes).address(),
-                segments: buffer.slice(segments).address(),
-                pages: buffer.slice(pages).address(),
-                params: buffer.slice(params).address(),
-                options: buffer.slice(options).address(),
-                texts: buffer.slice(texts).address(),
-                ..encoded.arguments
-            },
-            buffer,
+            routes: bundle.push(&encoded.routes),
+            segments: bundle.push(&encoded.segments),
+            page_entries: bundle.push(&encoded.pages),
+            params: bundle.push(&encoded.params),
+            options: bundle.push(&encoded.options),
+            texts: bundle.push(&encoded.texts),
+            bounds: encoded.bounds,
+            buffer: upload(gpu, stream, bundle.bytes())?,
             pages: encoded.needs,
         })
     }
@@ -118,8 +126,26 @@ impl ParserTables {
         self.buffer.len()
     }
 
-    pub(super) fn arguments(&self) -> TableArguments {
-        self.arguments
+    pub(super) fn arguments(&self) -> TableArguments<'_> {
+        let bounds = &self.bounds;
+        TableArguments {
+            routes: self.buffer.slice(self.routes),
+            segments: self.buffer.slice(self.segments),
+            pages: self.buffer.slice(self.page_entries),
+            params: self.buffer.slice(self.params),
+            options: self.buffer.slice(self.options),
+            texts: self.buffer.slice(self.texts),
+            literal_count: bounds.literals,
+            pattern_count: bounds.patterns,
+            page_count: self.page_count(),
+            head_max: bounds.head_max,
+            target_max: bounds.target_max,
+            header_max: bounds.header_max,
+            body_max: bounds.body_max,
+            cookie: bounds.cookie,
+            mount: bounds.mount,
+            unused: 0,
+        }
     }
 }
 
@@ -135,7 +161,7 @@ struct Encoder {
     /// The names of path parameters, by their number.
     names: Vec<String>,
     needs: Vec<PageParams>,
-    arguments: TableArguments,
+    bounds: Bounds,
 }
 
 impl Encoder {
@@ -198,17 +224,15 @@ impl Encoder {
             }
         }
         let config = &service.config;
-        to.arguments = TableArguments {
-            literal_count: literals.len() as u32,
-            pattern_count: patterns.len() as u32,
-            page_count: to.pages.len() as u32,
+        to.bounds = Bounds {
+            literals: literals.len() as u32,
+            patterns: patterns.len() as u32,
             head_max: config.limits.head_bytes_max,
             target_max: config.limits.target_bytes_max,
             header_max: config.limits.headers_max,
             body_max: config.limits.body_bytes_max,
             cookie: to.text(&config.session.cookie),
             mount: to.text(&config.statics.mount),
-            ..TableArguments::default()
         };
         to
     }

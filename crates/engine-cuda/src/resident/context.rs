@@ -1,23 +1,22 @@
 //! A context: a cohort in flight, and the launches from raw requests to answers.
-#![allow(unsafe_code)]
 
 use super::heads::{Heads, begin};
 use super::host_backend::HostBackend;
-use super::memory::{CohortMemory, PagePlan};
+use super::memory::{CohortMemory, PageNeeds};
 use super::options::ResidentOptions;
 use super::trace::Trace;
 use crate::abi::stage::Code;
 use crate::besim::BesimTables;
 use crate::cohort::bodies::{Bodies, Destination, Starts};
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{DeviceBuffer, GpuError, Mark, PinnedBuffer, Queue, SharedGpu, Stream};
+use crate::gpu::{DeviceBuffer, GpuError, Mark, PinnedBuffer, Queue, Scope, SharedGpu, Stream};
 use crate::layout::Layout;
 use crate::parser::{Parser, ParserTables};
 use crate::service::DeviceService;
 use crate::sessions::DeviceSessions;
 use rhythm_besim::Bank;
 use rhythm_engine::program::Service;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all cohorts share.
 #[derive(Debug)]
@@ -41,11 +40,8 @@ pub(super) struct Shared {
 pub(super) struct Instance {
     pub(super) stream: Stream,
     pub(super) parser: Parser,
-}
-
-/// A parser instance that no other thread puts work to meanwhile.
-pub(super) fn lock(instance: &Mutex<Instance>) -> MutexGuard<'_, Instance> {
-    instance.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Held by the thread that puts work into the stream.
+    pub(super) turn: Mutex<()>,
 }
 
 /// A cohort in flight.
@@ -77,49 +73,77 @@ impl Context {
     }
 
     /// Makes its memory that of a page's cohorts. Nothing of it is in flight.
-    pub(super) fn prepare(&mut self, shared: &Shared, plan: &PagePlan) -> Result<(), GpuError> {
-        let program = &shared.service.pages[plan.index];
-        let params = &shared.tables.pages()[plan.index];
+    pub(super) fn prepare(&mut self, shared: &Shared, needs: &PageNeeds) -> Result<(), GpuError> {
+        let program = &shared.service.pages[needs.index];
+        let params = &shared.tables.pages()[needs.index];
         self.memory = Some(CohortMemory::new(
             &self.gpu,
             self.stream,
             &shared.options,
             &shared.device,
-            (program, params, plan),
+            (program, params, needs),
             &shared.randoms,
             self.memory.take(),
         )?);
         Ok(())
     }
 
+    /// The context, to be launched in with these requests; nothing where it is not prepared.
+    pub(super) fn launcher<'env>(
+        &'env mut self,
+        shared: &'env Shared,
+        parser: &'env Instance,
+        trace: &'env Trace,
+    ) -> Option<Launcher<'env>> {
+        Some(Launcher {
+            shared,
+            parser,
+            trace,
+            stream: self.stream,
+            memory: self.memory.as_ref()?,
+            backend: &mut self.backend,
+            free: self.free,
+            parsed: self.parsed,
+        })
+    }
+}
+
+/// A context whose memory is used by a scope's work.
+#[derive(Debug)]
+pub(super) struct Launcher<'env> {
+    shared: &'env Shared,
+    parser: &'env Instance,
+    trace: &'env Trace,
+    stream: Stream,
+    memory: &'env CohortMemory,
+    backend: &'env mut HostBackend,
+    free: Mark,
+    parsed: Mark,
+}
+
+impl<'env> Launcher<'env> {
     /// Launches a cohort of requests, from the `first` of the trace on: parsing in a parser's
     /// stream, the rest in the context's. With the backend on the host it waits for the device at
-    /// each call. Nothing where it is not prepared.
-    ///
-    /// # Safety
-    /// Context, trace, parser and what is shared stay as they are, but for their use by other
-    /// contexts, until the context's stream has been waited for.
-    pub(super) unsafe fn launch(
-        &mut self,
-        shared: &Shared,
-        instance: &Mutex<Instance>,
-        trace: &Trace,
-        first: usize,
-    ) -> Result<(), GpuError> {
-        let Some(memory) = &self.memory else {
-            return Ok(());
-        };
-        let gpu = &*self.gpu;
+    /// each call.
+    pub(super) fn launch(&mut self, scope: &Scope<'_, 'env>, first: usize) -> Result<(), GpuError> {
+        let Launcher {
+            shared,
+            parser,
+            trace,
+            memory,
+            ..
+        } = *self;
+        let gpu = &*shared.gpu;
         {
-            let instance = lock(instance);
-            gpu.wait(instance.stream, self.free)?;
-            // SAFETY: the caller's promise; the lanes are free by the mark waited for.
-            unsafe { parse(shared, &instance, trace, first, memory)? };
-            gpu.record(instance.stream, self.parsed)?;
+            let _turn = parser.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // The lanes are free for the parser where the context's last cohort is done,
+            gpu.wait(parser.stream, self.free)?;
+            parse(scope, shared, parser, trace, first, memory)?;
+            gpu.record(parser.stream, self.parsed)?;
         }
+        // and the context's when they are parsed.
         gpu.wait(self.stream, self.parsed)?;
-        // SAFETY: the caller's promise; the lanes are parsed by the mark waited for.
-        let queue = unsafe { Queue::new(gpu, self.stream) };
+        let queue = scope.queue(self.stream);
         let cohort = memory.cohort(&shared.device);
         queue.fill(cohort.rows_needed, 0)?;
         begin(&queue, memory.states(), &cohort)?;
@@ -133,11 +157,10 @@ impl Context {
             run_stage(&queue, shared, &cohort, stage)?;
             if stage < last {
                 match shared.options.layout {
-                    // SAFETY: the caller's promise.
-                    Layout::A => unsafe {
-                        let (backend, offsets) = (&mut self.backend, memory.offsets());
-                        backend.answer(gpu, self.stream, &cohort, offsets, &shared.bank)?;
-                    },
+                    Layout::A => {
+                        let offsets = memory.offsets();
+                        (self.backend).answer(&queue, &cohort, offsets, &shared.bank)?;
+                    }
                     _ => cohort.answer(&queue, &shared.besim)?,
                 }
             }
@@ -149,21 +172,18 @@ impl Context {
 }
 
 /// Launches the parsing of a lot of requests, up to the parameters of one page's lanes.
-///
-/// # Safety
-/// As of [`Context::launch`], until the parser's stream has been waited for.
-pub(super) unsafe fn parse(
-    shared: &Shared,
-    instance: &Instance,
-    trace: &Trace,
+pub(super) fn parse<'env>(
+    scope: &Scope<'_, 'env>,
+    shared: &'env Shared,
+    instance: &'env Instance,
+    trace: &'env Trace,
     first: usize,
-    memory: &CohortMemory,
+    memory: &'env CohortMemory,
 ) -> Result<(), GpuError> {
-    let Instance { stream, parser } = instance;
+    let Instance { stream, parser, .. } = instance;
     let (bytes, lengths) = trace.part(first, shared.options.cohort);
     let mut requests = parser.rows(bytes, lengths);
-    // SAFETY: the caller's promise.
-    let queue = unsafe { Queue::new(&*shared.gpu, *stream) };
+    let queue = scope.queue(*stream);
     if shared.options.transposes {
         requests = parser.transpose(&queue, &requests)?;
     }
@@ -220,7 +240,7 @@ fn render<'m>(
     let (heads, created) = (memory.heads(), memory.new_sessions().1);
     shared.heads.write(queue, cohort, created, &heads)?;
     let to = Destination {
-        starts: Starts::Pitch(memory.plan.pitch),
+        starts: Starts::Pitch(memory.needs.pitch),
         out: memory.out(),
         segments: None,
     };

@@ -1,14 +1,11 @@
 //! The ends of a cohort's way on the device: lanes made of parsed requests, and the heads of their
 //! answers, from texts that the protocol's own writer wrote.
-#![allow(unsafe_code)]
 
 use crate::abi::SessionKey;
 use crate::abi::resident::{BeginArgs, HeadArgs, HeadText, STATUS_MAX, STATUS_MIN};
 use crate::cohort::bodies::HeadsOf;
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{
-    DeviceBuffer, Extent, GpuError, Grid, Queue, SharedGpu, Slice, Stream, address_or_null,
-};
+use crate::gpu::{DeviceBuffer, Extent, GpuError, Queue, SharedGpu, Slice, Stream};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::{PageProgram, Service};
 use rhythm_engine::settings::HeaderSettings;
@@ -23,15 +20,13 @@ pub(super) fn begin<'m>(
 ) -> Result<(), GpuError> {
     assert_eq!(states.len(), cohort.lanes());
     let lane_count = cohort.lane_count.expect("the parser counts the lanes");
-    let arguments = BeginArgs {
-        states: states.address(),
-        lane_count: lane_count.address(),
-        results: cohort.regions.results.address(),
+    queue.launch(BeginArgs {
+        states,
+        lane_count,
+        results: cohort.regions.results,
         lanes: cohort.lanes() as u32,
         unused: 0,
-    };
-    // SAFETY: all is borrowed for 'm, a state and a result for each lane.
-    unsafe { queue.launch(Grid::over(cohort.lanes(), 128), &arguments) }
+    })
 }
 
 /// A page's texts.
@@ -131,21 +126,21 @@ impl Heads {
     ) -> Result<(), GpuError> {
         let (lanes, regions) = (cohort.lanes(), &cohort.regions);
         assert_eq!([created.len(), to.lengths.len()], [lanes; 2]);
-        assert!(to.bytes.len() >= lanes * to.stride);
-        assert!(cohort.lane_count.is_some(), "the parser counts the lanes");
+        let lane_count = cohort.lane_count.expect("the parser counts the lanes");
         let page = &self.pages[cohort.page];
         let [cookie_before, cookie_after, cookie_removed] = self.cookie;
-        let arguments = HeadArgs {
-            results: regions.results.address(),
-            lane_count: address_or_null(cohort.lane_count),
-            arena: cohort.arena.address(),
-            headers: regions.headers.address(),
-            created: created.address(),
-            heads: to.bytes.address(),
-            head_lengths: to.lengths.address(),
-            texts: self.memory.slice(self.texts).address(),
-            status_lines: self.memory.slice(self.status_lines).address(),
-            header_names: self.memory.slice(page.header_names).address(),
+        // There is a name for each header of the page.
+        queue.launch(HeadArgs {
+            results: regions.results,
+            lane_count,
+            arena: cohort.arena,
+            headers: regions.headers,
+            created,
+            heads: to.bytes,
+            head_lengths: to.lengths,
+            texts: self.memory.slice(self.texts),
+            status_lines: self.memory.slice(self.status_lines),
+            header_names: self.memory.slice(page.header_names),
             cookie_before,
             cookie_after,
             cookie_removed,
@@ -154,10 +149,7 @@ impl Heads {
             head_stride: to.stride as u32,
             header_stride: regions.shares.headers,
             unused: 0,
-        };
-        // SAFETY: all is borrowed for 'm, an item or a share for each lane; there is a line for
-        // each status that the kernel takes one for, and a name for each header of the page.
-        unsafe { queue.launch(Grid::over(lanes, 128), &arguments) }
+        })
     }
 }
 

@@ -1,13 +1,12 @@
 //! The backend on the host, across PCIe: the paper's Titan A (section 5.3.2). Queries come one
 //! behind the other, and answers go back likewise.
-#![allow(unsafe_code)]
 
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::{LaneResult, NO_TEXT, Outcome};
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::delivery::Delivery;
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{Extent, Extents, Gpu, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, Stream};
+use crate::gpu::{Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice};
 use crate::plain::bytes_of;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
@@ -51,47 +50,37 @@ impl HostBackend {
         Ok(HostBackend { pinned })
     }
 
-    /// Answers the queries that a stage asked: waits for them, and puts the answers' copies into
-    /// the stream.
-    ///
-    /// # Safety
-    /// As of [`Queue::new`], of what the cohort borrows. Nothing put into the stream before uses
-    /// this backend's memory, or there is a wait after it.
-    pub(super) unsafe fn answer(
+    /// Answers the queries that a stage asked: waits for them, and copies the answers to the
+    /// device.
+    pub(super) fn answer(
         &mut self,
-        gpu: &dyn Gpu,
-        stream: Stream,
+        queue: &Queue<'_>,
         cohort: &DeviceCohort<'_>,
         offsets: Slice<'_, LaneOffsets>,
         bank: &Bank,
     ) -> Result<(), GpuError> {
         let mut places = Extents::default();
         let mail = Mail::new(&mut places, cohort);
-        if places.bytes() > self.pinned.len() {
-            // The answers before may still be on their way.
-            gpu.synchronize(stream)?;
-            self.pinned.grow(places.bytes())?;
-        }
-        let to = Delivery {
-            offsets,
-            results: self.pinned.slice(mail.results),
-            queries: self.pinned.slice(mail.queries),
-            headers: self.pinned.slice(mail.headers),
-            texts: self.pinned.slice(mail.texts),
-        };
-        // SAFETY: of the cohort's memory the caller's promise; ours is used again when the stream
-        // has been waited for.
-        cohort.deliver(&unsafe { Queue::new(gpu, stream) }, &to, true)?;
-        gpu.synchronize(stream)?;
-        // SAFETY: the stream has been waited for, and nothing else uses the memory.
-        let used = mail.answer(unsafe { self.pinned.bytes_mut() }, cohort, bank)?;
-        // SAFETY: as above; the next call waits for the stream before it touches the memory.
-        let queue = unsafe { Queue::new(gpu, stream) };
-        queue.copy(cohort.regions.answers, self.pinned.slice(mail.views))?;
-        let arena = cohort
-            .arena
-            .part(cohort.answer_base..cohort.answer_base + used);
-        queue.copy(arena, self.pinned.slice(mail.answers).part(0..used))
+        self.pinned.grow(places.bytes())?;
+        let pinned = &self.pinned;
+        queue.scope(|queue| {
+            let to = Delivery {
+                offsets,
+                results: pinned.slice(mail.results),
+                queries: pinned.slice(mail.queries),
+                headers: pinned.slice(mail.headers),
+                texts: pinned.slice(mail.texts),
+            };
+            cohort.deliver(queue, &to, true)
+        })?;
+        let used = mail.answer(self.pinned.host(), cohort, bank)?;
+        let answers = cohort.answer_base..cohort.answer_base + used;
+        let pinned = &self.pinned;
+        queue.scope(|queue| {
+            queue.copy(cohort.regions.answers, pinned.slice(mail.views))?;
+            let from = pinned.slice(mail.answers).part(0..used);
+            queue.copy(cohort.arena.part(answers), from)
+        })
     }
 }
 

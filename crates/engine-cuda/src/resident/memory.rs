@@ -1,16 +1,15 @@
 //! The device's memory of a cohort in flight, from parsed requests to answers, for one page.
-#![allow(unsafe_code)]
 
 use super::options::ResidentOptions;
-use crate::abi::SessionKey;
 use crate::abi::layout::{LaneOffsets, UNIT};
+use crate::abi::{Columns, SessionKey};
 use crate::besim::ANSWER_BYTES;
 use crate::cohort::bodies::{HeadsOf, Tiles};
-use crate::cohort::regions::{Columns, RegionExtents};
+use crate::cohort::regions::RegionExtents;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{
-    Address, DeviceBuffer, Extent, Extents, GpuError, Queue, SharedGpu, Slice, Stream,
+    Address, DeviceBuffer, Extent, Extents, GpuError, SharedGpu, Slice, Stream, scope,
 };
 use crate::layout::Layout;
 use crate::parser::{Lanes, PageParams};
@@ -21,7 +20,7 @@ use rhythm_engine::program::{FieldType, PageProgram};
 
 /// What a page asks of its cohorts.
 #[derive(Clone, Debug)]
-pub(super) struct PagePlan {
+pub(super) struct PageNeeds {
     pub(super) index: usize,
     pub(super) room: Room,
     /// Bytes of a head and of an answer.
@@ -66,15 +65,15 @@ impl MemoryExtents {
         service: &DeviceService,
         program: &PageProgram,
         params: &PageParams,
-        plan: &PagePlan,
+        needs: &PageNeeds,
     ) -> (MemoryExtents, usize) {
-        let (lanes, page) = (options.cohort, &service.pages[plan.index]);
-        let shares = plan.room.shares;
+        let (lanes, page) = (options.cohort, &service.pages[needs.index]);
+        let shares = needs.room.shares;
         let mut places = Extents::default();
-        let columns = columns(&mut places, lanes, program, params, plan.room.items);
+        let columns = columns(&mut places, lanes, program, params, needs.room.items);
         let slot = |field: u16| columns[page.page.slots[usize::from(field)] as usize].cast();
         let text_base = program.texts.len().next_multiple_of(UNIT);
-        let made_base = text_base + lanes * plan.param_text as usize;
+        let made_base = text_base + lanes * needs.param_text as usize;
         let answer_base = made_base + lanes * shares.text as usize;
         let answer_bytes = lanes * shares.queries as usize * ANSWER_BYTES as usize;
         let all = MemoryExtents {
@@ -87,7 +86,7 @@ impl MemoryExtents {
             keys: places.take(lanes),
             created: places.take(lanes),
             randoms: places.take(lanes),
-            heads: places.take(lanes * plan.head),
+            heads: places.take(lanes * needs.head),
             head_lengths: places.take(lanes),
             rows_needed: places.take(1),
             tile_rows: places.take(Tiles::count(lanes)),
@@ -95,7 +94,7 @@ impl MemoryExtents {
             regions: RegionExtents::new(&mut places, lanes, &shares, page.registers()),
             out: places.take(match options.layout {
                 Layout::C => 0,
-                _ => lanes * plan.pitch,
+                _ => lanes * needs.pitch,
             }),
             columns,
             text_base,
@@ -131,7 +130,7 @@ fn columns(
 /// The memory, once it is that of a page's cohorts.
 #[derive(Debug)]
 pub(super) struct CohortMemory {
-    pub(super) plan: PagePlan,
+    pub(super) needs: PageNeeds,
     places: MemoryExtents,
     memory: DeviceBuffer,
     arena: DeviceBuffer,
@@ -146,11 +145,11 @@ impl CohortMemory {
         stream: Stream,
         options: &ResidentOptions,
         service: &DeviceService,
-        (program, params, plan): (&PageProgram, &PageParams, &PagePlan),
+        (program, params, needs): (&PageProgram, &PageParams, &PageNeeds),
         randoms: &[[u64; 2]],
         before: Option<CohortMemory>,
     ) -> Result<CohortMemory, GpuError> {
-        let (places, bytes) = MemoryExtents::new(options, service, program, params, plan);
+        let (places, bytes) = MemoryExtents::new(options, service, program, params, needs);
         if places.arena_bytes > u32::MAX as usize {
             // Views have 32 bits.
             return Err(GpuError::OutOfMemory(places.arena_bytes));
@@ -165,7 +164,7 @@ impl CohortMemory {
         };
         memory.grow_to(bytes)?;
         tiles.grow_to(match options.layout.is_column() {
-            true => Tiles::bytes(options.cohort, plan.room.rows),
+            true => Tiles::bytes(options.cohort, needs.room.rows),
             false => 0,
         })?;
         arena.grow_to(places.arena_bytes)?;
@@ -179,15 +178,12 @@ impl CohortMemory {
         copy_in(gpu, stream, at(places.randoms.range()), bytes_of(randoms))?;
         let texts = arena.first(program.texts.len());
         copy_in(gpu, stream, texts, &program.texts)?;
-        // SAFETY: it is memory of which nothing is in flight, and it lives until the stream has
-        // been waited for.
-        let queue = unsafe { Queue::new(&**gpu, stream) };
         // Tiles beyond the lanes that there are have no rows: nobody renders them, but the
         // transpose looks.
-        queue.fill(memory.slice(places.tile_rows), 0)?;
-        gpu.synchronize(stream)?;
+        let tile_rows = memory.slice(places.tile_rows);
+        scope(&**gpu, &[stream], |queue| queue.fill(tile_rows, 0))?;
         Ok(CohortMemory {
-            plan: plan.clone(),
+            needs: needs.clone(),
             places,
             memory,
             arena,
@@ -196,9 +192,7 @@ impl CohortMemory {
     }
 
     fn columns(&self) -> Columns<'_> {
-        // SAFETY: the table has the addresses of this memory's own columns, one for each slot of
-        // the page: for each lane a value, or the items that it may have.
-        unsafe { Columns::new(self.memory.slice(self.places.table)) }
+        Columns::new(self.memory.slice(self.places.table), [&self.memory])
     }
 
     fn arena(&self) -> Slice<'_, u8> {
@@ -208,12 +202,12 @@ impl CohortMemory {
     /// Where the parser puts the lanes.
     pub(super) fn lanes(&self) -> Lanes<'_> {
         Lanes {
-            page: self.plan.index,
+            page: self.needs.index,
             first: 0,
             columns: self.columns(),
             arena: self.arena(),
             text_base: self.places.text_base as u32,
-            text_stride: self.plan.param_text,
+            text_stride: self.needs.param_text,
             sessions: self.keys(),
             states: self.memory.slice(self.places.states),
             tickets: self.tickets(),
@@ -225,15 +219,15 @@ impl CohortMemory {
     pub(super) fn cohort<'m>(&'m self, service: &'m DeviceService) -> DeviceCohort<'m> {
         DeviceCohort {
             service,
-            page: self.plan.index,
-            regions: (self.places.regions).of(&self.memory, &self.plan.room.shares),
+            page: self.needs.index,
+            regions: (self.places.regions).of(&self.memory, &self.needs.room.shares),
             lane_list: None,
             lane_count: Some(self.lane_count()),
             columns: self.columns(),
             arena: self.arena(),
             text_base: self.places.made_base,
             answer_base: self.places.answer_base,
-            item_stride: self.plan.room.items,
+            item_stride: self.needs.room.items,
             rows_needed: self.memory.slice(self.places.rows_needed),
         }
     }
@@ -280,7 +274,7 @@ impl CohortMemory {
         HeadsOf {
             bytes: self.memory.slice(self.places.heads),
             lengths: self.memory.slice(self.places.head_lengths),
-            stride: self.plan.head,
+            stride: self.needs.head,
         }
     }
 
@@ -289,7 +283,7 @@ impl CohortMemory {
         Tiles {
             units: self.tiles.first(self.tiles.len()),
             rows_used: self.memory.slice(self.places.tile_rows),
-            rows: self.plan.room.rows,
+            rows: self.needs.room.rows,
         }
     }
 

@@ -1,17 +1,16 @@
 //! The pipeline: contexts and parsers, the room that a page needs, and cohorts run on them.
-#![allow(unsafe_code)]
 
 use super::answer::Answer;
-use super::context::{Context, Instance, Shared, lock, parse};
+use super::context::{Context, Instance, Shared, parse};
 use super::heads::Heads;
-use super::memory::PagePlan;
+use super::memory::PageNeeds;
 use super::options::{ResidentError, ResidentOptions};
 use super::trace::Trace;
 use crate::abi::Outcome;
 use crate::besim::BesimTables;
 use crate::case;
 use crate::cohort::room::Room;
-use crate::gpu::{GpuError, Mark, SharedGpu, Stream};
+use crate::gpu::{GpuError, Mark, SharedGpu, Stream, scope};
 use crate::layout::Layout;
 use crate::parser::{Parser, ParserTables};
 use crate::service::DeviceService;
@@ -34,7 +33,7 @@ const OWN_HEADERS: [&str; 2] = ["content-type", "cache-control"];
 #[derive(Debug)]
 pub struct Resident {
     shared: Shared,
-    parsers: Vec<Mutex<Instance>>,
+    parsers: Vec<Instance>,
     /// Bytes of a request's place in the traces that the parsers are for.
     request_bytes: usize,
     contexts: Vec<Context>,
@@ -92,7 +91,6 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn forget_sessions(&mut self) -> Result<(), ResidentError> {
-        self.wait()?;
         self.shared.sessions = sessions(&self.shared.gpu, &self.shared.options)?;
         Ok(())
     }
@@ -121,7 +119,7 @@ impl Resident {
         if program.header_names.iter().any(is_own) {
             return Err(refuse("it replaces headers that the device writes itself"));
         }
-        let mut plan = PagePlan {
+        let mut needs = PageNeeds {
             index: page,
             head: heads.stride(page, 64),
             pitch: 4096,
@@ -130,15 +128,14 @@ impl Resident {
         };
         for _ in 0..ROUNDS_MAX {
             // One context finds out what is needed; the others get their memory once.
-            self.ready(&plan, trace, 0..1)?;
+            self.ready(&needs, trace, 0..1)?;
             let mut has_grown = false;
             for lot in 0..trace.lots(options.cohort) {
-                self.cohort(0, trace, lot * options.cohort)?;
-                self.wait()?;
-                has_grown |= self.grow(&mut plan)?;
+                self.cohort(trace, lot * options.cohort)?;
+                has_grown |= self.grow(&mut needs)?;
             }
             if !has_grown {
-                return self.ready(&plan, trace, 1..self.contexts.len());
+                return self.ready(&needs, trace, 1..self.contexts.len());
             }
         }
         Err(refuse("its lanes need more and more room"))
@@ -147,11 +144,10 @@ impl Resident {
     /// Makes parsers and some contexts fit a page and a trace.
     fn ready(
         &mut self,
-        plan: &PagePlan,
+        needs: &PageNeeds,
         trace: &Trace,
         which: Range<usize>,
     ) -> Result<(), ResidentError> {
-        self.wait()?;
         let Shared { gpu, options, .. } = &self.shared;
         if self.request_bytes != trace.request_bytes() {
             self.parsers.clear();
@@ -160,56 +156,63 @@ impl Resident {
                 let (bytes, transposes) = (trace.request_bytes(), options.transposes);
                 let parser = Parser::new(gpu, tables, options.cohort, bytes, transposes)?;
                 let stream = gpu.stream()?;
-                self.parsers.push(Mutex::new(Instance { stream, parser }));
+                self.parsers.push(Instance {
+                    stream,
+                    parser,
+                    turn: Mutex::default(),
+                });
             }
             self.request_bytes = trace.request_bytes();
         }
         for context in &mut self.contexts[which] {
-            context.prepare(&self.shared, plan)?;
+            context.prepare(&self.shared, needs)?;
         }
         Ok(())
     }
 
-    /// Whether the cohort just run needs more room; the plan has it then.
-    fn grow(&mut self, plan: &mut PagePlan) -> Result<bool, ResidentError> {
-        let before = (plan.room, plan.pitch);
+    /// Whether the cohort just run needs more room, which `needs` says then.
+    fn grow(&mut self, needs: &mut PageNeeds) -> Result<bool, ResidentError> {
+        let before = (needs.room, needs.pitch);
         let (results, [items, rows]) = self.contexts[0].results(&self.shared.device)?;
         let fit = |room: &mut u32, needed: u32| {
             if needed > *room {
                 *room = needed.next_multiple_of(64);
             }
         };
-        fit(&mut plan.room.items, items);
-        fit(&mut plan.room.rows, rows);
+        fit(&mut needs.room.items, items);
+        fit(&mut needs.room.rows, rows);
         for result in results {
             match Outcome::of(result.outcome) {
-                Outcome::Room => plan.room.grow(&result),
+                Outcome::Room => needs.room.grow(&result),
                 Outcome::Finished => {
                     let body = match self.shared.options.layout {
                         Layout::Runs => result.run_length,
                         _ => result.body_length,
                     };
-                    let answer = plan.head + body as usize;
-                    plan.pitch = plan.pitch.max(answer.next_multiple_of(256));
+                    let answer = needs.head + body as usize;
+                    needs.pitch = needs.pitch.max(answer.next_multiple_of(256));
                 }
                 _ => {}
             }
         }
-        Ok((plan.room, plan.pitch) != before)
+        Ok((needs.room, needs.pitch) != before)
     }
 
-    /// Launches a cohort of requests, from the `first` of the trace on, in a context.
-    fn cohort(&mut self, context: usize, trace: &Trace, first: usize) -> Result<(), GpuError> {
-        let parser = &self.parsers[context % self.parsers.len()];
-        let context = &mut self.contexts[context];
-        // SAFETY: contexts, parsers and what is shared are changed after a wait alone. The trace is
-        // borrowed by the methods that call this, all of which wait before they end.
-        let done = unsafe { context.launch(&self.shared, parser, trace, first) };
-        if done.is_err() {
-            // What has been launched uses the trace, which the caller may drop.
-            let _ = self.wait();
-        }
-        done
+    /// The streams of all parsers and contexts, of which one at least is.
+    fn streams(&self) -> Vec<Stream> {
+        let parsers = self.parsers.iter().map(|parser| parser.stream);
+        let contexts = self.contexts.iter().map(|context| context.stream);
+        parsers.chain(contexts).collect()
+    }
+
+    /// Runs a cohort of requests, from the `first` of the trace on, in the first context.
+    fn cohort(&mut self, trace: &Trace, first: usize) -> Result<(), GpuError> {
+        let streams = self.streams();
+        let (shared, parser) = (&self.shared, &self.parsers[0]);
+        let Some(mut context) = self.contexts[0].launcher(shared, parser, trace) else {
+            return Ok(());
+        };
+        scope(&*shared.gpu, &streams, |scope| context.launch(scope, first))
     }
 
     /// Runs cohorts of the page prepared for, as many at a time as are in flight, going round the
@@ -218,27 +221,33 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn run(&mut self, trace: &Trace, cohorts: usize) -> Result<Duration, ResidentError> {
-        self.wait()?;
+        let streams = self.streams();
         let (shared, parsers) = (&self.shared, &self.parsers);
         let size = shared.options.cohort;
-        let in_flight = self.contexts.len();
-        let launch = |context: &mut Context, index: usize, cohort: usize| {
-            let first = cohort % trace.lots(size) * size;
-            // SAFETY: contexts, parsers, trace and what is shared are borrowed until all streams
-            // have been waited for, below.
-            unsafe { context.launch(shared, &parsers[index % parsers.len()], trace, first) }
+        let contexts = self.contexts.iter_mut().enumerate();
+        let contexts = contexts.map(|(index, context)| {
+            context.launcher(shared, &parsers[index % parsers.len()], trace)
+        });
+        let Some(mut contexts) = contexts.collect::<Option<Vec<_>>>() else {
+            return Ok(Duration::ZERO);
         };
+        let in_flight = contexts.len();
+        let first = |cohort: usize| cohort % trace.lots(size) * size;
         let start = Instant::now();
-        let done = if shared.options.layout == Layout::A {
+        scope(&*shared.gpu, &streams, |scope| {
+            if shared.options.layout != Layout::A {
+                return (0..cohorts).try_for_each(|cohort| {
+                    contexts[cohort % in_flight].launch(scope, first(cohort))
+                });
+            }
             // Each waits for its cohort's requests to come to the host: a thread each.
-            std::thread::scope(|scope| {
-                let launch = &launch;
-                let contexts = self.contexts.iter_mut().enumerate();
+            std::thread::scope(|threads| {
+                let contexts = contexts.iter_mut().enumerate();
                 let threads: Vec<_> = contexts
                     .map(|(index, context)| {
                         let mut own = (index..cohorts).step_by(in_flight);
-                        scope.spawn(move || {
-                            own.try_for_each(|cohort| launch(context, index, cohort))
+                        threads.spawn(move || {
+                            own.try_for_each(|cohort| context.launch(scope, first(cohort)))
                         })
                     })
                     .collect();
@@ -247,17 +256,8 @@ impl Resident {
                 let mut threads = threads.into_iter();
                 threads.try_for_each(|thread| thread.join().unwrap_or_else(lost))
             })
-        } else {
-            (0..cohorts).try_for_each(|cohort| {
-                let index = cohort % in_flight;
-                launch(&mut self.contexts[index], index, cohort)
-            })
-        };
-        let waited = self.wait();
-        let took = start.elapsed();
-        done?;
-        waited?;
-        Ok(took)
+        })?;
+        Ok(start.elapsed())
     }
 
     /// Runs one cohort of requests, from the `first` of the trace on, for its answers.
@@ -265,7 +265,7 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn ask(&mut self, trace: &Trace, first: usize) -> Result<Vec<Answer>, ResidentError> {
-        self.cohort(0, trace, first)?;
+        self.cohort(trace, first)?;
         self.answers(0)
     }
 
@@ -278,14 +278,19 @@ impl Resident {
         let [begin, end] = self.marks;
         let size = self.shared.options.cohort;
         let mut all = Vec::with_capacity(times);
+        let streams = self.streams();
+        let (shared, parser) = (&self.shared, &self.parsers[0]);
+        let (gpu, last) = (&shared.gpu, self.contexts[0].stream);
+        let Some(mut context) = self.contexts[0].launcher(shared, parser, trace) else {
+            return Ok(all);
+        };
         for time in 0..times {
-            self.wait()?;
-            let parser = lock(&self.parsers[0]).stream;
-            let gpu = self.shared.gpu.clone();
-            gpu.record(parser, begin)?;
-            self.cohort(0, trace, time % trace.lots(size) * size)?;
-            gpu.record(self.contexts[0].stream, end)?;
-            gpu.synchronize(self.contexts[0].stream)?;
+            let first = time % trace.lots(size) * size;
+            scope(&**gpu, &streams, |scope| {
+                gpu.record(parser.stream, begin)?;
+                context.launch(scope, first)?;
+                gpu.record(last, end)
+            })?;
             all.push(gpu.elapsed_ms(begin, end)?);
         }
         Ok(all)
@@ -297,25 +302,21 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn parse(&mut self, trace: &Trace, lots: usize) -> Result<Duration, ResidentError> {
-        self.wait()?;
-        let size = self.shared.options.cohort;
+        let (shared, size) = (&self.shared, self.shared.options.cohort);
         let start = Instant::now();
-        let launched = (0..lots).try_for_each(|lot| {
-            let instance = lock(&self.parsers[lot % self.parsers.len()]);
-            let Some(memory) = &self.contexts[lot % self.contexts.len()].memory else {
-                return Ok(());
-            };
-            let first = lot % trace.lots(size) * size;
-            // SAFETY: trace, parser and context outlive the streams, which are waited for below;
-            // contexts are as many as parsers or more, or lots that share one write the same
-            // places, which nobody reads.
-            unsafe { parse(&self.shared, &instance, trace, first, memory) }
-        });
-        let waited = self.wait();
-        let took = start.elapsed();
-        launched?;
-        waited?;
-        Ok(took)
+        scope(&*shared.gpu, &self.streams(), |scope| {
+            (0..lots).try_for_each(|lot| {
+                let instance = &self.parsers[lot % self.parsers.len()];
+                // Contexts are as many as parsers or more, or lots that share one write the same
+                // places, which nobody reads.
+                let Some(memory) = &self.contexts[lot % self.contexts.len()].memory else {
+                    return Ok(());
+                };
+                let first = lot % trace.lots(size) * size;
+                parse(scope, shared, instance, trace, first, memory)
+            })
+        })?;
+        Ok(start.elapsed())
     }
 
     /// The answers of the last cohort of a context, as they would be sent.
@@ -323,7 +324,6 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn answers(&mut self, context: usize) -> Result<Vec<Answer>, ResidentError> {
-        self.wait()?;
         let Shared {
             options,
             device,
@@ -340,7 +340,6 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn answer_bytes(&mut self) -> Result<[f64; 2], ResidentError> {
-        self.wait()?;
         let Shared {
             options, device, ..
         } = &self.shared;
@@ -354,29 +353,7 @@ impl Resident {
     /// # Errors
     /// The device failed.
     pub fn finished(&mut self) -> Result<usize, ResidentError> {
-        self.wait()?;
         Ok(self.contexts[0].finished(&self.shared.device)?)
-    }
-
-    /// Waits until nothing is in flight.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn wait(&self) -> Result<(), ResidentError> {
-        for parser in &self.parsers {
-            self.shared.gpu.synchronize(lock(parser).stream)?;
-        }
-        for context in &self.contexts {
-            self.shared.gpu.synchronize(context.stream)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Resident {
-    fn drop(&mut self) {
-        // The memory must not go under running kernels; a device that failed runs none.
-        let _ = self.wait();
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a cohort came to, brought to the host: to size memory, to look at answers, to count bytes.
 //! Not for speed.
-#![allow(unsafe_code)]
 
 use super::answer::Answer;
 use super::context::Context;
@@ -8,7 +7,7 @@ use super::memory::CohortMemory;
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::{LaneResult, Outcome, WARP};
 use crate::cohort::bodies::Tiles;
-use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Queue, Slice, Stream};
+use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Slice, Stream, scope};
 use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::service::DeviceService;
@@ -25,12 +24,9 @@ impl Reader<'_> {
     fn read<T: Plain>(&mut self, from: Slice<'_, T>) -> Result<Vec<T>, GpuError> {
         let to = Extent::<T>::new(0, from.len());
         self.back.grow(to.range().end)?;
-        // SAFETY: source and destination are alive until the copy is done, which is waited for.
-        let queue = unsafe { Queue::new(self.gpu, self.stream) };
-        queue.copy(self.back.slice(to), from)?;
-        self.gpu.synchronize(self.stream)?;
-        // SAFETY: the stream has been waited for.
-        let bytes = unsafe { self.back.bytes() };
+        let back = self.back.slice(to);
+        scope(self.gpu, &[self.stream], |queue| queue.copy(back, from))?;
+        let bytes = self.back.host();
         Ok((0..from.len()).map(|index| to.read(bytes, index)).collect())
     }
 }
@@ -160,14 +156,14 @@ struct Written<'a> {
 impl Written<'_> {
     /// A lane's head and what comes behind it.
     fn row(&self, lane: usize, length: u32) -> &[u8] {
-        let start = lane * self.memory.plan.pitch;
+        let start = lane * self.memory.needs.pitch;
         &self.out[start..][..(self.heads[lane] + length) as usize]
     }
 
     /// A lane's answer from its head and run, and the fragments.
     fn stitched(&self, lane: usize, result: &LaneResult, fragments: &[Box<[u8]>]) -> Vec<u8> {
         let (head, run) = (self.row(lane, result.run_length)).split_at(self.heads[lane] as usize);
-        let stride = self.memory.plan.room.shares.segments as usize;
+        let stride = self.memory.needs.room.shares.segments as usize;
         let segments = &self.segments[lane * stride..][..result.segment_count as usize];
         let mut bytes = head.to_vec();
         let mut at = 0;
@@ -182,7 +178,7 @@ impl Written<'_> {
 
     /// A lane's answer from its column.
     fn column(&self, lane: usize) -> Vec<u8> {
-        let first = Tiles::bytes(lane / WARP * WARP, self.memory.plan.room.rows);
+        let first = Tiles::bytes(lane / WARP * WARP, self.memory.needs.room.rows);
         let first = first + lane % WARP * UNIT;
         let rows = 0..self.tile_rows[lane / WARP] as usize;
         let units = rows.map(|row| &self.out[first + row * WARP * UNIT..][..UNIT]);

@@ -5,7 +5,8 @@
 
 use rhythm_engine_cuda::gpu::driver::Driver;
 use rhythm_engine_cuda::gpu::{
-    Address, Arguments, DeviceBuffer, GpuError, Grid, Kernel, PinnedBuffer, Queue, SharedGpu,
+    Address, DeviceBuffer, DeviceId, Field, GpuError, Grid, Kernel, Launch, PinnedBuffer,
+    SharedGpu, Slice, scope,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -83,14 +84,33 @@ impl Libraries {
 
 /// A kernel of the fake: it writes the number of its threads to `result`.
 #[derive(Clone, Copy)]
-#[repr(C)]
-struct CountThreads {
-    result: Address,
+struct CountThreads<'m> {
+    result: Option<Slice<'m, u8>>,
+    grid: Grid,
 }
 
-// SAFETY: this is what the fake's kernels take.
-unsafe impl Arguments for CountThreads {
-    const KERNEL: Kernel = Kernel::CopyBytes;
+impl Field for CountThreads<'_> {
+    type Raw = Address;
+    type Counted = Self;
+
+    fn counted(self) -> Self {
+        self
+    }
+
+    fn lower(self, device: DeviceId) -> Address {
+        self.result.lower(device)
+    }
+}
+
+// SAFETY: an address is what the fake's kernels take, of eight bytes; null it takes for a failure.
+unsafe impl<'m> Launch<'m> for CountThreads<'m> {
+    fn kernel(&self) -> Kernel {
+        Kernel::CopyBytes
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
 }
 
 #[test]
@@ -122,41 +142,41 @@ fn part_everything() {
     let stream = gpu.stream().expect("a stream");
     let device = DeviceBuffer::new(&gpu, 64).expect("memory");
     let mut host = PinnedBuffer::new(&gpu, 64).expect("pinned memory");
-    // SAFETY: nothing is under way.
-    assert_eq!(unsafe { host.bytes() }, [0; 64], "zeroed");
+    assert_eq!(host.host(), [0; 64], "zeroed");
     let (from, to) = (gpu.mark().expect("a mark"), gpu.mark().expect("a mark"));
     assert!(gpu.elapsed_ms(from, to).is_err(), "not recorded");
     gpu.record(stream, from).expect("recorded");
     let grid = Grid::over(1000, 256).with_shared(200 << 10);
-    // SAFETY: both buffers live until the stream has been waited for, and nobody else uses them.
-    let queue = unsafe { Queue::new(&*gpu, stream) };
-    queue.fill(device.first(64), 7).expect("filled");
-    let result = device.address().plus(8);
-    // SAFETY: there are eight bytes at that place.
-    unsafe { queue.launch(grid, &CountThreads { result }) }.expect("launched");
-    queue
-        .copy(host.first(64), device.first(64))
-        .expect("copied");
-    let nothing = device.first(0);
-    queue.copy(nothing, nothing).expect("nothing is copied");
-    gpu.record(stream, to).expect("recorded");
-    gpu.wait(stream, from).expect("a stream waits");
-    let (told, tells) = channel();
-    // From another thread, whose context is another until the call.
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let call = Box::new(move |result| told.send(result).expect("somebody waits"));
-            gpu.on_completion(stream, call).expect("a call is put in");
+    scope(&*gpu, &[stream], |queue| {
+        queue.fill(device.first(64), 7).expect("filled");
+        let result = Some(device.first(16).part(8..16));
+        queue
+            .launch(CountThreads { result, grid })
+            .expect("launched");
+        queue
+            .copy(host.first(64), device.first(64))
+            .expect("copied");
+        let nothing = device.first(0);
+        queue.copy(nothing, nothing).expect("nothing is copied");
+        gpu.record(stream, to).expect("recorded");
+        gpu.wait(stream, from).expect("a stream waits");
+        let (told, tells) = channel();
+        // From another thread, whose context is another until the call.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let call = Box::new(move |result| told.send(result).expect("somebody waits"));
+                gpu.on_completion(stream, call).expect("a call is put in");
+            });
         });
-    });
-    let result = tells.recv_timeout(Duration::from_secs(30));
-    assert_eq!(result.expect("called"), Ok(()));
-    gpu.synchronize(stream).expect("done");
+        let result = tells.recv_timeout(Duration::from_secs(30));
+        assert_eq!(result.expect("called"), Ok(()));
+        Ok(())
+    })
+    .expect("done");
     assert_eq!(gpu.elapsed_ms(from, to), Ok(1.5));
     let mut expected = [7u8; 64];
     expected[8..16].copy_from_slice(&1024u64.to_ne_bytes());
-    // SAFETY: nothing is under way.
-    assert_eq!(unsafe { host.bytes_mut() }, expected);
+    assert_eq!(host.host(), expected);
 
     // A call that panics does not end the driver's thread.
     let (told, tells) = channel::<()>();
@@ -188,22 +208,27 @@ fn part_failure() {
     let gpu: SharedGpu = Driver::open(0).expect("the fake is whole");
     let stream = gpu.stream().expect("a stream");
     let buffer = DeviceBuffer::new(&gpu, 16).expect("memory");
-    let nowhere = CountThreads { result: Address(0) };
-    // SAFETY: the fake takes this address for a failure.
-    unsafe { Queue::new(&*gpu, stream).launch(Grid::over(1, 32), &nowhere) }.expect("launched");
-    let (told, tells) = channel();
-    let call = Box::new(move |result| told.send(result).expect("somebody waits"));
-    gpu.on_completion(stream, call).expect("a call is put in");
-    let result = tells.recv_timeout(Duration::from_secs(30)).expect("called");
     let failed = |doing: &str| {
-        Err(GpuError::Failed(format!(
+        GpuError::Failed(format!(
             "CUDA_ERROR_ILLEGAL_ADDRESS: as the fake says, in {doing}; \
              restart the server, and report it with the service's folder: a kernel failed"
-        )))
+        ))
     };
-    assert_eq!(result, failed("what was in the stream"));
-    assert_eq!(gpu.synchronize(stream), failed("cuStreamSynchronize"));
-    assert_eq!(gpu.allocate(16).map(|_| ()), failed("cuMemAlloc"));
+    let waited = scope(&*gpu, &[stream], |queue| {
+        let nowhere = CountThreads {
+            result: None,
+            grid: Grid::over(1, 32),
+        };
+        queue.launch(nowhere).expect("launched");
+        let (told, tells) = channel();
+        let call = Box::new(move |result| told.send(result).expect("somebody waits"));
+        gpu.on_completion(stream, call).expect("a call is put in");
+        let result = tells.recv_timeout(Duration::from_secs(30)).expect("called");
+        assert_eq!(result, Err(failed("what was in the stream")));
+        Ok(())
+    });
+    assert_eq!(waited, Err(failed("cuStreamSynchronize")));
+    assert_eq!(gpu.allocate(16).map(|_| ()), Err(failed("cuMemAlloc")));
     // What can be given back is given back all the same.
     drop((buffer, gpu));
 }

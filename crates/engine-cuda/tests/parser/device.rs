@@ -1,5 +1,4 @@
 //! The parser on the emulation, and what it makes of a request in a form to compare.
-#![allow(unsafe_code)]
 
 use rhythm_engine::cohort::{Cohort, Column, Span, View};
 use rhythm_engine::program::{FieldId, FieldType, PageProgram, Service, Type};
@@ -7,7 +6,7 @@ use rhythm_engine_cuda::Columns;
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FINISHED, LANE_HOST, SessionKey, column_slots};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
 use rhythm_engine_cuda::gpu::{
-    DeviceBuffer, Extent, PinnedBuffer, Queue, SharedGpu, Slice, Stream,
+    DeviceBuffer, Extent, GpuError, PinnedBuffer, Scope, SharedGpu, Slice, Stream, scope,
 };
 use rhythm_engine_cuda::parser::{Lanes, Parser, ParserTables, Sorted};
 use rhythm_engine_cuda::plain::{Plain, bytes_of};
@@ -80,10 +79,12 @@ impl<'s> Device<'s> {
         }
     }
 
-    /// The stream, to be given work on a lot's buffers.
-    fn queue<'m>(&'m self) -> Queue<'m> {
-        // SAFETY: on the emulation work is done when it has been put in; nothing else has to stay.
-        unsafe { Queue::new(&*self.gpu, self.stream) }
+    /// Has the stream do some work.
+    fn run<'env, R>(
+        &self,
+        work: impl for<'q> FnOnce(&Scope<'q, 'env>) -> Result<R, GpuError>,
+    ) -> R {
+        scope(&*self.gpu, &[self.stream], work).unwrap()
     }
 
     /// A buffer with these items.
@@ -91,21 +92,18 @@ impl<'s> Device<'s> {
         let bytes = bytes_of(items);
         let buffer = DeviceBuffer::new(&self.gpu, bytes.len()).unwrap();
         let mut staging = PinnedBuffer::new(&self.gpu, bytes.len()).unwrap();
-        // SAFETY: the buffer is in no stream.
-        unsafe { staging.bytes_mut()[..bytes.len()].copy_from_slice(bytes) };
+        staging.host()[..bytes.len()].copy_from_slice(bytes);
         let (to, from) = (buffer.first(bytes.len()), staging.first(bytes.len()));
-        self.queue().copy(to, from).unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
+        self.run(|queue| queue.copy(to, from));
         buffer
     }
 
     fn download<T: Plain>(&self, from: Slice<'_, T>) -> Vec<T> {
         let place = Extent::<T>::new(0, from.len());
-        let staging = PinnedBuffer::new(&self.gpu, place.range().end).unwrap();
-        self.queue().copy(staging.slice(place), from).unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
-        // SAFETY: the stream is done.
-        let bytes = unsafe { staging.bytes() };
+        let mut staging = PinnedBuffer::new(&self.gpu, place.range().end).unwrap();
+        let to = staging.slice(place);
+        self.run(|queue| queue.copy(to, from));
+        let bytes = staging.host();
         (0..from.len())
             .map(|index| place.read(bytes, index))
             .collect()
@@ -131,12 +129,25 @@ impl<'s> Device<'s> {
         let (rows, lengths) = (self.upload(&rows), self.upload(&lengths));
         let parser = Parser::new(&self.gpu, self.tables.clone(), count, place, transposed).unwrap();
         let lengths = lengths.slice(Extent::new(0, count));
-        let mut raw = parser.rows(rows.first(count * place), lengths);
-        let queue = self.queue();
-        if transposed {
-            raw = parser.transpose(&queue, &raw).unwrap();
-        }
-        let sorted = parser.sort(&queue, &raw).unwrap();
+        let raw = parser.rows(rows.first(count * place), lengths);
+        self.run(|queue| {
+            let sorted = match transposed {
+                true => parser.sort(queue, &parser.transpose(queue, &raw)?)?,
+                false => parser.sort(queue, &raw)?,
+            };
+            Ok(self.lanes(&parser, &sorted, count, place))
+        })
+    }
+
+    /// What the lanes of all pages have of so many requests in places of so many bytes.
+    fn lanes(
+        &self,
+        parser: &Parser,
+        sorted: &Sorted<'_>,
+        count: usize,
+        place: usize,
+    ) -> Vec<Option<Parsed>> {
+        self.gpu.synchronize(self.stream).unwrap();
         let order = self.download(parser.order());
         let starts = self.download(parser.page_start());
         assert_eq!(starts.first(), Some(&0));
@@ -154,7 +165,7 @@ impl<'s> Device<'s> {
             for (first, lanes_max) in [(0, cut), (cut, own.len() - cut + 2)] {
                 let expected = &own[first..own.len().min(first + lanes_max)];
                 self.params(
-                    &sorted,
+                    sorted,
                     page,
                     first..first + lanes_max,
                     place,
@@ -200,9 +211,7 @@ impl<'s> Device<'s> {
         assert_eq!(columns.len(), slot_count as usize);
         let addresses: Vec<_> = columns.iter().map(DeviceBuffer::address).collect();
         let addresses = self.upload(&addresses);
-        // SAFETY: the table is of all slots' columns, which have a value or a list's items for each
-        // lane, and live until the stream is done.
-        let table = unsafe { Columns::new(addresses.slice(Extent::new(0, columns.len()))) };
+        let table = Columns::new(addresses.slice(Extent::new(0, columns.len())), &columns);
         let buffer = |bytes| DeviceBuffer::new(&self.gpu, bytes).unwrap();
         let arena = buffer(text_base + lanes_max * text_stride as usize);
         let sessions = buffer(lanes_max * size_of::<SessionKey>());
@@ -219,7 +228,7 @@ impl<'s> Device<'s> {
             tickets: tickets.slice(Extent::new(0, lanes_max)),
             lane_count: lane_count.slice(Extent::new(0, 1)),
         };
-        sorted.params(&self.queue(), &lanes).unwrap();
+        self.run(|queue| sorted.params(queue, &lanes));
         if lanes_max == 0 {
             return;
         }

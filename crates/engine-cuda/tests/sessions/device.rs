@@ -1,12 +1,11 @@
 //! A device's array, as tests use it: a cohort in, a cohort out.
-#![allow(unsafe_code)]
 
 use crate::typed::Typed;
 use rhythm_engine::cohort::LaneError;
 use rhythm_engine::session::{Full, Millis, SessionId};
 use rhythm_engine_cuda::abi::{LANE_ACTIVE, LANE_FAILED, LANE_FINISHED, LaneResult, SessionKey};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{Queue, SharedGpu, Stream};
+use rhythm_engine_cuda::gpu::{GpuError, Scope, SharedGpu, Stream, scope};
 use rhythm_engine_cuda::sessions::DeviceSessions;
 
 pub(crate) const ORDERS: [LaneOrder; 3] = [
@@ -45,10 +44,9 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The stream, to be given work on arrays of the cohort's.
-    fn queue<'m>(&'m self) -> Queue<'m> {
-        // SAFETY: on the emulation work is done when it has been put in; nothing else has to stay.
-        unsafe { Queue::new(&**self.gpu, self.stream) }
+    /// Has the stream do some work.
+    fn run<'env>(&self, work: impl for<'s> FnOnce(&Scope<'s, 'env>) -> Result<(), GpuError>) {
+        scope(&**self.gpu, &[self.stream], work).unwrap();
     }
 
     fn key(id: &Option<SessionId>) -> SessionKey {
@@ -62,10 +60,7 @@ impl<'a> Device<'a> {
         let present = Typed::new(self.gpu, &vec![-1i64; ids.len()]);
         let users = Typed::new(self.gpu, &vec![-1i64; ids.len()]);
         let (found, owners) = (present.slice(), users.slice());
-        (self.sessions)
-            .lookup(&self.queue(), keys.slice(), now, found, owners)
-            .unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
+        self.run(|queue| (self.sessions).lookup(queue, keys.slice(), now, found, owners));
         let found = present.items().iter().zip(users.items());
         found
             .map(|(present, user)| match *present {
@@ -118,10 +113,7 @@ impl<'a> Device<'a> {
         };
         let created = Typed::new(self.gpu, &vec![untouched; lanes.len()]);
         let (bits, keys) = (randoms.slice(), created.slice());
-        (self.sessions)
-            .create(&self.queue(), results.slice(), now, bits, keys)
-            .unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
+        self.run(|queue| (self.sessions).create(queue, results.slice(), now, bits, keys));
         let lane = |lane: usize| {
             let (wish, mut result) = (lanes[lane], results.items()[lane]);
             let key = created.items()[lane];
@@ -176,15 +168,11 @@ impl<'a> Device<'a> {
     pub(crate) fn destroy_where(&self, results: &[LaneResult], keys: &[SessionKey]) {
         let results = Typed::new(self.gpu, results);
         let keys = Typed::new(self.gpu, keys);
-        (self.sessions)
-            .destroy(&self.queue(), results.slice(), keys.slice())
-            .unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
+        self.run(|queue| (self.sessions).destroy(queue, results.slice(), keys.slice()));
     }
 
     pub(crate) fn sweep(&self, now: Millis, budget: u32) {
-        self.sessions.sweep(&self.queue(), now, budget).unwrap();
-        self.gpu.synchronize(self.stream).unwrap();
+        self.run(|queue| self.sessions.sweep(queue, now, budget));
     }
 
     pub(crate) fn live(&self) -> usize {

@@ -32,15 +32,15 @@ impl<T: Plain> Typed<T> {
 
     /// The items. Tests launch on the emulation, which has done it when the launch returns.
     pub(crate) fn items(&self) -> &[T] {
-        // SAFETY: no work is under way, the memory is aligned to 16 bytes and has so many items,
-        // and any bytes are items.
-        unsafe { std::slice::from_raw_parts(self.buffer.bytes().as_ptr().cast(), self.length) }
+        let first = self.buffer.address().0 as *const T;
+        // SAFETY: the emulation's addresses are the host's; no work is under way, the memory is
+        // aligned to 16 bytes and has so many items, and any bytes are items.
+        unsafe { std::slice::from_raw_parts(first, self.length) }
     }
 
     pub(crate) fn items_mut(&mut self) -> &mut [T] {
+        let first = self.buffer.host().as_mut_ptr().cast();
         // SAFETY: as above.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.buffer.bytes_mut().as_mut_ptr().cast(), self.length)
-        }
+        unsafe { std::slice::from_raw_parts_mut(first, self.length) }
     }
 }

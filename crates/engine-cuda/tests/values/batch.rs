@@ -346,9 +346,7 @@ const COMPARISONS: [Comparison; 6] = [
 
 pub(crate) fn upload(gpu: &SharedGpu, bytes: &[u8]) -> PinnedBuffer {
     let mut buffer = PinnedBuffer::new(gpu, bytes.len().max(16)).unwrap();
-    // SAFETY: no work is under way.
-    let to = unsafe { buffer.bytes_mut() };
-    to[..bytes.len()].copy_from_slice(bytes);
+    buffer.host()[..bytes.len()].copy_from_slice(bytes);
     buffer
 }
 
@@ -380,8 +378,8 @@ fn check_items(items: &[Item], tables: &[u8], order: LaneOrder) -> usize {
     let texts = upload(&gpu, &texts);
     let records = upload(&gpu, &records);
     let tables = upload(&gpu, tables);
-    let out = upload(&gpu, &vec![GUARD; out_length]);
-    let answers = PinnedBuffer::new(&gpu, 16 * items.len()).unwrap();
+    let mut out = upload(&gpu, &vec![GUARD; out_length]);
+    let mut answers = PinnedBuffer::new(&gpu, 16 * items.len()).unwrap();
     let mut arguments = Vec::new();
     for buffer in [&texts, &records, &out, &answers, &tables] {
         arguments.extend(buffer.address().0.to_le_bytes());
@@ -389,8 +387,7 @@ fn check_items(items: &[Item], tables: &[u8], order: LaneOrder) -> usize {
     arguments.extend((items.len() as u64).to_le_bytes());
     // SAFETY: the buffers are alive, and laid out as `values.cu` says.
     unsafe { run("values", Grid::over(items.len(), 128), &arguments, order).unwrap() };
-    // SAFETY: no work is under way.
-    let (out, answers) = unsafe { (out.bytes(), answers.bytes()) };
+    let (out, answers) = (out.host(), answers.host());
     let mut of_host = 0;
     for ((item, region), answer) in items.iter().zip(regions).zip(answers.chunks_exact(16)) {
         let value = u64::from_le_bytes(answer[..8].try_into().unwrap());

@@ -219,8 +219,8 @@ fn a_writer_counts_on_past_its_room() {
         let gpu = Emulated::new(order);
         for room in [0u32, 8, 48, 96] {
             let texts = upload(&gpu, &text);
-            let out = upload(&gpu, &[GUARD; 128]);
-            let answers = PinnedBuffer::new(&gpu, 16).unwrap();
+            let mut out = upload(&gpu, &[GUARD; 128]);
+            let mut answers = PinnedBuffer::new(&gpu, 16).unwrap();
             let mut record = Vec::new();
             for word in [Function::Texts as u32, 3, 0, 0, 0, 100, 0, 0, 8, room] {
                 record.extend(word.to_le_bytes());
@@ -234,8 +234,7 @@ fn a_writer_counts_on_past_its_room() {
             arguments.extend(1u64.to_le_bytes());
             // SAFETY: the buffers are alive, and laid out as `values.cu` says.
             unsafe { run("values", Grid::over(1, 128), &arguments, order).unwrap() };
-            // SAFETY: no work is under way.
-            let (out, answers) = unsafe { (out.bytes(), answers.bytes()) };
+            let (out, answers) = (out.host(), answers.host());
             let before = if room == 0 { 0 } else { 3 };
             assert_eq!(answers[8..12], (before + 101u32).to_le_bytes());
             let mut whole = vec![b'.'; before as usize];

@@ -2,7 +2,7 @@
 
 use super::budget::{Lease, Share};
 use super::error::LaneError;
-use super::kept::Kept;
+use super::need::Need;
 use rhythm_protocol::scan::html_special;
 use std::ops::Range;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub struct Arena {
     elsewhere: usize,
     bytes_max: usize,
     lease: Lease,
-    kept: Kept,
+    need: Need,
 }
 
 impl Default for Arena {
@@ -59,7 +59,7 @@ impl Arena {
             elsewhere: 0,
             bytes_max: bytes_max.min(Arena::BYTES_MAX),
             lease: Lease::default(),
-            kept: Kept::default(),
+            need: Need::default(),
         }
     }
 
@@ -81,11 +81,11 @@ impl Arena {
     /// Empties it. Memory that was not needed of late is given back; beside it, of what it counts,
     /// so many bytes are kept.
     pub fn rest(&mut self, kept_elsewhere: usize) {
-        self.kept.needed(self.bytes.len());
+        self.need.needed(self.bytes.len());
         self.bytes.clear();
         self.plain = 0..0;
         self.elsewhere = 0;
-        self.kept.shrink(&mut self.bytes);
+        self.need.shrink(&mut self.bytes);
         self.lease.keep(self.bytes.capacity() + kept_elsewhere);
     }
 
@@ -218,11 +218,6 @@ impl Arena {
     /// Bytes that it has of the system.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
-    }
-
-    /// The bytes to append to, for writers that format in place.
-    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
     }
 }
 

@@ -1,7 +1,7 @@
 //! Columns: a field's values, one a lane.
 
 use super::arena::{Arena, View};
-use super::kept::Kept;
+use super::need::Need;
 use crate::program::{FieldType, Type};
 
 /// Bytes of a cell of a list, whatever it holds: a view or an integer.
@@ -28,7 +28,7 @@ pub struct ListColumn {
     /// A column each for the records' columns, all of one length. Only Text and Int.
     pub columns: Vec<Column>,
     /// Of items.
-    kept: Kept,
+    need: Need,
 }
 
 /// A field's values, one a lane.
@@ -96,7 +96,7 @@ impl Column {
                     .iter()
                     .map(|(_, t)| Column::new(&FieldType::Scalar(*t)))
                     .collect(),
-                kept: Kept::default(),
+                need: Need::default(),
             }),
         }
     }
@@ -122,13 +122,13 @@ impl Column {
             Column::Int(values) => values.clear(),
             Column::List(list) => {
                 list.spans.clear();
-                list.kept
+                list.need
                     .needed(list.columns.first().map_or(0, Column::len));
                 for column in &mut list.columns {
                     column.clear();
                     match column {
-                        Column::Text(views) => list.kept.shrink(views),
-                        Column::Int(values) => list.kept.shrink(values),
+                        Column::Text(views) => list.need.shrink(views),
+                        Column::Int(values) => list.need.shrink(values),
                         Column::List(_) => unreachable!("records have no lists"),
                     }
                 }

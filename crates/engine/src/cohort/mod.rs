@@ -12,7 +12,7 @@ mod column;
 mod error;
 mod exchange;
 mod form;
-mod kept;
+mod need;
 mod output;
 mod pass;
 mod passes;
@@ -97,7 +97,7 @@ impl Cohort {
         self.queries.clear();
         self.answers.clear();
         self.no_integers = Vec::new();
-        self.queries.kept.shrink(&mut self.answers);
+        self.queries.need.shrink(&mut self.answers);
         self.output.clear();
         self.fields.iter_mut().for_each(Column::clear);
         let items = self.fields.iter().map(Column::items_capacity).sum();
@@ -175,7 +175,7 @@ impl Cohort {
 
     /// Whether there is room for another answer of so many run bytes and segments. Where there is,
     /// it is the cohort's; where there is none, its lane is for another pass.
-    pub(crate) fn has_room_for_answer(&self, run_bytes: usize, segments: usize) -> bool {
+    pub fn has_room_for_answer(&self, run_bytes: usize, segments: usize) -> bool {
         run_bytes == 0 && segments == 0 || self.lease_output(1, run_bytes.max(1), segments) == 1
     }
 

@@ -9,7 +9,7 @@
 
 use super::arena::View;
 use super::budget::{Lease, Share};
-use super::kept::Kept;
+use super::need::Need;
 use std::rc::Rc;
 
 /// A fragment's place in a lane's body.
@@ -88,7 +88,7 @@ pub struct Output {
     /// In order of lanes, and for one lane in the order set.
     pub headers: Vec<(u32, u16, View)>,
     /// Of lanes, runs, segments and headers.
-    kept: [Kept; 4],
+    need: [Need; 4],
     /// For runs and segments.
     lease: Lease,
 }
@@ -109,7 +109,7 @@ impl Output {
 
     /// Empties it, keeping its memory but what was not needed of late.
     pub fn clear(&mut self) {
-        let [lanes, runs, segments, headers] = &mut self.kept;
+        let [lanes, runs, segments, headers] = &mut self.need;
         lanes.needed(self.lanes.len());
         runs.needed(self.runs_used);
         segments.needed(self.segments_used);

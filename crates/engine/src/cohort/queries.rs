@@ -3,7 +3,7 @@
 
 use super::arena::{Arena, View};
 use super::budget::Share;
-use super::kept::Kept;
+use super::need::Need;
 use std::rc::Rc;
 
 /// One argument of a query.
@@ -49,7 +49,7 @@ pub struct Queries {
     lanes: Vec<u32>,
     arguments: Vec<Values>,
     texts: Arena,
-    pub(super) kept: Kept,
+    pub(super) need: Need,
 }
 
 impl Queries {
@@ -105,11 +105,11 @@ impl Queries {
 
     /// Empties it, keeping its memory but what was not needed of late.
     pub fn clear(&mut self) {
-        self.kept.needed(self.len());
+        self.need.needed(self.len());
         self.truncate(0);
-        self.kept.shrink(&mut self.lanes);
+        self.need.shrink(&mut self.lanes);
         for values in &mut self.arguments {
-            each_type!(values, of => self.kept.shrink(of));
+            each_type!(values, of => self.need.shrink(of));
         }
         self.texts.rest(0);
     }

@@ -128,7 +128,7 @@ fn what_a_burst_needed_is_given_back() {
     for _ in 0..1000 {
         cohort.reset(&page);
     }
-    assert!(cohort.capacity() <= 16 * 2 * kept::LEAST_BYTES);
+    assert!(cohort.capacity() <= 16 * 2 * need::LEAST_BYTES);
     cohort.rest();
     cohort.forget();
     assert_eq!(cohort.capacity(), 0);
@@ -142,7 +142,7 @@ fn a_context_keeps_a_bounded_part_of_what_is_needed_all_the_time() {
     let mut cohort = Cohort::of_share(&share, Arena::BYTES_MAX);
     for _ in 0..10 {
         cohort.reset(&page);
-        let needed = 8 * kept::MOST_BYTES;
+        let needed = 8 * need::MOST_BYTES;
         let text = vec![b'x'; needed];
         assert!(cohort.arena.reserve(needed));
         cohort.arena.push(&text);
@@ -151,12 +151,12 @@ fn a_context_keeps_a_bounded_part_of_what_is_needed_all_the_time() {
         cohort.output.reserve(needed, 0);
         assert!(cohort.capacity() >= 3 * needed && share.bytes() >= 3 * needed);
         cohort.rest();
-        assert!(cohort.capacity() <= 3 * 2 * kept::MOST_BYTES);
+        assert!(cohort.capacity() <= 3 * 2 * need::MOST_BYTES);
         assert!(
-            share.bytes() <= 3 * 2 * kept::MOST_BYTES,
+            share.bytes() <= 3 * 2 * need::MOST_BYTES,
             "others may have it"
         );
-        assert!(cohort.capacity() >= 3 * kept::MOST_BYTES, "some is kept");
+        assert!(cohort.capacity() >= 3 * need::MOST_BYTES, "some is kept");
     }
     cohort.forget();
     assert_eq!((cohort.capacity(), share.bytes()), (0, 0));

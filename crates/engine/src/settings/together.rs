@@ -36,8 +36,8 @@ impl SessionSettings {
         let (reserve, sessions_max) = (self.reserve?.get(), self.sessions_max);
         (reserve >= sessions_max && self.per_user_max.is_some()).then(|| {
             let message = format!(
-                "a `reserve` of {reserve} leaves nothing of `sessions_max` = {sessions_max}: each sign-in \
-                 ends the user's other sessions"
+                "a `reserve` of {reserve} leaves nothing of `sessions_max` = {sessions_max}: each \
+                 sign-in ends the user's other sessions"
             );
             let hint = "a `reserve` below `sessions_max`, such as a sixteenth of it; or \
                         `per_user_max = 1`, if users are to have one session";

@@ -63,22 +63,26 @@ impl Reader<'_, '_> {
         may_take(self.at.quantum, self.at.upkeep, &self.reading, bytes)
     }
 
-    /// Whether the whole request at hand is taken now, if its answer is as long as is expected:
-    /// `usize::MAX` bytes where nothing is known.
+    /// Whether the whole request at hand is taken now, if its answer is as long as is expected;
+    /// with `None`, where nothing is known of it, not even when it may come, no room is kept for
+    /// it.
     ///
     /// # Errors
     /// What it waits for. It is to be [put back](Reader::put_back).
     #[inline]
-    pub fn admit(&mut self, expected: Expected) -> Result<(), Stall> {
+    pub fn admit(&mut self, expected: Option<Expected>) -> Result<(), Stall> {
         let budget = self.at.budget();
-        let waited = (self.reading.has_room()).then_some(self.at.connection.expected);
+        let waited = match self.reading.has_room() {
+            true => self.at.connection.expected,
+            false => None,
+        };
         if !self.at.connection.note_expected(expected, budget) {
             return Err(Stall::Output);
         }
-        let bytes = expected.bytes;
-        if bytes == usize::MAX {
+        let Some(expected) = expected else {
             return Ok(());
-        }
+        };
+        let bytes = expected.bytes;
         if waited.is_some_and(|waited| waited.is_like(expected)) {
             self.at.upkeep.let_through(bytes);
         } else {
@@ -100,7 +104,9 @@ impl AtHand<'_> {
         if self.upkeep.no_room.is_empty() {
             self.upkeep.room_at = now + NO_ROOM_MAX;
         }
-        let expected = self.connection.expected;
+        let Some(expected) = self.connection.expected else {
+            unreachable!("nobody waits for room that is not kept");
+        };
         self.upkeep.no_room.push(self.id, expected, is_first);
     }
 }
@@ -157,7 +163,8 @@ impl Clients {
         }
         let goes = self.upkeep.no_room.nexts().find(|(_, id)| {
             let connection = self.connections.get(*id);
-            connection.is_none_or(|connection| self.held.has_room(connection.expected.bytes))
+            let expected = connection.and_then(|connection| connection.expected);
+            expected.is_none_or(|expected| self.held.has_room(expected.bytes))
         });
         goes.map(|(queue, _)| queue)
     }
@@ -192,16 +199,13 @@ impl Clients {
     /// When the next goes on without room after this one: soon, where who gives way for it is
     /// stuck, since others may be as well.
     fn until_next(&mut self, id: ConnectionId, now: Time) -> Duration {
-        let Some(expected) = self
-            .connections
-            .get(id)
-            .map(|connection| connection.expected.bytes)
-        else {
+        let connection = self.connections.get(id);
+        let Some(expected) = connection.and_then(|connection| connection.expected) else {
             return Duration::ZERO;
         };
         let slowest = self.slowest_since(id);
         match slowest.is_some_and(|since| since + NO_ROOM_MAX <= now) {
-            true => NO_ROOM_MAX.mul_f64((expected as f64 / STUCK_BYTES).min(1.0)),
+            true => NO_ROOM_MAX.mul_f64((expected.bytes as f64 / STUCK_BYTES).min(1.0)),
             false => NO_ROOM_MAX,
         }
     }

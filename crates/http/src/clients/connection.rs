@@ -12,6 +12,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+/// Who takes all that it is owed in so long is in good time.
+const SOON: Duration = Duration::from_secs(10);
+
 /// What a connection's timer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
@@ -134,8 +137,9 @@ pub(crate) struct Connection {
     /// Answers that are too early or not whole.
     pub(crate) pending: Vec<Pending>,
     pub(crate) outgoing: Outgoing,
-    /// How long the answer is expected to be to the request that was taken last, or waits to be.
-    pub(crate) expected: Expected,
+    /// How long the answer is expected to be to the request that was taken last, or waits to be;
+    /// `None` where nothing is known and it is not waited for.
+    pub(crate) expected: Option<Expected>,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
     /// Bytes that are expected of the requests under way of which there is nothing yet.
@@ -148,6 +152,10 @@ pub(crate) struct Connection {
     /// The client has taken all that there is of the answer whose turn it is, and was behind with
     /// it: until then it still is.
     pub(crate) even_at: Time,
+    /// Until when it is expected to take some more, if it takes what it is owed fast enough
+    /// ([`Connection::took`]), and when it took some last.
+    pub(crate) takes_until: Time,
+    pub(crate) took_at: Time,
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
@@ -168,13 +176,15 @@ impl Connection {
             next_answer: 0,
             pending: Vec::new(),
             outgoing: Outgoing::new(),
-            expected: Expected::bytes(0),
+            expected: Some(Expected::bytes(0)),
             held: 0,
             promised: 0,
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
             even_at: Time::ZERO,
+            takes_until: Time::ZERO,
+            took_at: Time::ZERO,
             since: now,
             since_requests: 0,
         }
@@ -203,7 +213,7 @@ impl Connection {
         self.last_taken = false;
     }
 
-    /// What an answer's form takes from a request that is taken now.
+    /// What an answer's shape takes from a request that is taken now.
     #[inline]
     pub(crate) fn shape(
         &self,
@@ -219,8 +229,8 @@ impl Connection {
         }
     }
 
-    /// The form of an answer that is written now: whether the connection ends with it may have been
-    /// decided since its request was taken.
+    /// The shape of an answer that is written now: whether the connection ends with it may have
+    /// been decided since its request was taken.
     #[inline]
     pub(crate) fn shape_now(
         &mut self,
@@ -334,6 +344,19 @@ impl Connection {
         Time::ZERO + (now.since(Time::ZERO)).saturating_sub(self.even_at.since(now))
     }
 
+    /// The client took so many bytes, and its socket takes more. At that rate it has all that it is
+    /// owed [soon](SOON), or it is not fast.
+    pub(crate) fn took(&mut self, bytes: u64, now: Time) {
+        let since = self.took_at.max(self.since);
+        let took = now.since(since);
+        let owed = self.outgoing.unsent() as u128 * took.as_nanos();
+        if owed <= u128::from(bytes) * SOON.as_nanos() {
+            // As long again, and as much for what comes between.
+            self.takes_until = now + 2 * took;
+        }
+        self.took_at = now;
+    }
+
     /// Whether it is done with: all is answered, and no more will be asked.
     pub(crate) fn is_over(&self) -> bool {
         self.closing || self.peer_finished && self.under_way() == 0 && self.stall.is_none()
@@ -374,7 +397,7 @@ impl Connection {
     /// Whether it may go on, if that is so: alone, or where those under way fit a budget if they
     /// are all as long.
     #[inline]
-    pub(crate) fn note_expected(&mut self, expected: Expected, budget: usize) -> bool {
+    pub(crate) fn note_expected(&mut self, expected: Option<Expected>, budget: usize) -> bool {
         self.expected = expected;
         self.fits(self.unknown() - 1, budget)
     }
@@ -389,8 +412,11 @@ impl Connection {
     #[inline]
     fn fits(&self, others: u32, budget: usize) -> bool {
         let unsent = self.unsent();
-        let all = (self.expected.bytes).saturating_mul(others as usize + 1);
-        others == 0 && unsent == 0 || unsent.saturating_add(all) <= budget
+        let fit = |expected: Expected| {
+            let all = (expected.bytes).saturating_mul(others as usize + 1);
+            unsent.saturating_add(all) <= budget
+        };
+        others == 0 && unsent == 0 || self.expected.is_some_and(fit)
     }
 
     /// Whether its stall ends by what it waited for.

@@ -35,6 +35,8 @@ pub(crate) struct Held {
     pub(crate) max: usize,
     /// Connections that have given way.
     pub(crate) dropped: u64,
+    /// When something happened to a connection last.
+    pub(crate) now: Time,
 }
 
 impl Held {
@@ -45,6 +47,7 @@ impl Held {
             promised: 0,
             max,
             dropped: 0,
+            now: Time::ZERO,
         }
     }
 
@@ -81,14 +84,14 @@ impl Held {
         self.promised -= connection.promised;
     }
 
-    /// Who has less of it is slower: who waits for us is not slow, unless it was behind with what
-    /// there is of its answer.
+    /// Who has less of it is slower, by when it took something last, or is to take more: who waits
+    /// for us is not slow, unless it was behind with what there is of its answer.
     pub(crate) fn haste(connection: &Connection) -> (bool, Time) {
         let since = connection.since;
         if connection.waiting == Waiting::Answer {
             (connection.even_at <= since, connection.output_since(since))
         } else {
-            (false, since)
+            (false, since.max(connection.takes_until))
         }
     }
 

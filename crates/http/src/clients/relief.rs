@@ -2,6 +2,7 @@
 
 use crate::clients::Clients;
 use crate::clients::held::Held;
+use crate::clients::upkeep::TAKING_GRACE;
 use rhythm_net::{ConnectionId, Port, Time};
 
 /// So many are found at a time that are to give way, in one look at all connections. They are
@@ -33,9 +34,9 @@ impl Clients {
         }
     }
 
-    /// Where more is held than may be, drops connections until it is not: of those that
-    /// hold no less than the others on average, those first that have made no progress for longest.
-    /// Not the one at hand, which is being answered.
+    /// Where more is held than may be, drops connections until it is not: those first that have
+    /// made no progress for a while, then the others. Of either, of those that hold no less than
+    /// the others on average, the slowest. Not the one at hand, which is being answered.
     #[inline]
     pub(crate) fn relieve(&mut self, port: &mut dyn Port, at_hand: ConnectionId) {
         if self.held.is_over() {
@@ -97,17 +98,25 @@ impl Clients {
 
     /// Finds those that are to give way next, the slowest last.
     fn find_slowest(&mut self, at_hand: ConnectionId) {
-        let holders = || {
+        let slower_than = |until: (bool, Time)| {
             let all = self.connections.iter();
-            all.filter(|(id, connection)| connection.held > 0 && *id != at_hand)
+            all.filter(move |(id, connection)| {
+                connection.held > 0 && *id != at_hand && Held::haste(connection) <= until
+            })
         };
-        let (sum, count) = holders().fold((0, 0), |(sum, count), (_, connection)| {
-            (sum + connection.held, count + 1)
+        let now = self.held.now.since(Time::ZERO);
+        let while_ago = Time::ZERO + now.saturating_sub(TAKING_GRACE);
+        let untils = [(false, while_ago), (true, Time::from_nanos(u64::MAX))];
+        let found = untils.into_iter().find_map(|until| {
+            let (sum, count) = slower_than(until).fold((0, 0), |(sum, count), (_, connection)| {
+                (sum + connection.held, count + 1)
+            });
+            (count > 0).then(|| (until, sum / count))
         });
-        if count == 0 {
+        let Some((until, average)) = found else {
             return;
-        }
-        let large = holders().filter(|(_, connection)| connection.held >= sum / count);
+        };
+        let large = slower_than(until).filter(|(_, connection)| connection.held >= average);
         let found = large.map(|(id, connection)| (Held::haste(connection), id));
         self.slowest.extend(found);
         if self.slowest.len() > SLOWEST_MAX {

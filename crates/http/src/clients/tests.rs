@@ -240,7 +240,7 @@ fn taken_as(
     let limits = RequestLimits::default();
     let mut reader = clients.go_on(reading).expect("it is open");
     while reader.next(port, &limits, Time::ZERO) == Next::Request {
-        match reader.admit(expected) {
+        match reader.admit(Some(expected)) {
             Ok(()) => {
                 owed.push(reader.reading.owed());
                 reader.reading.taken();
@@ -497,7 +497,7 @@ fn requests_that_are_not_answered_when_their_client_goes_are_told_of() {
 fn fits(clients: &mut Clients, id: ConnectionId, expected: usize) -> bool {
     let budget = clients.held.budget(clients.upkeep.limits.unsent_max);
     let connection = clients.connections.get_mut(id).expect("it is open");
-    connection.note_expected(Expected::bytes(expected), budget)
+    connection.note_expected(Some(Expected::bytes(expected)), budget)
 }
 
 #[test]
@@ -565,4 +565,49 @@ fn so_many_requests_of_a_connection_are_under_way_and_no_more() {
     assert_eq!(next, Next::Nothing);
     let left = reader.leave(&mut port, Time::ZERO);
     clients.read_done(&mut port, left);
+}
+
+#[test]
+fn who_takes_much_in_good_time_does_not_give_way_before_who_takes_nothing() {
+    const PAGE: usize = 1 << 20;
+    const DEAD: u32 = 40;
+    for is_fast in [true, false] {
+        let limits = ClientLimits {
+            held_max: 2 * PAGE,
+            send_timeout: Duration::from_secs(60),
+            ..ClientLimits::within(Duration::from_secs(60))
+        };
+        let mut port = TestPort::with(ID, 0);
+        let (mut clients, owed) = asked(limits, 1, &mut port);
+        answer(&mut clients, &mut port, owed[0], PAGE);
+        // Each holds a little, all together as much.
+        for slot in 0..DEAD {
+            let dead = ConnectionId::new(2 + slot, 1);
+            port.accept(dead);
+            port.at(dead).room = 0;
+            let owed = ask(&mut clients, dead, 1, &mut port);
+            answer(
+                &mut clients,
+                &mut port,
+                owed[0],
+                PAGE / DEAD as usize - 1000,
+            );
+        }
+        let mut now = Time::ZERO;
+        for _ in 0..3 {
+            now += Duration::from_secs(1);
+            port.at(ID).room = if is_fast { PAGE / 8 } else { 10 };
+            clients.writable(&mut port, ID, now);
+        }
+        now += Duration::from_millis(1500);
+        port.accept(OTHER);
+        port.at(OTHER).room = 0;
+        let Owed { slot, shape, .. } = ask(&mut clients, OTHER, 1, &mut port)[0];
+        let body = vec![b'x'; PAGE * 3 / 4];
+        clients.answer(&mut port, slot, shape, now, |_, _| Body::Bytes(&body));
+        clients.flush(&mut port, now);
+        clients.check().unwrap();
+        assert!(clients.gave_way() > 0 && clients.has(OTHER));
+        assert_eq!(clients.has(ID), is_fast, "{}", clients.gave_way());
+    }
 }

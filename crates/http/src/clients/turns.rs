@@ -287,6 +287,7 @@ impl Clients {
         let before = connection.outgoing.sent_total();
         let flushed = connection.outgoing.writable(port, id);
         let taken = connection.outgoing.sent_total() - before;
+        connection.took(taken, now);
         connection.since = at.upkeep.limits.credited(connection.since, taken, now);
         let is_over = match flushed {
             Flushed::Gone => true,

@@ -21,7 +21,7 @@ const SENDING_GRACE: Duration = Duration::from_secs(1);
 /// As far behind the least rate who takes an answer may be whatever ends. A socket tells of what
 /// was taken of it by the third: of the buffer that it has at first, in less than this at that
 /// rate.
-const TAKING_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const TAKING_GRACE: Duration = Duration::from_secs(2);
 
 /// See the module's text.
 #[derive(Debug)]
@@ -114,6 +114,7 @@ impl Upkeep {
         now: Time,
     ) -> bool {
         held.count(connection);
+        held.now = now;
         let limits = &self.limits;
         let budget = held.budget(limits.unsent_max);
         let all_sent = connection.outgoing.is_empty();

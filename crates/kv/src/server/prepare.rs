@@ -8,8 +8,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often memory is made ready.
+/// How often it is seen whether memory is to be made ready, and how soon again while there is more:
+/// the thread may be on the processor of a worker, whose clients wait for each piece.
 const EVERY: Duration = Duration::from_millis(10);
+const AGAIN: Duration = Duration::from_millis(1);
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
@@ -26,17 +28,28 @@ impl Preparer {
     /// # Errors
     /// The system has no thread.
     pub(super) fn start(store: &Arc<Store>) -> io::Result<Preparer> {
-        if !store.prepare() {
-            return Ok(Preparer {
-                end: None,
-                thread: None,
-            });
+        loop {
+            match store.prepare() {
+                Some(true) => {}
+                Some(false) => break,
+                None => {
+                    return Ok(Preparer {
+                        end: None,
+                        thread: None,
+                    });
+                }
+            }
         }
         let store = Arc::clone(store);
         let (end, ended) = mpsc::sync_channel(0);
         let thread = thread::Builder::new().name("kv memory".into());
         let thread = thread.spawn(move || {
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) && store.prepare() {}
+            let mut wait = EVERY;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout)
+                && let Some(has_more) = store.prepare()
+            {
+                wait = if has_more { AGAIN } else { EVERY };
+            }
         })?;
         Ok(Preparer {
             end: Some(end),

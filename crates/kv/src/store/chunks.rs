@@ -58,13 +58,13 @@ impl<T: Zeroed> Chunks<T> {
         true
     }
 
-    /// Makes the memory of elements resident, from one on that may be made next, in its chunk.
-    /// False where the system cannot.
-    pub(super) fn populate(&self, from: usize, elements: usize) -> bool {
+    /// Makes a piece of the memory of elements resident, from one on that may be made next, in its
+    /// chunk. True: there is more to be done. None where the system cannot.
+    pub(super) fn populate(&self, from: usize, elements: usize) -> Option<bool> {
         let (chunk, at) = place(from);
         let range = at * size_of::<T>()..(at + elements) * size_of::<T>();
         let region = self.make(from).then(|| self.chunks[chunk].get()).flatten();
-        region.is_some_and(|chunk| chunk.region.populate(range))
+        region?.region.populate(range)
     }
 
     /// An element that was made.

@@ -211,21 +211,25 @@ impl Store {
         }
     }
 
-    /// Makes memory resident that is needed next: some 32 MiB for items (an eighth of a small
-    /// store), and some for the table. The first touch of a huge page can take milliseconds, which
-    /// a worker would otherwise spend in the middle of a turn of its loop.
+    /// Makes a huge page of the memory resident that is needed next: some 32 MiB for items (an
+    /// eighth of a small store), and some for the table. Its first touch can take a millisecond,
+    /// which a worker would otherwise spend in the middle of a turn of its loop. True: there is
+    /// more to be done.
     ///
-    /// To be called once before the store is used, and then every 5 to 10 ms for as long as it is,
-    /// by a thread that may wait and is no worker: it takes milliseconds where there is much to do,
-    /// and little where all is resident. It holds no lock meanwhile that a worker takes, and
-    /// changes nothing that is stored. Without it all works as well, but for the pauses.
+    /// To be called before the store is used, until there is no more, and then every 5 to 10 ms for
+    /// as long as it is (sooner while there is more), by one thread that may wait and is no worker.
+    /// It does one page at a time since that thread may have the processor of a worker. It holds no
+    /// lock meanwhile that a worker takes, and changes nothing that is stored. Without it all works
+    /// as well, but for the pauses.
     ///
-    /// False: the system cannot do it (Linux can from 5.14 on) or has no memory left; then there is
+    /// None: the system cannot do it (Linux can from 5.14 on) or has no memory left; then there is
     /// no use in calling it again.
-    pub fn prepare(&self) -> bool {
+    pub fn prepare(&self) -> Option<bool> {
         let ahead = AHEAD.min(self.memory() / 8);
-        let heap = self.items.segments.populate(ahead);
-        heap && self.items.table.populate(BUCKETS_AHEAD)
+        match self.items.segments.populate(ahead)? {
+            true => Some(true),
+            false => self.items.table.populate(BUCKETS_AHEAD),
+        }
     }
 
     /// Bytes for items now.

@@ -12,9 +12,11 @@
 //! its group, a degree colder, up to half of what was looked at, so that a victim gives at least
 //! half of its memory. The rest is evicted.
 //!
-//! Writers do this themselves as soon as few segments are left: for each byte written, some bytes
-//! of a victim, so that no write waits for a whole segment. Where that came too late, one takes
-//! back what it lacks, and is refused where other workers may still read it; none sleeps.
+//! A segment of which nothing is left is freed by the write that took its last item away.
+//!
+//! Writers do the rest themselves as soon as few segments are left: for each byte written, some
+//! bytes of a victim, so that no write waits for a whole segment. Where that came too late, one
+//! takes back what it lacks, and is refused where other workers may still read it; none sleeps.
 
 use super::counters::Counter;
 use super::items::{Guard, Reclaim, Remains, Victim};
@@ -106,13 +108,20 @@ impl Store {
         }
     }
 
-    /// After a write of so many units: if segments are short, takes some more back.
+    /// After a write of so many units: if segments are short, takes some more back. Segments that
+    /// became free of items are taken back at once in any case: they are used again while they are
+    /// in the caches, and fresh memory, whose first touch is dear, is left alone.
     pub(super) fn help(&self, guard: &Guard<'_>, written: u32, now: u32) {
-        if self.items.segments.is_short()
-            && let Some(mut reclaim) = self.try_reclaim()
-        {
-            let units = written.saturating_mul(WORK).max(WORK_MIN);
-            self.reclaim(guard, &mut reclaim, units, now, self.may());
+        let segments = &self.items.segments;
+        let (units, may) = if segments.is_short() {
+            (written.saturating_mul(WORK).max(WORK_MIN), self.may())
+        } else if segments.has_dead() {
+            (1, May::Clean)
+        } else {
+            return;
+        };
+        if let Some(mut reclaim) = self.try_reclaim() {
+            self.reclaim(guard, &mut reclaim, units, now, may);
         }
     }
 

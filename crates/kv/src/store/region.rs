@@ -5,18 +5,23 @@
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The smallest page.
 const PAGE: usize = 4096;
+/// The usual huge page.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// A range of memory of its own, aligned to pages.
 pub(super) struct Region {
     at: NonNull<u8>,
     bytes: usize,
+    /// So many bytes were made resident by [`Region::populate`], or passed over.
+    populated: AtomicUsize,
 }
 
-// SAFETY: a region is memory that nothing else knows of, and has no state of its own; who shares
-// what lies in it is the business of those who use the pointer.
+// SAFETY: a region is memory that nothing else knows of, and what it notes of it is atomic; who
+// shares what lies in it is the business of those who use the pointer.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -32,7 +37,11 @@ impl Region {
         // SAFETY: it is this mapping, and huge pages change nothing but its speed; so a refusal
         // may be ignored.
         let _ = unsafe { madvise(at.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        Some(Region { at, bytes })
+        Some(Region {
+            at,
+            bytes,
+            populated: AtomicUsize::new(0),
+        })
     }
 
     /// Where it begins. It lasts as long as the region.
@@ -40,20 +49,29 @@ impl Region {
         self.at
     }
 
-    /// Makes pages of a range resident and leaves what is in them, whoever uses it meanwhile. May
-    /// take milliseconds. False where the system cannot.
-    pub(super) fn populate(&self, range: Range<usize>) -> bool {
-        let range = range.start.min(self.bytes)..range.end.min(self.bytes);
+    /// Makes pages of a range resident and leaves what is in them, whoever uses it meanwhile: those
+    /// of one huge page, which may take a millisecond. True: there is more to be done. None where
+    /// the system cannot. It is for one thread, whose ranges ascend: what was made resident once is
+    /// not looked at again.
+    pub(super) fn populate(&self, range: Range<usize>) -> Option<bool> {
+        let end = range.end.min(self.bytes);
         // The system wants the beginning of a page.
         let start = range.start & !(PAGE - 1);
-        if start >= range.end {
-            return true;
+        let start = start.max(self.populated.load(Ordering::Relaxed));
+        if start >= end {
+            return Some(false);
         }
+        let address = self.at.as_ptr().addr() + start;
+        let behind = start + HUGE_PAGE - address % HUGE_PAGE;
+        let piece_end = end.min(behind);
         // SAFETY: the range is inside the mapping.
         let at = unsafe { self.at.as_ptr().add(start) };
-        let bytes = range.end - start;
         // SAFETY: populating changes no byte, so it disturbs nobody who uses them.
-        unsafe { madvise(at.cast(), bytes, Advice::LinuxPopulateWrite) }.is_ok()
+        unsafe { madvise(at.cast(), piece_end - start, Advice::LinuxPopulateWrite) }.ok()?;
+        // To the end of the page, lest it is asked for again with each byte that the range grows.
+        let done = piece_end.next_multiple_of(PAGE);
+        self.populated.store(done, Ordering::Relaxed);
+        Some(piece_end < end)
     }
 
     /// Gives the pages of a range back to the system; they read as zero again.
@@ -73,5 +91,30 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: it is our mapping, whole; who owns the region answers for what referred to it.
         let _ = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_made_resident_page_by_page_and_once() {
+        let region = Region::new(4 * HUGE_PAGE).expect("there is memory");
+        let mut pieces = 0;
+        while let Some(has_more) = region.populate(0..3 * HUGE_PAGE - 1) {
+            pieces += 1;
+            if !has_more {
+                // The region may begin in the midst of a huge page.
+                assert!((3..=4).contains(&pieces), "{pieces}");
+                assert_eq!(region.populate(HUGE_PAGE..3 * HUGE_PAGE), Some(false));
+                let done = region.populated.load(Ordering::Relaxed);
+                assert_eq!(done, 3 * HUGE_PAGE);
+                return;
+            }
+            assert!(pieces < 4, "it comes to an end");
+        }
+        // Where the system cannot, it says so at once.
+        assert_eq!(pieces, 0);
     }
 }

@@ -20,8 +20,8 @@ impl<T: Zeroed> Chunks<T> {
         index < self.0.len()
     }
 
-    pub(super) fn populate(&self, _from: usize, _elements: usize) -> bool {
-        true
+    pub(super) fn populate(&self, _from: usize, _elements: usize) -> Option<bool> {
+        Some(false)
     }
 
     pub(super) fn get(&self, index: usize) -> &T {

@@ -6,7 +6,7 @@
 //! 1. tell epoll which interests changed      (none)
 //! 2. epoll_wait until something is ready     (shared by all that are ready)
 //! 3. for each ready connection: recv once    1 system call
-//!    for who has come or left: accept, close (the patient, a few a turn)
+//!    of the patient a few a turn, and a few are let in
 //! 4. tick, if its time has come and all is told that came before it
 //! 5. idle: the handler works and sends       1 system call
 //! 6. turn_ended, told the time from which the next turn's waiting counts
@@ -356,7 +356,7 @@ impl Driver {
         let Some(connection) = self.sockets.get(id) else {
             return false;
         };
-        let is_patient = connection.is_new || (has_left && !connection.is_ours());
+        let is_patient = connection.is_unanswered || (has_left && !connection.is_ours());
         // Who waits goes on waiting.
         if !is_patient && connection.untold.is_empty() {
             return false;
@@ -525,6 +525,7 @@ impl Driver {
                 handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
             }
             Ok((length, _)) => {
+                connection.is_unanswered = !connection.is_ours();
                 // Else it was read empty: what comes later is told of.
                 let more = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR | EventFlags::PRI;
                 if length == self.buffer.len() || flags.intersects(more) {

@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     _place: Option<Place>,
     /// A client that was let in, of which nothing was read yet.
     pub(crate) is_new: bool,
+    /// A client to whom nothing was sent since it was let in, or since its last input.
+    pub(crate) is_unanswered: bool,
     /// What epoll has listed it for while it waits in the line of the patient.
     pub(crate) untold: EventFlags,
     /// The handler wants no input now.
@@ -171,6 +173,7 @@ impl Sockets {
             outgoing,
             _place: place,
             is_new: !outgoing,
+            is_unanswered: !outgoing,
             untold: EventFlags::empty(),
             paused: false,
             input_ended: false,
@@ -337,6 +340,7 @@ impl Port for Sockets {
         if connection.state == State::Connecting {
             return Sent::Taken(0);
         }
+        connection.is_unanswered = false;
         let result = retry(|| net::send(&connection.socket, bytes, SendFlags::NOSIGNAL));
         if result == Ok(bytes.len()) {
             return Sent::Taken(bytes.len());
@@ -351,6 +355,7 @@ impl Port for Sockets {
         if connection.state == State::Connecting {
             return Sent::Taken(0);
         }
+        connection.is_unanswered = false;
         // More slices than the kernel takes at once are left for `writable`, which then follows at
         // once: no edge would tell of the room that there still is.
         let slices_taken = &slices[..slices.len().min(IOV_MAX)];

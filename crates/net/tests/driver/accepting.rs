@@ -128,7 +128,7 @@ fn nothing_is_done_for_who_has_left_while_a_crowd_waits() {
 }
 
 #[test]
-fn a_crowd_that_comes_and_one_that_goes_are_told_of_after_who_is_known() {
+fn who_is_answered_is_told_of_before_crowds_that_come_go_on_or_leave() {
     const CROWD: usize = 200;
     let server = serve(DriverOptions::default());
     let mut known = server.client();
@@ -137,11 +137,11 @@ fn a_crowd_that_comes_and_one_that_goes_are_told_of_after_who_is_known() {
     for _ in 0..=CROWD {
         server.wait_for(|event| matches!(event, Event::Opened(_)));
     }
-    for goes in [false, true] {
+    for leaves in [false, true] {
         let (release, until) = channel();
         server.command(Command::Hold(until), "hold");
         // They come first.
-        match goes {
+        match leaves {
             false => (crowd.iter_mut()).for_each(|it| it.write_all(b"first").expect("it is taken")),
             // What was sent to them is unread: their connections are reset.
             true => crowd.clear(),
@@ -149,17 +149,52 @@ fn a_crowd_that_comes_and_one_that_goes_are_told_of_after_who_is_known() {
         known.write_all(b"well known").expect("the kernel takes it");
         drop(release);
         let is_known = |event: &Event| *event == Event::Received(10);
-        let is_of_crowd = |event: &Event| match goes {
+        let is_of_crowd = |event: &Event| match leaves {
             false => *event == Event::Received(5),
             true => matches!(event, Event::Ended(Ended::Failed(_))),
         };
         let first = server.wait_for(|event| is_known(event) || is_of_crowd(event));
-        assert!(is_known(&first), "{first:?}, where the crowd goes: {goes}");
+        assert!(
+            is_known(&first),
+            "{first:?}, where the crowd leaves: {leaves}"
+        );
         for _ in 0..CROWD {
             server.wait_for(is_of_crowd);
         }
         let mut answer = [0; 10];
         known.read_exact(&mut answer).expect("it is served");
+    }
+    server.finish();
+}
+
+#[test]
+fn who_is_answered_is_told_of_before_who_sends_more_than_is_answered() {
+    const CROWD: usize = 200;
+    let server = serve(DriverOptions::default());
+    let mut known = server.client();
+    let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| server.client()).collect();
+    echoed(&mut known, b"in");
+    for client in &mut crowd {
+        echoed(client, b"in");
+    }
+    for client in &mut crowd {
+        // Swallowed: no answer to it.
+        client.write_all(SWALLOWED).expect("it is taken");
+        server.wait_for(|event| *event == Event::Received(SWALLOWED.len()));
+    }
+    let (release, until) = channel();
+    server.command(Command::Hold(until), "hold");
+    for client in &mut crowd {
+        client.write_all(b"more").expect("it is taken");
+    }
+    known.write_all(b"well known").expect("the kernel takes it");
+    drop(release);
+    let is_known = |event: &Event| *event == Event::Received(10);
+    let is_of_crowd = |event: &Event| *event == Event::Received(4);
+    let first = server.wait_for(|event| is_known(event) || is_of_crowd(event));
+    assert!(is_known(&first), "{first:?}");
+    for _ in 0..CROWD {
+        server.wait_for(is_of_crowd);
     }
     server.finish();
 }

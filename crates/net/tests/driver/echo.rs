@@ -50,6 +50,9 @@ pub(crate) const COMMANDS: Token = Token(7);
 
 pub(crate) const ROLE: Role = Role(3);
 
+/// What is not echoed.
+pub(crate) const SWALLOWED: &[u8] = b"swallowed";
+
 pub(crate) struct Echo {
     pub(crate) events: Sender<Event>,
     pub(crate) commands: Receiver<Command>,
@@ -161,6 +164,9 @@ impl Handler for Echo {
 
     fn received(&mut self, port: &mut dyn Port, connection: ConnectionId, bytes: &[u8], _: Time) {
         self.tell(Event::Received(bytes.len()));
+        if bytes == SWALLOWED {
+            return;
+        }
         match self.on_input.take() {
             Some(Command::CloseOnInput) => {
                 assert_eq!(port.send(connection, b"bye"), Sent::Taken(3));

@@ -1,10 +1,10 @@
 //! HTTP/1.1 (RFC 9110, RFC 9112) as functions over bytes.
 //!
 //! A request's life: [`request`] parses its head, [`body`] its content, [`uri`] decodes what the
-//! target, forms and cookies carry, [`encoding`] knows in which encodings it is taken, [`conditional`] decides
-//! between 200, 206, 304, 412 and 416, and [`response`] writes the answer. [`client`] is the other side: it writes requests and parses
-//! responses. Framing is strict everywhere: what two implementations could read differently is an
-//! error.
+//! target, forms and cookies carry, [`encoding`] knows in which encodings its answer is taken,
+//! [`conditional`] decides between 200, 206, 304, 412 and 416, and [`response`] writes the answer.
+//! [`client`] is the other side: it writes requests and parses responses. Framing is strict everywhere: what
+//! two implementations could read differently is an error.
 
 pub mod body;
 pub mod client;

@@ -6,6 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
 fn only_regular_files_are_read() {
@@ -166,4 +168,32 @@ fn a_file_grows_while_it_is_sent_and_ends_the_connection() {
         .expect("it is there");
     file.write_all(b"more").expect("it can be written");
     assert!(server.get("/static/grows").starts_with("HTTP/1.1 503 "));
+}
+
+#[test]
+fn an_encoded_file_is_sent_in_place_of_its_own_until_that_is_changed() {
+    let folder = service("encoded", "");
+    let [plain, encoded] = ["a.css", "a.css.gz"].map(|name| folder.join("static").join(name));
+    write(&encoded, "as if by gzip");
+    let made = UNIX_EPOCH + Duration::from_millis(1_000_000_000_123);
+    let touch = |path: &Path, at: SystemTime| {
+        let file = File::options().append(true).open(path);
+        (file.expect("it is there").set_modified(at)).expect("a file's time can be set");
+    };
+    // As gzip leaves it.
+    touch(&plain, made);
+    touch(&encoded, made);
+    let server = Server::start(&folder, &[]);
+    let get = |headers: &str| get_with(&server.address, "/static/a.css", headers);
+    let answer = get("Accept-Encoding: gzip\r\n");
+    assert!(answer.contains("Content-Encoding: gzip\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nas if by gzip"), "{answer}");
+    assert!(get("").ends_with("\r\n\r\nbody {}"));
+    touch(&plain, made + Duration::from_millis(1));
+    server.signal(Signal::HUP);
+    server.line("a static file is older than what it encodes");
+    server.line("the service is reloaded");
+    let answer = get("Accept-Encoding: gzip\r\n");
+    assert!(!answer.contains("Content-Encoding"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nbody {}"), "{answer}");
 }

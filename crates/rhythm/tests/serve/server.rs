@@ -147,9 +147,15 @@ impl Drop for Server {
 
 /// The whole answer.
 pub(crate) fn get(address: &str, path: &str) -> String {
+    get_with(address, path, "")
+}
+
+/// The whole answer to a request with more headers.
+pub(crate) fn get_with(address: &str, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(NEVER)).expect("a duration");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("it answers");

@@ -9,7 +9,7 @@ pub type Tell<'a> = dyn FnMut(u64, Result<Told<'_>, Failure>) + 'a;
 
 /// A cell whose bytes lie among the texts.
 #[derive(Clone, Debug)]
-enum Kept {
+enum StoredCell {
     Plain(Cell<'static>),
     Text(Range<usize>),
     Decimal(Range<usize>),
@@ -20,7 +20,7 @@ enum Kept {
 #[derive(Debug, Default)]
 pub struct QueryAnswers {
     texts: Vec<u8>,
-    cells: Vec<Kept>,
+    cells: Vec<StoredCell>,
     /// Where each row ends among the cells.
     rows: Vec<usize>,
     told: Vec<(u64, Result<Reach, Failure>)>,
@@ -50,14 +50,14 @@ impl QueryAnswers {
             start..start + text.len()
         };
         self.cells.push(match cell {
-            Cell::Text(bytes) => Kept::Text(text(bytes)),
-            Cell::Decimal(bytes) => Kept::Decimal(text(bytes)),
-            Cell::Bytes(bytes) => Kept::Bytes(text(bytes)),
-            Cell::Null => Kept::Plain(Cell::Null),
-            Cell::Int(value) => Kept::Plain(Cell::Int(value)),
-            Cell::Float(value) => Kept::Plain(Cell::Float(value)),
-            Cell::Bool(value) => Kept::Plain(Cell::Bool(value)),
-            Cell::Timestamp(value) => Kept::Plain(Cell::Timestamp(value)),
+            Cell::Text(bytes) => StoredCell::Text(text(bytes)),
+            Cell::Decimal(bytes) => StoredCell::Decimal(text(bytes)),
+            Cell::Bytes(bytes) => StoredCell::Bytes(text(bytes)),
+            Cell::Null => StoredCell::Plain(Cell::Null),
+            Cell::Int(value) => StoredCell::Plain(Cell::Int(value)),
+            Cell::Float(value) => StoredCell::Plain(Cell::Float(value)),
+            Cell::Bool(value) => StoredCell::Plain(Cell::Bool(value)),
+            Cell::Timestamp(value) => StoredCell::Plain(Cell::Timestamp(value)),
         });
     }
 
@@ -134,10 +134,10 @@ impl<'a> Told<'a> {
         of.rows[answer.rows.clone()].iter().map(move |&end| {
             let from = std::mem::replace(&mut start, end);
             of.cells[from..end].iter().map(|cell| match cell {
-                Kept::Plain(cell) => *cell,
-                Kept::Text(text) => Cell::Text(&of.texts[text.clone()]),
-                Kept::Decimal(text) => Cell::Decimal(&of.texts[text.clone()]),
-                Kept::Bytes(bytes) => Cell::Bytes(&of.texts[bytes.clone()]),
+                StoredCell::Plain(cell) => *cell,
+                StoredCell::Text(text) => Cell::Text(&of.texts[text.clone()]),
+                StoredCell::Decimal(text) => Cell::Decimal(&of.texts[text.clone()]),
+                StoredCell::Bytes(bytes) => Cell::Bytes(&of.texts[bytes.clone()]),
             })
         })
     }

@@ -36,6 +36,8 @@ pub(super) struct Taken {
     /// It shares no connection with others: it cannot be sent again, if one of those keeps it
     /// waiting.
     pub(super) is_alone: bool,
+    /// Its call is slow or unknown, by what was known when it came or was sent last.
+    pub(super) may_be_slow: bool,
 }
 
 /// A query on its way.
@@ -78,6 +80,7 @@ impl Awaited {
             step: 0,
             retries: 0,
             is_alone: false,
+            may_be_slow: false,
         };
         let mut awaited = Awaited::default();
         awaited.push(query, 0, Time::ZERO);

@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub(crate) struct LaneRequest {
     /// Where the answer goes.
     pub(crate) slot: AnswerSlot,
-    /// What the answer's form takes from it.
+    /// What the answer's shape takes from it.
     pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,

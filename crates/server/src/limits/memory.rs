@@ -26,7 +26,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 9],
+    pub parts: [(&'static str, usize); 10],
 }
 
 impl Memory {
@@ -92,6 +92,10 @@ impl Memory {
                     workers,
                     (options.pipeline.cohort_bytes).most(all_contexts, LaneLimits::of(limits)),
                 ]),
+            ),
+            (
+                "device_buffers",
+                product([workers, options.device_buffer_bytes_max]),
             ),
             (
                 "backend_queries",

@@ -31,6 +31,9 @@ pub struct ServerOptions {
     pub pin: bool,
     /// Bounds of each worker's pipeline.
     pub pipeline: PipelineOptions,
+    /// Most memory of the host that each worker's device has for what goes to it and comes back,
+    /// in bytes; none where it works in the cohorts themselves.
+    pub device_buffer_bytes_max: usize,
     /// Connections of clients at a time, shared out evenly to the workers.
     pub connections_max: usize,
     /// Connections of one address at a time, if they are bounded.
@@ -110,6 +113,7 @@ impl ServerOptions {
                 clients: client_limits(limits),
                 clients_by: clients_by(session, limits),
             },
+            device_buffer_bytes_max: 0,
             connections_max: limits.connections_max as usize,
             connections_per_address_max: limits.connections_per_address_max,
             sessions: session_rules(session),

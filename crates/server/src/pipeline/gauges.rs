@@ -72,7 +72,7 @@ impl Gauges {
             let connections = gave_way - self.told;
             tracing::warn!(
                 connections,
-                "connections that make no progress are dropped: all of a worker's hold more than \
+                "connections are dropped, the slowest first: all of a worker's hold more than \
                  limits.worker_bytes_max"
             );
             self.told = gave_way;

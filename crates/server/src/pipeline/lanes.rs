@@ -36,9 +36,10 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// How long a page's answer to a request may be, and by what that is found again.
+    /// How long a page's answer to a request may be, if anything is known of that, and by what it
+    /// is found again.
     #[inline]
-    fn expected(&self, page: u32, request: Incoming<'_>) -> (Expected, RequestKey) {
+    fn expected(&self, page: u32, request: Incoming<'_>) -> (Option<Expected>, RequestKey) {
         let epoch = self.epoch;
         let of_page = epoch.sizes(page).expected();
         (self.responder.lengths).expected((epoch.number, page), of_page, request)
@@ -103,7 +104,7 @@ impl Intake {
         };
         let accepts = reader.reading.request().head.accepts();
         let admitted = match answer.source(&epoch.site, accepts) {
-            Source::Stream => reader.admit(Expected::bytes(STREAM_BYTES_EXPECTED)),
+            Source::Stream => reader.admit(Some(Expected::bytes(STREAM_BYTES_EXPECTED))),
             Source::Memory(bytes) => reader.may_take(bytes),
         };
         match admitted {

@@ -150,7 +150,8 @@ impl Pipeline {
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
-        if flight.epoch().sizes(page).expected().bytes > LONG_BYTES {
+        let expected = flight.epoch().sizes(page).expected();
+        if expected.is_none_or(|expected| expected.bytes > LONG_BYTES) {
             // Whose answers are ready is not to wait for these.
             self.clients.flush(port, now);
         }

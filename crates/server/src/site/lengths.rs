@@ -8,19 +8,20 @@
 //! It is a table of fixed size, in which a request is found by a hash that clients cannot tell.
 //! What has lost its cell to another is as if it were new.
 
-use rhythm_http::{Expected, Incoming, KnownBy, LONG_BYTES};
+use rhythm_http::{Expected, Incoming, LONG_BYTES};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 
 /// Requests that are known at most.
 const CELLS: usize = 4096;
 
 /// What tells a request from others; `None` where nobody will ask.
-pub(crate) type RequestKey = Option<u64>;
+pub(crate) type RequestKey = Option<NonZeroU64>;
 
-/// A request, and the length of its answer.
+/// The request that has a cell, if one has, and the length of its answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    key: u64,
+    key: RequestKey,
     bytes: u64,
 }
 
@@ -44,17 +45,19 @@ impl Lengths {
     }
 
     /// How long the answer to a request may be, and its key: of a page (of which epoch) whose
-    /// answers are expected to have so many bytes at most. All that a page may read tells
-    /// requests apart: headers and cookies, too.
+    /// answers are expected to have so many bytes at most, or of which nothing is known. All that a
+    /// page may read tells requests apart: headers and cookies, too.
     #[inline]
     pub(crate) fn expected(
         &self,
         page: (u32, u32),
-        of_page: Expected,
+        of_page: Option<Expected>,
         request: Incoming<'_>,
-    ) -> (Expected, RequestKey) {
-        if of_page.bytes <= LONG_BYTES {
-            return (Expected::bytes(of_page.bytes), None);
+    ) -> (Option<Expected>, RequestKey) {
+        if let Some(Expected { bytes, .. }) = of_page
+            && bytes <= LONG_BYTES
+        {
+            return (Some(Expected::bytes(bytes)), None);
         }
         let mut hasher = DefaultHasher::new();
         (self.secret, page).hash(&mut hasher);
@@ -64,10 +67,10 @@ impl Lengths {
             header.value.of(request.bytes).hash(&mut hasher);
         }
         request.content.hash(&mut hasher);
-        let key = hasher.finish();
+        let key = NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN);
         let cell = self.cells[cell_of(key)];
-        let expected = match cell.key == key {
-            true => Expected::bytes(cell.bytes as usize),
+        let expected = match cell.key == Some(key) {
+            true => Some(Expected::bytes(cell.bytes as usize)),
             false => of_page,
         };
         (expected, Some(key))
@@ -76,19 +79,20 @@ impl Lengths {
     /// A request was answered with so many bytes.
     #[inline]
     pub(crate) fn answered(&mut self, key: RequestKey, bytes: u64) {
-        if let Some(key) = key {
-            self.cells[cell_of(key)] = Cell { key, bytes };
+        if let Some(number) = key {
+            self.cells[cell_of(number)] = Cell { key, bytes };
         }
     }
 }
 
-fn cell_of(key: u64) -> usize {
-    (key % CELLS as u64) as usize
+fn cell_of(key: NonZeroU64) -> usize {
+    (key.get() % CELLS as u64) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_http::KnownBy;
     use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
 
     #[test]
@@ -108,11 +112,12 @@ mod tests {
                 bytes: LONG_BYTES + 1,
                 by: KnownBy::Page,
             };
-            let (expected, key) = lengths.expected((0, 1), of_page, request);
+            let (expected, key) = lengths.expected((0, 1), Some(of_page), request);
             if let Some(bytes) = answered {
                 lengths.answered(key, bytes);
             }
-            (expected.by == KnownBy::Itself).then_some(expected.bytes)
+            let known = expected.filter(|expected| expected.by == KnownBy::Itself);
+            known.map(|expected| expected.bytes)
         };
         let with = |line: &str| format!("GET /a?n=1 HTTP/1.1\r\nHost: h\r\n{line}\r\n");
         let [plain, long, named] = [with(""), with("X-N: 9\r\n"), with("Cookie: n=9\r\n")];

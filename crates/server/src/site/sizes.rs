@@ -16,15 +16,14 @@ const FORGOTTEN: u64 = 32;
 /// The sizes of a page's answers, in bytes.
 #[derive(Debug)]
 pub(crate) struct Sizes {
-    /// The longest; 0: none is known.
-    longest: Count,
-    /// What is expected then.
-    unknown: usize,
+    /// The longest.
+    longest: OfLate,
+    /// What is expected while none is known; `None`: it is not waited for.
+    unknown: Option<usize>,
     /// What a lane took of its cohort's memory for answers, on average.
-    room: Count,
-    /// What a lane took of it for texts by its end, the answers of backends among them, on average;
-    /// 0: that is not known.
-    texts: Count,
+    room: OfLate,
+    /// What a lane took of it for texts by its end, the answers of backends among them, on average.
+    texts: OfLate,
     /// Most lanes of a cohort by its answers.
     lanes_max: Count,
     /// Bytes of a cohort's answers.
@@ -43,17 +42,17 @@ impl Sizes {
             true => cohort_max.max(service.config.cohort.arena_bytes_max.into()),
         };
         lanes_max.set(lanes(room, service.config.limits.response_bytes_max.into()));
-        let texts = Count::default();
-        // What a page without backends makes of its parameters is no more to speak of.
-        texts.set(u64::from(!has_calls));
+        let texts = OfLate::default();
+        if !has_calls {
+            // What it makes of its parameters is not to speak of.
+            texts.needs(0);
+        }
+        let response_bytes_max = service.config.limits.response_bytes_max as usize;
         Sizes {
-            longest: Count::default(),
+            longest: OfLate::default(),
             // What a backend is asked for may come at any time, or never.
-            unknown: match has_calls {
-                false => service.config.limits.response_bytes_max as usize,
-                true => usize::MAX,
-            },
-            room: Count::default(),
+            unknown: (!has_calls).then_some(response_bytes_max),
+            room: OfLate::default(),
             texts,
             lanes_max,
             cohort_max,
@@ -62,64 +61,84 @@ impl Sizes {
 
     /// With what is known of the same page by other sizes, if anything.
     pub(crate) fn known_as(self, other: &Sizes) -> Sizes {
-        if other.texts.get() > 0 {
-            self.texts.set(other.texts.get());
+        for (own, known) in [
+            (&self.texts, &other.texts),
+            (&self.longest, &other.longest),
+            (&self.room, &other.room),
+        ] {
+            if let Some(known) = known.get() {
+                own.needs(known);
+            }
         }
-        if other.longest.get() > 0 {
-            self.longest.set(other.longest.get());
-            self.room.set(other.room.get());
-            (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
-        }
+        self.fit_lanes();
         self
     }
 
-    /// How long its next answers may be; where nothing is known, as long as any, or `usize::MAX`
-    /// where they are not to be waited for.
+    /// How long its next answers may be; where nothing is known, as long as any, or `None` where
+    /// they are not to be waited for.
     #[inline]
-    pub(crate) fn expected(&self) -> Expected {
-        match self.longest.get() {
-            0 => Expected {
-                bytes: self.unknown,
-                by: KnownBy::Nothing,
-            },
-            known => Expected {
-                bytes: usize::try_from(known).unwrap_or(usize::MAX),
-                by: KnownBy::Page,
-            },
-        }
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        let (bytes, by) = match self.longest.get() {
+            Some(longest) => (saturated(longest), KnownBy::Page),
+            None => (self.unknown?, KnownBy::Nothing),
+        };
+        Some(Expected { bytes, by })
     }
 
     /// Most lanes of a cohort, at least one.
     #[inline]
     pub(crate) fn lanes_max(&self) -> usize {
-        usize::try_from(self.lanes_max.get()).unwrap_or(usize::MAX)
+        saturated(self.lanes_max.get())
     }
 
     /// A cohort was answered, at most with so many bytes, and each lane took so many of its memory.
     pub(crate) fn answered(&self, longest: u64, room: u64) {
-        for (of_late, now) in [(&self.longest, longest), (&self.room, room)] {
-            // Not 0: it is known from now on.
-            of_late.set(lately(of_late, now).max(1));
+        self.longest.needs(longest);
+        self.room.needs(room);
+        self.fit_lanes();
+    }
+
+    /// A cohort takes as many lanes as have room in it, if it is known how much one takes.
+    fn fit_lanes(&self) {
+        if let Some(room) = self.room.get() {
+            self.lanes_max.set(lanes(self.cohort_max, room));
         }
-        (self.lanes_max).set(lanes(self.cohort_max, self.room.get()));
     }
 
     /// What a lane takes by its end for texts; `None` where that is not known.
     pub(crate) fn texts(&self) -> Option<usize> {
-        let known = Some(self.texts.get()).filter(|texts| *texts > 0)?;
-        Some(usize::try_from(known).unwrap_or(usize::MAX))
+        self.texts.get().map(saturated)
     }
 
     /// A cohort has ended, and each lane took so much for texts.
     pub(crate) fn took(&self, texts: u64) {
-        self.texts.set(lately(&self.texts, texts).max(1));
+        self.texts.needs(texts);
     }
 }
 
-/// What was needed of late, with this.
-fn lately(of_late: &Count, now: u64) -> u64 {
-    let before = of_late.get();
-    now.max(before - before.div_ceil(FORGOTTEN))
+/// What was needed of late, once anything was: what is more counts at once, and is forgotten bit by
+/// bit.
+#[derive(Debug, Default)]
+struct OfLate {
+    /// At least 1 from when it is known.
+    bytes: Count,
+}
+
+impl OfLate {
+    fn get(&self) -> Option<u64> {
+        Some(self.bytes.get()).filter(|bytes| *bytes > 0)
+    }
+
+    /// So much is needed now.
+    fn needs(&self, now: u64) {
+        let before = self.bytes.get();
+        let left = before - before.div_ceil(FORGOTTEN);
+        self.bytes.set(now.max(left).max(1));
+    }
+}
+
+fn saturated(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn lanes(cohort_max: u64, lane: u64) -> u64 {
@@ -139,20 +158,22 @@ mod tests {
         let waits = Sizes::unknown(&service, true).lanes_max() as u64;
         let arena = u64::from(service.config.cohort.arena_bytes_max);
         assert_eq!(waits, arena / response, "its answers have room");
-        assert_eq!(sizes.expected().bytes as u64, response);
-        assert_eq!(Sizes::unknown(&service, true).expected().bytes, usize::MAX);
+        let expected = |sizes: &Sizes| sizes.expected().map(|expected| expected.bytes as u64);
+        assert_eq!(expected(&sizes), Some(response));
+        assert_eq!(expected(&Sizes::unknown(&service, true)), None);
         let any = most / response;
         assert_eq!(sizes.lanes_max() as u64, any);
         sizes.answered(0, 0);
-        assert!(sizes.expected().bytes <= 1, "an empty page is small");
+        let small = expected(&sizes);
+        assert!(
+            small.is_some_and(|bytes| bytes <= 1),
+            "an empty page is small"
+        );
         sizes.answered(100, 50);
-        assert_eq!(sizes.expected().bytes, 100);
+        assert_eq!(expected(&sizes), Some(100));
         assert_eq!(sizes.lanes_max() as u64, most / 50);
         sizes.answered(most, 2 * most);
-        assert_eq!(
-            (sizes.expected().bytes as u64, sizes.lanes_max()),
-            (most, 1)
-        );
+        assert_eq!((expected(&sizes), sizes.lanes_max()), (Some(most), 1));
         for _ in 0..1000 {
             sizes.answered(100, 50);
         }
@@ -160,15 +181,12 @@ mod tests {
         reloaded.config.cohort.answer_bytes_max /= 2;
         let after = Sizes::unknown(&reloaded, true).known_as(&sizes);
         assert_eq!(
-            (after.expected().bytes, after.lanes_max() as u64),
-            (100, most / 100)
+            (expected(&after), after.lanes_max() as u64),
+            (Some(100), most / 100)
         );
         let still = Sizes::unknown(&service, true).known_as(&Sizes::unknown(&service, false));
-        assert_eq!(
-            (still.expected().bytes, still.lanes_max() as u64),
-            (usize::MAX, waits)
-        );
-        assert_eq!(sizes.expected().bytes, 100);
+        assert_eq!((expected(&still), still.lanes_max() as u64), (None, waits));
+        assert_eq!(expected(&sizes), Some(100));
         assert_eq!(sizes.lanes_max() as u64, most / 50);
     }
 

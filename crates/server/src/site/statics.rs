@@ -6,7 +6,7 @@
 //!
 //! A file that lies beside another as its encoded form, as `a.css.gz` beside `a.css`, is an entry
 //! as any other, and the other's second representation (RFC 9110, section 8): which one answers is
-//! decided by what the client accepts. One that is older is not: what it was made of has changed.
+//! decided by what the client accepts. One that is older is none: what it was made of has changed.
 
 use rhythm_protocol::http::date;
 use rhythm_protocol::http::encoding::{Encoding, Encodings};
@@ -147,8 +147,7 @@ impl Statics {
                     tracing::warn!(
                         path,
                         of,
-                        "a static file is older than what it encodes: it is \
-                                              not sent in its place"
+                        "a static file is older than what it encodes: not sent in its place"
                     );
                     continue;
                 }

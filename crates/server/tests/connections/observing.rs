@@ -92,3 +92,22 @@ fn the_configuration_has_every_setting_and_where_it_comes_from() {
     assert_eq!(told["memory"]["workers"], 1);
     stop(server);
 }
+
+#[test]
+fn what_devices_have_on_the_host_is_in_the_sum_of_memory() {
+    let most = |device_bytes: usize| {
+        let server = start(|options| {
+            options.admin = Some(([127, 0, 0, 1], 0).into());
+            options.workers = 2;
+            options.device_buffer_bytes_max = device_bytes;
+        });
+        let admin = server.admin_addr().expect("an admin listener");
+        let answer = Client::new(admin).get("/config");
+        let told: serde_json::Value = serde_json::from_str(answer.text()).expect("JSON");
+        stop(server);
+        let bytes = &told["memory"]["bytes_max"];
+        ["device_buffers", "sum"].map(|part| bytes[part].as_u64().expect("bytes"))
+    };
+    let ([none, sum], [some, larger]) = (most(0), most(1_000_000));
+    assert_eq!((none, some, larger - sum), (0, 2_000_000, 2_000_000));
+}

@@ -6,7 +6,7 @@ use super::*;
 use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
 use crate::besim::deliver_text;
 use crate::gpu::emulated::{Emulated, LaneOrder};
-use crate::gpu::{Extent, PinnedBuffer, SharedGpu};
+use crate::gpu::{Address, Extent, PinnedBuffer, SharedGpu, scope};
 use crate::plain::{Plain, bytes_of};
 use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View};
 use rhythm_engine::program::{
@@ -28,8 +28,7 @@ impl<T: Plain + Copy> Items<T> {
     fn new(gpu: &SharedGpu, items: &[T]) -> Items<T> {
         let mut buffer = PinnedBuffer::new(gpu, size_of_val(items).max(16)).unwrap();
         let bytes = bytes_of(items);
-        // SAFETY: nobody else knows the buffer yet.
-        unsafe { buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes) };
+        buffer.host()[..bytes.len()].copy_from_slice(bytes);
         let (count, of) = (items.len(), PhantomData);
         Items { buffer, count, of }
     }
@@ -38,11 +37,12 @@ impl<T: Plain + Copy> Items<T> {
         self.buffer.slice(Extent::new(0, self.count))
     }
 
-    fn get(&self, index: usize) -> T {
-        assert!(index < self.count);
-        // SAFETY: the emulation has done all work when a launch returns; the memory is aligned to
-        // 16 bytes, the item is within it, and any bytes are items.
-        unsafe { *self.buffer.bytes().as_ptr().cast::<T>().add(index) }
+    /// What is there when all work is done.
+    fn into_items(mut self) -> Vec<T> {
+        let place = Extent::new(0, self.count);
+        let bytes = self.buffer.host();
+        let items = (0..self.count).map(|index| place.read(bytes, index));
+        items.collect()
     }
 }
 
@@ -225,45 +225,42 @@ fn decoded(
         },
         lane_list: None,
         lane_count: None,
-        // SAFETY: the table has an address for each slot of the page, of as many items as the
-        // kernel may write, alive until it has.
-        columns: unsafe { Columns::new(table.slice()) },
+        columns: Columns::new(table.slice(), columns.iter().map(|column| &column.buffer)),
         arena: arena.slice(),
         text_base: 0,
         answer_base: 0,
         item_stride: item_stride as u32,
         rows_needed: rows_needed.slice(),
     };
-    // SAFETY: what is borrowed is alive until the stream has been waited for.
-    let queue = unsafe { Queue::new(&**gpu, stream) };
-    cohort.decode(&queue, 0).unwrap();
-    gpu.synchronize(stream).unwrap();
+    scope(&**gpu, &[stream], |queue| cohort.decode(queue, 0)).unwrap();
+    let columns: Vec<_> = columns.into_iter().map(Items::into_items).collect();
+    let (results, arena) = (results.into_items(), arena.into_items());
     let text = |bits: u64| -> Vec<u8> {
         let (offset, length) = (bits as u32 as usize, (bits >> 32) as usize);
-        (offset..offset + length).map(|at| arena.get(at)).collect()
+        (offset..offset + length).map(|at| arena[at]).collect()
     };
     let lane = |lane: usize| -> Option<Got> {
-        match Outcome::of(results.get(lane).outcome) {
+        match Outcome::of(results[lane].outcome) {
             Outcome::Active => {}
             Outcome::Room => return None,
             Outcome::Failed(error) => return Some(Err(error)),
             Outcome::Finished | Outcome::Host => panic!("decoding says neither"),
         }
-        let status = columns[0].get(lane) as i64;
+        let status = columns[0][lane] as i64;
         let rows = match page {
             0 => {
-                let span = columns[1].get(lane);
+                let span = columns[1][lane];
                 let (start, length) = (span as u32 as usize, (span >> 32) as usize);
                 (start..start + length)
-                    .map(|row| (text(columns[2].get(row)), columns[3].get(row) as i64))
+                    .map(|row| (text(columns[2][row]), columns[3][row] as i64))
                     .collect()
             }
-            _ => vec![(text(columns[4].get(lane)), columns[5].get(lane) as i64)],
+            _ => vec![(text(columns[4][lane]), columns[5][lane] as i64)],
         };
         Some(Ok((status, rows)))
     };
     let all = (0..lanes.len()).map(lane).collect();
-    (all, rows_needed.get(0)[0])
+    (all, rows_needed.into_items()[0][0])
 }
 
 const ORDERS: [LaneOrder; 3] = [

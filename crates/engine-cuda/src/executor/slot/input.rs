@@ -1,11 +1,11 @@
 //! What a launch is given: the cohort's columns and texts, and which of its lanes, packed for one
 //! copy.
-#![allow(unsafe_code)]
 
-use super::plan::Plan;
+use super::footprint::Footprint;
+use crate::abi::Columns;
 use crate::abi::layout::UNIT;
-use crate::cohort::regions::Columns;
 use crate::executor::job::Job;
+use crate::executor::options::FirstBytes;
 use crate::gpu::{
     Address, DeviceBuffer, Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice,
 };
@@ -47,12 +47,17 @@ pub(super) struct Input {
 
 impl Input {
     /// Memory for cohorts of so many lanes of a usual page, with so many bytes of answers a lane.
-    pub(super) fn new(gpu: &SharedGpu, lanes: usize, answers: usize) -> Result<Input, GpuError> {
+    pub(super) fn new(
+        gpu: &SharedGpu,
+        lanes: usize,
+        first: &FirstBytes,
+        answers: usize,
+    ) -> Result<Input, GpuError> {
         Ok(Input {
             bundle: Bundle::default(),
-            pinned: PinnedBuffer::new(gpu, lanes * 512)?,
-            device: DeviceBuffer::new(gpu, lanes * 512)?,
-            arena_pinned: PinnedBuffer::new(gpu, lanes * 1024)?,
+            pinned: PinnedBuffer::new(gpu, lanes * first.columns)?,
+            device: DeviceBuffer::new(gpu, lanes * first.columns)?,
+            arena_pinned: PinnedBuffer::new(gpu, lanes * first.texts)?,
             arena: DeviceBuffer::new(gpu, lanes * (2048 + answers))?,
             items: DeviceBuffer::new(gpu, lanes * 1024)?,
             places: InputExtents::default(),
@@ -60,12 +65,17 @@ impl Input {
         })
     }
 
+    /// Bytes of the host's memory that it has.
+    pub(super) fn host_bytes(&self) -> usize {
+        self.bundle.capacity() + self.pinned.len() + self.arena_pinned.len()
+    }
+
     /// Packs what the device needs of the job's cohort. Nothing of the slot's is under way.
-    pub(super) fn pack(&mut self, job: &Job, page: &Page, plan: &Plan) -> Result<(), GpuError> {
+    pub(super) fn pack(&mut self, job: &Job, footprint: &Footprint) -> Result<(), GpuError> {
         let cohort = &job.work.cohort;
         self.bundle.clear();
-        let items = self.pack_columns(job, page);
-        let lanes = &job.pending[..plan.lanes];
+        let items = self.pack_columns(job, &job.service.pages[job.work.page].page);
+        let lanes = &job.pending[..footprint.lanes];
         let lane_list = self.bundle.push(lanes);
         let rows_needed = self.bundle.reserve(1);
         let table = self.pack_table(items)?;
@@ -73,17 +83,14 @@ impl Input {
             table,
             lane_list,
             rows_needed,
-            arena_bytes: plan.text_base,
+            arena_bytes: footprint.text_base,
         };
         let (bytes, arena) = (self.bundle.bytes(), cohort.arena.bytes());
         self.pinned.grow(bytes.len().max(UNIT))?;
-        self.arena_pinned.grow(plan.text_base.max(UNIT))?;
-        self.arena.grow(plan.arena_bytes)?;
-        // SAFETY: the slot has no launch under way, so nobody uses the buffers.
-        unsafe {
-            self.pinned.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-            self.arena_pinned.bytes_mut()[..arena.len()].copy_from_slice(arena);
-        }
+        self.arena_pinned.grow(footprint.text_base.max(UNIT))?;
+        self.arena.grow(footprint.arena_bytes)?;
+        self.pinned.host()[..bytes.len()].copy_from_slice(bytes);
+        self.arena_pinned.host()[..arena.len()].copy_from_slice(arena);
         Ok(())
     }
 
@@ -144,10 +151,13 @@ impl Input {
 
     /// The columns.
     pub(super) fn columns(&self) -> Columns<'_> {
-        // SAFETY: the table has the addresses of slices of this input's own buffers, a column of
-        // the cohort or a pool for its lanes for each slot of the page; `pack` wrote it when they
-        // had grown, and `copy` is put into the stream before any work that reads it.
-        unsafe { Columns::new(self.device.slice(self.places.table)) }
+        // A column of the cohort or a pool for its lanes for each slot of the page: `pack` wrote
+        // the table when the buffers had grown, and `copy` is put into the stream before any work
+        // that reads it.
+        Columns::new(
+            self.device.slice(self.places.table),
+            [&self.device, &self.items],
+        )
     }
 
     /// What the device counts, zeros before.

@@ -1,15 +1,15 @@
 //! What a launch delivers: where it goes in the host's memory, and how it is read from there.
 //!
 //! Kernels write most of it into `out` themselves; the rest is copied to `back`.
-#![allow(unsafe_code)]
 
-use super::plan::Plan;
+use super::footprint::Footprint;
 use crate::abi::layout::{DeliveredText, LaneOffsets, UNIT};
 use crate::abi::{LaneResult, WARP};
 use crate::cohort::bodies::{Bodies, Destination, Starts, Tiles};
 use crate::cohort::delivery::Delivery;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
+use crate::executor::options::FirstBytes;
 use crate::gpu::{Extent, Extents, GpuError, PinnedBuffer, Queue, SharedGpu, Slice};
 use crate::layout::Layout;
 use rhythm_engine::cohort::{Segment, View};
@@ -41,31 +41,40 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Memory for cohorts of so many lanes of a usual page, with so many bytes of a body.
-    pub(super) fn new(gpu: &SharedGpu, lanes: usize, body: usize) -> Result<Output, GpuError> {
+    /// Memory for cohorts of so many lanes of a usual page.
+    pub(super) fn new(
+        gpu: &SharedGpu,
+        lanes: usize,
+        first: &FirstBytes,
+    ) -> Result<Output, GpuError> {
         Ok(Output {
-            out: PinnedBuffer::new(gpu, lanes * (1024 + body))?,
-            back: PinnedBuffer::new(gpu, lanes * 1024)?,
+            out: PinnedBuffer::new(gpu, lanes * first.delivered)?,
+            back: PinnedBuffer::new(gpu, lanes * first.counts)?,
             places: OutputExtents::default(),
         })
     }
 
+    /// Bytes of the host's memory that it has.
+    pub(super) fn host_bytes(&self) -> usize {
+        self.out.len() + self.back.len()
+    }
+
     /// Finds room for what a launch delivers. Nothing of the slot's is under way.
-    pub(super) fn make_room(&mut self, room: &Room, plan: &Plan) -> Result<(), GpuError> {
-        let (shares, lanes) = (&room.shares, plan.lanes);
+    pub(super) fn make_room(&mut self, room: &Room, footprint: &Footprint) -> Result<(), GpuError> {
+        let (shares, lanes) = (&room.shares, footprint.lanes);
         let (mut out, mut back) = (Extents::default(), Extents::default());
         self.places = OutputExtents {
             results: out.take(lanes),
             queries: out.take(lanes * shares.queries as usize),
             headers: out.take(lanes * shares.headers as usize),
-            segments: out.take(match plan.layout {
+            segments: out.take(match footprint.layout {
                 Layout::Runs => lanes * shares.segments as usize,
                 _ => 0,
             }),
             // The device counts them in 32 bits, of which the last says that it cannot.
             texts: out.take((lanes * room.texts as usize).min(u32::MAX as usize - 1)),
-            bodies: out.take(match plan.layout {
-                Layout::C => plan.tile_bytes,
+            bodies: out.take(match footprint.layout {
+                Layout::C => footprint.tile_bytes,
                 _ => lanes * room.body as usize,
             }),
             offsets: back.take(lanes + 1),
@@ -124,16 +133,11 @@ impl Output {
     }
 
     /// What was delivered.
-    ///
-    /// # Safety
-    /// The launch has completed, and no other begins while this is borrowed.
-    pub(super) unsafe fn delivered(&self) -> Delivered<'_> {
+    pub(super) fn delivered(&mut self) -> Delivered<'_> {
         Delivered {
             places: &self.places,
-            // SAFETY: the caller's promise.
-            out: unsafe { self.out.bytes() },
-            // SAFETY: likewise.
-            back: unsafe { self.back.bytes() },
+            out: self.out.host(),
+            back: self.back.host(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What computes a lane's cell from its other cells: numbers and truth values, comparisons,
 //! conversions, tests of texts. The most frequent comparisons are steps of their own (`fused`).
 
-use super::strip::{Cell, Registers};
+use super::strip::{Pack, Registers};
 use crate::cohort::{Arena, LaneError};
 use crate::device::functions;
 use crate::program::{

@@ -1,12 +1,12 @@
 //! Operations that choose which lanes run what: branches and loops.
 
-use super::kept::Kept;
+use super::blocks::Strip;
 use super::plan::{Branch, Loop};
-use super::run::Run;
+use super::positions::Positions;
 use super::strip::Selection;
 use crate::cohort::LaneError;
 
-impl Run<'_> {
+impl Strip<'_> {
     /// Runs each branch once, for the lanes that take it.
     pub(super) fn branch(&mut self, op: &Branch, selection: &Selection) {
         let mut taken = self.selection();
@@ -26,7 +26,7 @@ impl Run<'_> {
     pub(super) fn repeat(&mut self, op: &Loop, selection: &Selection) {
         let kept = self.kept_turns(op, selection);
         self.turns(op, selection, kept.as_ref());
-        self.kept.extend(kept.map(|mut kept| {
+        self.positions.extend(kept.map(|mut kept| {
             kept.clear();
             kept
         }));
@@ -34,7 +34,7 @@ impl Run<'_> {
 
     /// Sets `length` to how many turns each lane's loop takes, and gives which where it has a
     /// filter; without one they are 0, 1, 2, ... for every lane.
-    fn kept_turns(&mut self, op: &Loop, selection: &Selection) -> Option<Kept> {
+    fn kept_turns(&mut self, op: &Loop, selection: &Selection) -> Option<Positions> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
             let left = &mut self.lanes.turns_left[usize::from(lane)];
@@ -48,7 +48,7 @@ impl Run<'_> {
             self.registers.set(op.length, lane, count);
         }
         let filter = op.filter.as_ref()?;
-        let mut kept = self.kept.pop().unwrap_or_default();
+        let mut kept = self.positions.pop().unwrap_or_default();
         // The filter's block may not change `count`, but `length` may be the same register as
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
@@ -78,7 +78,7 @@ impl Run<'_> {
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
     /// for those that had none.
-    fn turns(&mut self, op: &Loop, selection: &Selection, kept: Option<&Kept>) {
+    fn turns(&mut self, op: &Loop, selection: &Selection, kept: Option<&Positions>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
         for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {

@@ -12,7 +12,7 @@
 //! - `strip`: the registers and lanes of a strip;
 //! - `stages`: what is kept of each page: its stages' plans;
 //! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s;
-//! - `run`: what is run for which lanes;
+//! - `blocks`: which parts are run for which lanes;
 //! - `walk`: lanes taking their steps, with `compute` (cells from cells) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
@@ -20,14 +20,14 @@
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
 //! every path.
 
+mod blocks;
 mod compute;
 mod control;
 mod fuse;
-mod kept;
 mod md5;
 mod output;
 mod plan;
-mod run;
+mod positions;
 mod stages;
 mod step;
 mod strip;
@@ -39,10 +39,10 @@ use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
-use kept::Kept;
+use blocks::Strip;
 use plan::Plan;
+use positions::Positions;
 use rhythm_protocol::scan::Level;
-use run::Run;
 use stages::{Room, Stage, Stages};
 use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
@@ -74,7 +74,7 @@ struct Strips {
     lanes: Box<Lanes>,
     columns: Columns<'static>,
     selections: Vec<Selection>,
-    kept: Vec<Kept>,
+    positions: Vec<Positions>,
     /// A lane's text while it is made.
     made: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl HostExecutor {
                 lanes: Box::default(),
                 columns: Columns::default(),
                 selections: Vec::new(),
-                kept: Vec::new(),
+                positions: Vec::new(),
                 made: Vec::new(),
             },
         }
@@ -181,7 +181,7 @@ impl Strips {
         let mut columns = std::mem::take(&mut self.columns).reuse();
         columns.find(&plan.needed, &cohort.fields);
 
-        Run {
+        Strip {
             program,
             stage,
             plan,
@@ -198,7 +198,7 @@ impl Strips {
                 segment_stride: room.segments,
             },
             selections: &mut self.selections,
-            kept: &mut self.kept,
+            positions: &mut self.positions,
             made: &mut self.made,
             level: self.level,
         }

@@ -1,11 +1,11 @@
 //! Operations that ask a backend, and headers.
 
-use super::run::Run;
+use super::blocks::Strip;
 use super::strip::Selection;
 use crate::cohort::{Argument, LaneError};
 use crate::program::{Header, Query, Type};
 
-impl Run<'_> {
+impl Strip<'_> {
     pub(super) fn query(&mut self, op: &Query, selection: &Selection) {
         let call = self.stage.call.expect("a stage that asks ends with a call");
         let charged = self.program.calls[call].form.charge();

@@ -4,7 +4,7 @@
 //! each page, a launch fills the table with the columns of its cohort, and `walk` has each lane
 //! take all steps.
 
-use super::strip::Cell;
+use super::strip::Pack;
 use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
 use crate::program::{Comparison, FieldId, FragmentId, Op, Put, Register, Type};

@@ -71,7 +71,7 @@ impl Registers {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, register: Register, lane: u8, cell: impl Cell) {
+    pub(super) fn set(&mut self, register: Register, lane: u8, cell: impl Pack) {
         self.column_mut(register)[usize::from(lane)] = cell.pack();
     }
 }
@@ -86,46 +86,46 @@ pub(super) fn unpack(cell: u64) -> View {
 }
 
 /// What fits a cell.
-pub(super) trait Cell: Copy {
+pub(super) trait Pack: Copy {
     fn pack(self) -> u64;
 }
 
-impl Cell for u64 {
+impl Pack for u64 {
     #[inline]
     fn pack(self) -> u64 {
         self
     }
 }
 
-impl Cell for i64 {
+impl Pack for i64 {
     #[inline]
     fn pack(self) -> u64 {
         self as u64
     }
 }
 
-impl Cell for f64 {
+impl Pack for f64 {
     #[inline]
     fn pack(self) -> u64 {
         self.to_bits()
     }
 }
 
-impl Cell for bool {
+impl Pack for bool {
     #[inline]
     fn pack(self) -> u64 {
         u64::from(self)
     }
 }
 
-impl Cell for View {
+impl Pack for View {
     #[inline]
     fn pack(self) -> u64 {
         u64::from(self.offset) | u64::from(self.length) << 32
     }
 }
 
-impl Cell for &Constant {
+impl Pack for &Constant {
     fn pack(self) -> u64 {
         match *self {
             Constant::Text { offset, length } => View { offset, length }.pack(),

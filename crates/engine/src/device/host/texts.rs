@@ -1,14 +1,14 @@
 //! Operations on texts, and how texts are made.
 
+use super::blocks::Strip;
 use super::md5;
-use super::run::Run;
 use super::strip::{STRIP, Selection, unpack};
 use super::write::print;
 use crate::cohort::{LaneError, View};
 use crate::device::functions::{self, Made};
 use crate::program::{Concat, Register, Replace, TextFunction, Type, Unary};
 
-impl Run<'_> {
+impl Strip<'_> {
     pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
         for &lane in selection {
             let length: usize = (op.parts)
@@ -41,12 +41,12 @@ impl Run<'_> {
         if function == TextFunction::Md5 {
             return self.digests(op, selection);
         }
-        self.each_made(selection, op.to, |run, lane, made| {
-            let text = run.text(op.from, lane);
+        self.each_made(selection, op.to, |strip, lane, made| {
+            let text = strip.text(op.from, lane);
             Ok(match functions::text(function, text, made) {
                 Made::New => None,
                 Made::Part(part) => Some(View {
-                    offset: run.registers.view(op.from, lane).offset + part.start as u32,
+                    offset: strip.registers.view(op.from, lane).offset + part.start as u32,
                     length: part.len() as u32,
                 }),
             })
@@ -68,10 +68,10 @@ impl Run<'_> {
     }
 
     pub(super) fn replace(&mut self, op: &Replace, selection: &Selection) {
-        self.each_made(selection, op.to, |run, lane, made| {
-            let [from, old, new] = [op.from, op.old, op.new].map(|part| run.text(part, lane));
+        self.each_made(selection, op.to, |strip, lane, made| {
+            let [from, old, new] = [op.from, op.old, op.new].map(|part| strip.text(part, lane));
             let length = functions::replaced_length(from, old, new);
-            if length > run.lanes.text_left[usize::from(lane)] {
+            if length > strip.lanes.text_left[usize::from(lane)] {
                 return Err(LaneError::TooLarge);
             }
             functions::replace(from, old, new, made);
@@ -82,8 +82,8 @@ impl Run<'_> {
     /// Numbers and truth values as texts.
     pub(super) fn make_texts(&mut self, op: &Unary, selection: &Selection) {
         let kind = self.kind(op.from);
-        self.each_made(selection, op.to, |run, lane, made| {
-            let cell = run.registers.column(op.from)[usize::from(lane)];
+        self.each_made(selection, op.to, |strip, lane, made| {
+            let cell = strip.registers.column(op.from)[usize::from(lane)];
             if kind == Type::Text {
                 return Ok(Some(unpack(cell)));
             }

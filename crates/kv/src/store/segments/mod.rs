@@ -57,6 +57,8 @@ pub(super) struct Segments {
     pool: Mutex<Pool>,
     /// 1 where few segments are left.
     short: AtomicU32,
+    /// 1 where a sealed segment may have become free of items.
+    has_dead: AtomicU32,
     /// Bytes for segments and long values, and the most that may ever be.
     memory: AtomicUsize,
     memory_max: usize,
@@ -112,6 +114,7 @@ impl Segments {
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             pool: Mutex::new(Pool::new(total as u32)),
             short: AtomicU32::new(0),
+            has_dead: AtomicU32::new(0),
             memory: AtomicUsize::new(memory),
             memory_max: memory_max.min((total + 1) * size - 1),
             large: Arc::default(),
@@ -230,9 +233,9 @@ impl Segments {
         }
     }
 
-    /// Makes so many bytes of memory resident that are used next, or fewer. False where the system
-    /// cannot.
-    pub(super) fn populate(&self, bytes: usize) -> bool {
+    /// Makes a piece of so many bytes of memory resident that are used next, or of fewer. True:
+    /// there is more to be done. None where the system cannot.
+    pub(super) fn populate(&self, bytes: usize) -> Option<bool> {
         let pool = self.pool();
         let segments = pool
             .available(self.allowed())
@@ -315,7 +318,9 @@ impl Segments {
     /// The item at the location has left the table for its copy.
     pub(super) fn left(&self, location: u32, item: Item<'_>) {
         let units = self.units(item.length());
-        self.segment(location).died(units, item.elsewhere());
+        if self.segment(location).died(units, item.elsewhere()) {
+            self.has_dead.store(1, Ordering::Relaxed);
+        }
     }
 
     /// Takes a segment to be taken back, and what becomes of its items. Where no sealed one will
@@ -407,6 +412,13 @@ impl Segments {
     #[inline]
     pub(super) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed) != 0
+    }
+
+    /// Has a sealed segment become free of items since this was last asked? It tells most of them:
+    /// the others are found when all segments are looked at.
+    #[inline]
+    pub(super) fn has_dead(&self) -> bool {
+        self.has_dead.load(Ordering::Relaxed) != 0 && self.has_dead.swap(0, Ordering::Relaxed) != 0
     }
 
     fn note_shortage(&self, pool: &Pool) {

@@ -90,12 +90,15 @@ impl Segment {
         self.state.load(Ordering::Relaxed) as u32
     }
 
-    /// Nothing refers to an item of so many units any more, which held so much elsewhere.
-    pub(super) fn died(&self, units: u32, elsewhere: u64) {
-        self.dead.fetch_add(units, Ordering::Release);
+    /// Nothing refers to an item of so many units any more, which held so much elsewhere. True: it
+    /// seems to have been the last one of a segment that is sealed.
+    pub(super) fn died(&self, units: u32, elsewhere: u64) -> bool {
+        let dead = self.dead.fetch_add(units, Ordering::Release) + units;
         if elsewhere > 0 {
             self.elsewhere.fetch_sub(elsewhere, Ordering::Relaxed);
         }
+        let state = self.state.load(Ordering::Relaxed);
+        dead >= state as u32 && state & OPEN == 0
     }
 
     /// Units that nothing refers to.

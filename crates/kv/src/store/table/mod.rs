@@ -101,12 +101,15 @@ impl Table {
         self.size() * size_of::<Bucket>() as u64
     }
 
-    /// Makes the memory of so many buckets resident that come next, and as many again. False where
-    /// the system cannot.
-    pub(super) fn populate(&self, buckets: usize) -> bool {
+    /// Makes a piece of the memory of so many buckets resident that come next, and of as many
+    /// again. True: there is more to be done. None where the system cannot.
+    pub(super) fn populate(&self, buckets: usize) -> Option<bool> {
         let next = self.size() as usize;
-        // What is farther may be in the next chunk.
-        self.chunks.populate(next, buckets) && self.chunks.populate(next + buckets, buckets)
+        match self.chunks.populate(next, buckets)? {
+            true => Some(true),
+            // What is farther may be in the next chunk.
+            false => self.chunks.populate(next + buckets, buckets),
+        }
     }
 
     /// All locations in the table; while nobody changes it.

@@ -1,8 +1,10 @@
-//! The patient: clients of which nothing was read yet, and those who have left.
+//! The patient: clients of which no input was answered yet, or not their last, and those who have
+//! left.
 //!
 //! They are told of after everybody else, and so many a turn that it does not become long by them.
-//! A crowd that comes or goes is not to delay those who are known: a newcomer may bring as much as
-//! a turn can do, and it takes the system long to clear away what a client left unread.
+//! Who asks and is answered, again and again, is not to be delayed by a crowd that comes, that
+//! sends byte by byte or more than it awaits, or that goes: a newcomer may bring as much as a turn
+//! can do, and it takes the system long to clear away what a client left unread.
 
 use crate::port::{ConnectionId, TURN_MAX, Time};
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! BeSim in the same process: a batch of queries is a table of answers.
 
-use super::plan::Plan;
+use super::query_plan::QueryPlan;
 use crate::backend::Embedded;
 use rhythm_besim::{Bank, Table};
 use rhythm_engine::cohort::{Queries, Rows, TextColumns};
@@ -44,7 +44,7 @@ impl Embedded for EmbeddedBesim {
     fn answer(&mut self, queries: &Queries, rows: &mut Rows<'_>) {
         let EmbeddedBesim { bank, table, query } = self;
         let form = &rows.call().form;
-        if let Some(plan) = Plan::of(form) {
+        if let Some(plan) = QueryPlan::of(form) {
             for first in (0..queries.len()).step_by(BATCH) {
                 table.clear();
                 for query in first..queries.len().min(first + BATCH) {

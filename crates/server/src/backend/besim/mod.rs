@@ -1,7 +1,7 @@
 //! BeSim, the backend simulator of the Banking workload: in this process, or over HTTP.
 
 mod embedded;
-mod plan;
+mod query_plan;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -324,6 +324,7 @@ mod tests {
                 step: 0,
                 retries: 0,
                 is_alone: false,
+                may_be_slow: false,
             }
         }
 

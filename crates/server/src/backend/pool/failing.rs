@@ -8,6 +8,7 @@ use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
 use std::io::ErrorKind;
+use std::rc::Rc;
 
 impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the queries in it.
@@ -30,8 +31,8 @@ impl<W: Wire> ConnectionPool<W> {
         {
             self.circuit.failed(&sent.query, cause, now);
             if loss == Loss::Late {
-                let took = now.since(sent.since);
-                self.statements.was_late(&sent.query.call, took, now);
+                let since = pipe.owed().map_or(sent.since, |(_, since)| since);
+                (self.statements).was_late(&sent.query, now.since(since), now);
             }
         }
         if loss == Loss::Unreadable
@@ -56,6 +57,7 @@ impl<W: Wire> ConnectionPool<W> {
             let again = is_announced || is_safe && query.retries < self.options.retries_max;
             query.retries += u32::from(!is_announced);
             query.is_alone = self.is_alone(&query);
+            query.may_be_slow = self.statements.may_be_slow(Rc::as_ptr(&query.call));
             if is_given_up {
                 self.done.spare.keep(query.arguments);
             } else if query.deadline <= now {

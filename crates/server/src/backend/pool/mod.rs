@@ -21,10 +21,10 @@
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
 //! Such a pipe is of no use to others until then. So nobody's queries are the oldest in more than
-//! some of the pipes, nor are those of a call that takes much longer than others: others find the
-//! rest (`share.rs`, `statements.rs`). Who asks for more waits for the answers to what he has asked,
-//! in a line of his own (`waiting.rs`). Who would wait for longer than there is time is refused at
-//! once (`overload.rs`).
+//! some of the pipes, nor are those of calls that take much longer than others: others find the
+//! rest (`share.rs`, `statements.rs`). Who asks for more waits for the answers to what he has
+//! asked, in a line of his own (`waiting.rs`). Who would wait for longer than there is time is
+//! refused at once (`overload.rs`).
 //!
 //! What happens when things go wrong:
 //!
@@ -84,6 +84,7 @@ use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use statements::Statements;
 use std::io::ErrorKind;
+use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
 
@@ -285,6 +286,7 @@ impl<W: Wire> ConnectionPool<W> {
                     return Some(Loss::Unreadable);
                 }
             };
+            let since = pipe.owed().map(|(_, since)| since);
             let Some(sent) = pipe.take_answered(verdict.query) else {
                 // Nobody asked.
                 done.answers.discard();
@@ -293,8 +295,8 @@ impl<W: Wire> ConnectionPool<W> {
             let number = sent.number;
             circuit.judge(&sent, &verdict, now);
             if !sent.is_given_up {
-                let (query, took) = (&sent.query, now.since(sent.since));
-                statements.answered(&query.call, query.step, took, now);
+                let took = now.since(since.unwrap_or(sent.since));
+                statements.answered(&sent.query, took, now);
             }
             done.tell_verdict(sent, &verdict, pipe.address);
             count += 1;
@@ -441,6 +443,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 step: batch.step,
                 retries: 0,
                 is_alone: false,
+                may_be_slow: self.statements.may_be_slow(Rc::as_ptr(&call)),
             };
             query.is_alone = self.is_alone(&query);
             self.done.take_over(bytes, asker);

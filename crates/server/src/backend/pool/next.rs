@@ -25,19 +25,44 @@ fn is_slow<W: Wire>(pipe: &Pipe<W>, statements: &Statements, now: Time) -> bool 
     oldest.is_some_and(|sent| statements.takes_long(Rc::as_ptr(&sent.query.call), now.since(owed)))
 }
 
-/// How many pipes are held by slow queries of a call.
-fn held_long<W: Wire>(
+/// How many of those who ask hold pipes by slow queries. Who holds several is bounded by himself;
+/// and where one alone does, it is his doing and not the calls', unless these are slow.
+fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> usize {
+    let mut any_call = false;
+    let mut askers = Vec::new();
+    for pipe in pipes.iter().filter(|pipe| is_slow(pipe, statements, now)) {
+        if let Some(sent) = pipe.awaited.wanted().next() {
+            any_call |= statements.is_slow(Rc::as_ptr(&sent.query.call));
+            askers.push(sent.query.asker);
+        }
+    }
+    askers.sort_unstable();
+    askers.dedup();
+    match askers.len() {
+        1 if !any_call => 0,
+        askers => askers,
+    }
+}
+
+/// Whether queries of a call take long now: it is slow, or one of them is.
+fn is_suspect<W: Wire>(
     pipes: &[Pipe<W>],
     call: &Rc<Call>,
     statements: &Statements,
     now: Time,
-) -> usize {
-    let of_call = |pipe: &&Pipe<W>| {
+) -> bool {
+    let is_of_it = |pipe: &Pipe<W>| {
         let oldest = pipe.awaited.wanted().next();
         oldest.is_some_and(|sent| Rc::ptr_eq(&sent.query.call, call))
     };
-    let pipes = pipes.iter().filter(of_call);
-    pipes.filter(|pipe| is_slow(pipe, statements, now)).count()
+    let mut slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
+    statements.is_slow(Rc::as_ptr(call)) || slow.any(is_of_it)
+}
+
+/// Whether queries wait of other calls than this one, that are not slow.
+fn others_wait(waiting: &Waiting, call: &Rc<Call>, statements: &Statements) -> bool {
+    let is_other = |of| of != Rc::as_ptr(call) && !statements.is_slow(of);
+    waiting.of_calls().any(|(of, _)| is_other(of))
 }
 
 impl<W: Wire> ConnectionPool<W> {
@@ -76,11 +101,9 @@ impl<W: Wire> ConnectionPool<W> {
             if of == Rc::as_ptr(call) {
                 return may;
             }
-            let others_wait = waiting.has_other_calls(call);
-            // Where one of a call that is not slow takes long, all are there for what it holds up.
-            let is_free = !others_wait && !statements.is_slow(Rc::as_ptr(call));
-            let may =
-                is_free || held_long(pipes, call, statements, now) < most_of(all, others_wait);
+            let most = most_of(all, others_wait(waiting, call, statements));
+            let may = !is_suspect(pipes, call, statements, now)
+                || held_long(pipes, statements, now) < most;
             known.set((Rc::as_ptr(call), may));
             may
         };
@@ -99,8 +122,8 @@ impl<W: Wire> ConnectionPool<W> {
         }
     }
 
-    /// Takes a pipe back from a call whose slow queries hold more than their part while others wait,
-    /// where they can be sent again. Whether there was one.
+    /// Takes a pipe back from slow queries that hold more than their part while others wait, where
+    /// they can be sent again. Whether there was one.
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let most = most_of(self.options.connections_max.max(1), true);
         let (pipes, statements, retries_max) =
@@ -109,10 +132,10 @@ impl<W: Wire> ConnectionPool<W> {
             let oldest = pipe.awaited.wanted().next();
             let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
             oldest.is_some_and(|sent| {
-                self.waiting.has_other_calls(&sent.query.call)
+                others_wait(&self.waiting, &sent.query.call, statements)
                     && all.all(|query| query.call.idempotent && query.retries < retries_max)
                     && is_slow(pipe, statements, now)
-                    && held_long(pipes, &sent.query.call, statements, now) > most
+                    && held_long(pipes, statements, now) > most
             })
         });
         let Some(at) = at else {
@@ -138,18 +161,20 @@ impl<W: Wire> ConnectionPool<W> {
         all.min().unwrap_or(Time::NEVER)
     }
 
-    /// Whether a pipe belongs to one who holds more than his part, or to a call that does: it came
-    /// behind others and has its turn now.
+    /// Whether a pipe belongs to one who holds more than his part, or to a slow query where these
+    /// do: it came behind others and has its turn now.
     pub(super) fn is_held_beyond(&self, at: usize, now: Time) -> bool {
         let oldest = self.pipes[at].awaited.wanted().next();
         let Some(query) = oldest.map(|sent| &sent.query).filter(|_| W::IN_ORDER) else {
             return false;
         };
         let all = self.options.connections_max.max(1);
-        let others_wait = self.waiting.has_others(query.asker);
-        let share = self.options.share.connections_max(all, others_wait);
-        let other_calls_wait = self.waiting.has_other_calls(&query.call);
-        let of_call = held_long(&self.pipes, &query.call, &self.statements, now);
-        held(&self.pipes, query.asker) > share || of_call > most_of(all, other_calls_wait)
+        let has_others = self.waiting.has_others(query.asker);
+        let share = self.options.share.connections_max(all, has_others);
+        let statements = &self.statements;
+        let most = most_of(all, others_wait(&self.waiting, &query.call, statements));
+        held(&self.pipes, query.asker) > share
+            || is_slow(&self.pipes[at], statements, now)
+                && held_long(&self.pipes, statements, now) > most
     }
 }

@@ -4,8 +4,8 @@
 //! does is of use to nobody. So no more requests wait than it answers in half of the time that a
 //! query may take, by how long its answers took of late: the other half is for their own calls, and
 //! for what is not foreseen. Beyond, who comes last in the order in which they are to go is refused
-//! (503, to come again). Only first calls of requests are: of those that are further along, work was
-//! done for already, and they are not many (`waiting.rs`); nor what was sent before.
+//! (503, to come again). Only first calls of requests are: for those that are further along, work
+//! was done already, and they are not many (`waiting.rs`); nor what was sent before.
 //!
 //! Calls that are slow (`statements.rs`) are counted by themselves, against the part of the
 //! connections that they may hold: others do not wait for them.
@@ -15,13 +15,15 @@ use super::super::wire::Wire;
 use super::ConnectionPool;
 use super::share::most_of;
 use rhythm_engine::program::Call;
+use std::rc::Rc;
 use std::time::Duration;
 
 impl<W: Wire> ConnectionPool<W> {
     /// Refuses what cannot be answered in time.
     pub(super) fn refuse_beyond(&mut self) {
         let all = self.options.connections_max.max(1);
-        let depth = self.depth();
+        // Where answers come in order, each holds its connection by itself when it is its turn.
+        let depth = if W::IN_ORDER { 1 } else { self.depth() };
         // Not where each has its turn with the next answers.
         if self.waiting.len() <= all * depth {
             return;
@@ -47,7 +49,7 @@ impl<W: Wire> ConnectionPool<W> {
         let mut fits = Fits::default();
         self.waiting.sift(
             |query| {
-                let call = std::rc::Rc::as_ptr(&query.call);
+                let call = Rc::as_ptr(&query.call);
                 let cost = statements.cost(call, query.step);
                 let fits = match statements.is_slow(call) {
                     true => fits.slow(call, cost, time_of_slow),

@@ -1,12 +1,14 @@
 //! What is known of each call that asks: how long its queries take.
 //!
-//! - A call is *slow* that takes many times as long as the others: its queries hold some of the
-//!   connections and no more (`next.rs`), as they would soon have them all. Queries that are not
-//!   answered in time count with the time that was given to them; of a call that is not slow, or of
-//!   which nothing is known yet, each query counts that has taken as long.
+//! - A call is *slow* that takes many times as long as the others: the queries of such calls hold
+//!   some of the connections and no more (`next.rs`), as they would soon have them all. Queries
+//!   that are not answered in time count with the time that was given to them, where they are not
+//!   all of one who asks; of a call that is not slow, or of which nothing is known yet, each query
+//!   counts that has taken as long.
 //! - How long a query takes, and those of its request that follow, tells how many can be answered
 //!   in time of those that wait (`overload.rs`).
 
+use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::rc::Rc;
@@ -59,6 +61,10 @@ impl Took {
 struct Statement {
     call: Rc<Call>,
     took: Took,
+    /// The same of those that were answered.
+    answered: Took,
+    /// Whose query was not answered in time last.
+    late_of: Option<u64>,
     is_slow: bool,
     /// A query of it is slow that has taken so long.
     patience: Duration,
@@ -100,6 +106,8 @@ impl Statements {
         self.known.push(Statement {
             call: call.clone(),
             took: Took::default(),
+            answered: Took::default(),
+            late_of: None,
             is_slow: false,
             patience: Duration::MAX,
         });
@@ -115,32 +123,39 @@ impl Statements {
         known.expect("a call of which a query is under way is known")
     }
 
-    /// A query of this call was answered, or given up, so long after it was put into a pipe.
-    fn took(&mut self, call: &Rc<Call>, took: Duration, now: Time) {
-        if let Some(known) = (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call)) {
-            known.took.add(took, now);
-        }
+    fn of_mut(&mut self, call: &Rc<Call>) -> Option<&mut Statement> {
+        (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call))
     }
 
-    /// A query was answered.
-    pub(super) fn answered(&mut self, call: &Rc<Call>, step: u32, took: Duration, now: Time) {
-        self.took(call, took, now);
+    /// A query was answered, for which a pipe was held so long.
+    pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) {
+        if let Some(known) = self.of_mut(&query.call) {
+            known.took.add(took, now);
+            known.answered.add(took, now);
+        }
         self.all.add(took, now);
-        if step == 0 {
+        if query.step == 0 {
             self.first.add(took, now);
         }
     }
 
-    /// A query was not answered in time.
-    pub(super) fn was_late(&mut self, call: &Rc<Call>, took: Duration, now: Time) {
-        self.took(call, took, now);
+    /// A query was not answered in time, for which a pipe was held so long. One after the other of
+    /// one who asks are his doing.
+    pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
+        if let Some(known) = self.of_mut(&query.call) {
+            let before = known.late_of.replace(query.asker);
+            if before.is_some_and(|asker| asker != query.asker) {
+                known.took.add(took, now);
+            }
+        }
     }
 
     /// Queries of this call hold too many pipes, one for so long: what was measured before is past.
     pub(super) fn holds_too_much(&mut self, call: &Rc<Call>, for_now: Duration, now: Time) {
-        if let Some(known) = (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call)) {
+        if let Some(known) = self.of_mut(call) {
             known.took = Took::default();
-            known.took.add(for_now, now);
+            // They would have held them for longer.
+            known.took.add(2 * for_now, now);
             known.is_slow = true;
         }
     }
@@ -176,6 +191,12 @@ impl Statements {
         self.of(call).is_slow
     }
 
+    /// Whether a call is slow, or nothing is known of it yet.
+    pub(super) fn may_be_slow(&self, call: *const Call) -> bool {
+        let known = self.of(call);
+        known.is_slow || known.answered.count == 0
+    }
+
     /// Whether a query of this call is slow that has taken so long.
     pub(super) fn takes_long(&self, call: *const Call, for_now: Duration) -> bool {
         let known = self.of(call);
@@ -187,10 +208,10 @@ impl Statements {
         self.of(call).patience
     }
 
-    /// How long a query of this call takes, and those that follow of its request where it is the
-    /// first; nothing where that is not known.
+    /// How long a query of this call holds a pipe, and those that follow of its request where it is
+    /// the first; nothing where that is not known.
     pub(super) fn cost(&self, call: *const Call, step: u32) -> Duration {
-        let took = self.of(call).took.mean().unwrap_or_default();
+        let took = self.of(call).answered.mean().unwrap_or_default();
         let (all, first) = (self.all.sum, self.first.sum);
         match step == 0 && !first.is_zero() {
             true => took.mul_f64(all.div_duration_f64(first)),

@@ -10,8 +10,9 @@
 //!
 //! In each queue those who ask take turns: each has a line while queries of his wait, and after a
 //! query of a line come those of the others. So the many queries of one wait for each other, not
-//! others for them. What may not go now, because its asker holds enough (`share.rs`), is passed
-//! over with its line.
+//! others for them; and what he asks by a call that is slow, or of which nothing is known yet, has
+//! a line by itself, so that his others pass. What may not go now, because its asker holds enough
+//! (`share.rs`), is passed over with its line.
 
 use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
@@ -30,6 +31,9 @@ struct Waiter {
     next: Option<Key>,
 }
 
+/// Who asks, and whether by calls that may be slow.
+type LineKey = (u64, bool);
+
 /// The first and the last of a line.
 type Ends = (Key, Key);
 
@@ -37,15 +41,15 @@ type Ends = (Key, Key);
 #[derive(Debug, Default)]
 struct Queue {
     /// The lines, by who asks. None is empty.
-    lines: HashMap<u64, Ends>,
+    lines: HashMap<LineKey, Ends>,
     /// The lines in turn, and since which turn of all they wait for theirs.
-    turns: VecDeque<(u64, u64)>,
+    turns: VecDeque<(LineKey, u64)>,
     length: usize,
 }
 
 impl Queue {
     fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, query: Taken) {
-        let asker = query.asker;
+        let asker = (query.asker, query.may_be_slow);
         let next = None;
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -62,7 +66,7 @@ impl Queue {
     }
 
     fn push_front(&mut self, waiters: &mut Slab<Waiter>, query: Taken) {
-        let asker = query.asker;
+        let asker = (query.asker, query.may_be_slow);
         let next = self.lines.get(&asker).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
@@ -216,13 +220,7 @@ impl Waiting {
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
         let mut turns = self.steps.iter().flatten().flat_map(|queue| &queue.turns);
-        turns.any(|(of, _)| *of != asker)
-    }
-
-    /// Whether queries of other calls wait than of this one.
-    pub(super) fn has_other_calls(&self, call: &Rc<Call>) -> bool {
-        let of_it = self.of_calls.get(&Rc::as_ptr(call)).copied().unwrap_or(0);
-        self.len() > of_it
+        turns.any(|((of, _), _)| *of != asker)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
@@ -294,6 +292,7 @@ mod tests {
             step: 0,
             retries: 0,
             is_alone,
+            may_be_slow: false,
         }
     }
 
@@ -316,6 +315,45 @@ mod tests {
         assert!(keys.iter().position(|key| *key == 1001) < Some(6));
         let of_one: Vec<u64> = keys.into_iter().filter(|key| *key < 1000).collect();
         assert_eq!(of_one, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_is_further_along_goes_first() {
+        let mut waiting = Waiting::default();
+        for key in 0..12 {
+            waiting.push_back(Taken {
+                step: [0, 1, 7, 1000][key as usize % 4],
+                ..query(key, key, key % 3 == 0)
+            });
+        }
+        assert_eq!(waiting.counts(), [8, 4]);
+        assert_eq!(
+            waiting.pop_shared(|_, _| true).map(|query| query.key),
+            Some(2)
+        );
+        let all = keys(&mut waiting, |_| true);
+        // Beyond some steps all are as far along.
+        assert_eq!(all, [3, 6, 7, 10, 11, 1, 5, 9, 0, 4, 8]);
+        assert!(waiting.is_empty() && waiting.of_calls().next().is_none());
+    }
+
+    #[test]
+    fn what_is_sifted_keeps_its_order() {
+        let mut waiting = Waiting::default();
+        for key in 0..30 {
+            waiting.push_back(query(key, key / 10, key % 3 == 0));
+        }
+        let (mut order, mut taken) = (Vec::new(), Vec::new());
+        let stays = |query: &Taken| {
+            order.push(query.key);
+            order.len() <= 12
+        };
+        waiting.sift(stays, |query| taken.push(query.key));
+        assert_eq!(taken, order[12..]);
+        // Of each who asks as many.
+        let of = |asker: u64| order[..12].iter().filter(|key| **key / 10 == asker).count();
+        assert_eq!([0, 1, 2].map(of), [4, 4, 4]);
+        assert_eq!(keys(&mut waiting, |_| true), order[..12]);
     }
 
     #[test]

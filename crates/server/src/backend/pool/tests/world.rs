@@ -21,6 +21,8 @@ pub(super) struct World {
     pub(super) backend: ConnectionPool<PlainWire>,
     pub(super) port: TestPort,
     pub(super) now: Time,
+    /// How far along the requests are whose queries are submitted.
+    pub(super) step: u32,
     pub(super) told: BTreeMap<u64, Outcome>,
     /// How often each query was carried out.
     pub(super) executed: BTreeMap<String, u32>,
@@ -179,6 +181,7 @@ impl World {
             backend: ConnectionPool::new(PlainWire::new(), "sim", peers, options),
             port: TestPort::default(),
             now: Time::ZERO,
+            step: 0,
             told: BTreeMap::new(),
             executed: BTreeMap::new(),
         }
@@ -216,7 +219,7 @@ impl World {
             queries: &queries,
             keys: &keys,
             askers: &keys,
-            step: 0,
+            step: self.step,
             deadline,
         };
         self.backend.submit(&mut self.port, batch, self.now);

@@ -7,7 +7,7 @@ use rhythm_engine::program::{Form, Type};
 
 /// Where a part of a query comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'f> {
+enum Source<'f> {
     /// The form has it.
     Literal(&'f [u8]),
     /// It is this argument of the query.
@@ -16,29 +16,29 @@ enum Part<'f> {
 
 /// What queries of a form ask.
 #[derive(Debug)]
-pub(super) struct Plan<'f> {
+pub(super) struct QueryPlan<'f> {
     command: u32,
-    parts: [Part<'f>; ARGUMENTS_MAX],
+    parts: [Source<'f>; ARGUMENTS_MAX],
     count: usize,
 }
 
-impl<'f> Plan<'f> {
+impl<'f> QueryPlan<'f> {
     /// What all queries of this form ask. `None` where they do not ask for one command, an
     /// argument is put together of several parts, or is of a type that BeSim has no other form for
     /// than text.
-    pub(super) fn of(form: &'f Form) -> Option<Plan<'f>> {
+    pub(super) fn of(form: &'f Form) -> Option<QueryPlan<'f>> {
         let is_known = |kind: &Type| matches!(kind, Type::Int | Type::Text);
         if !form.arguments.iter().all(is_known) {
             return None;
         }
         // Workload and command come before the arguments.
-        let mut parts = [Part::Literal(b""); ARGUMENTS_MAX + 2];
+        let mut parts = [Source::Literal(b""); ARGUMENTS_MAX + 2];
         let mut last = 0;
         for (index, piece) in form.pieces.iter().enumerate() {
-            let nothing = Part::Literal(b"");
+            let nothing = Source::Literal(b"");
             if let Some(argument) = index.checked_sub(1) {
                 (parts[last] == nothing).then_some(())?;
-                parts[last] = Part::Argument(argument);
+                parts[last] = Source::Argument(argument);
             }
             for (at, literal) in piece.split(|byte| *byte == b'&').enumerate() {
                 if at > 0 {
@@ -47,12 +47,16 @@ impl<'f> Plan<'f> {
                 let part = parts.get_mut(last)?;
                 if !literal.is_empty() {
                     (*part == nothing).then_some(())?;
-                    *part = Part::Literal(literal);
+                    *part = Source::Literal(literal);
                 }
             }
         }
         match parts {
-            [Part::Literal(b"1"), Part::Literal(command), parts @ ..] if last > 0 => Some(Plan {
+            [
+                Source::Literal(b"1"),
+                Source::Literal(command),
+                parts @ ..,
+            ] if last > 0 => Some(QueryPlan {
                 command: Query::command_named(command)?,
                 parts,
                 count: last - 1,
@@ -68,11 +72,11 @@ impl<'f> Plan<'f> {
         'f: 'a,
     {
         let arguments = self.parts[..self.count].iter().map(|part| match *part {
-            Part::Literal(text) => Argument::Encoded(text),
-            Part::Argument(argument) => match queries.argument(query, argument) {
+            Source::Literal(text) => Argument::Encoded(text),
+            Source::Argument(argument) => match queries.argument(query, argument) {
                 cohort::Argument::Text(text) => Argument::Text(text),
                 cohort::Argument::Int(value) => Argument::Int(value),
-                other => unreachable!("a plan has no arguments such as {other:?}"),
+                other => unreachable!("a query plan has no arguments such as {other:?}"),
             },
         });
         Query::new(self.command, arguments)
@@ -90,12 +94,12 @@ mod tests {
             arguments: vec![Type::Int; pieces.len() - 1],
         };
         let plan = form(&["1&12&", "&", "&2026-01-15&&", ""]);
-        let plan = Plan::of(&plan).unwrap();
+        let plan = QueryPlan::of(&plan).unwrap();
         assert_eq!((plan.command, plan.count), (12, 5));
-        let [one, two] = [0, 1].map(Part::Argument);
-        let (date, three) = (Part::Literal(b"2026-01-15"), Part::Argument(2));
-        assert_eq!(plan.parts[..5], [one, two, date, Part::Literal(b""), three]);
-        assert_eq!(Plan::of(&form(&["1&0"])).unwrap().count, 0);
+        let [one, two] = [0, 1].map(Source::Argument);
+        let (date, three) = (Source::Literal(b"2026-01-15"), Source::Argument(2));
+        assert_eq!(plan.parts[..5], [one, two, date, Source::Literal(b""), three]);
+        assert_eq!(QueryPlan::of(&form(&["1&0"])).unwrap().count, 0);
         for pieces in [
             // Another workload or none, a command that each names itself, arguments of two parts,
             // and too many.
@@ -109,10 +113,10 @@ mod tests {
             &["1&3&", "0"],
             &["1&6&1&2&3&4&5&6&7&8&", ""],
         ] {
-            assert!(Plan::of(&form(pieces)).is_none(), "{pieces:?}");
+            assert!(QueryPlan::of(&form(pieces)).is_none(), "{pieces:?}");
         }
         let mut float = form(&["1&3&", ""]);
         float.arguments[0] = Type::Float;
-        assert!(Plan::of(&float).is_none());
+        assert!(QueryPlan::of(&float).is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::strip::STRIP;
 
 /// The positions that a loop's filter kept, lane by lane. Its memory is kept from loop to loop.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct Positions {
     /// Lanes and positions as they were found: by position.
     found: Vec<(u8, i64)>,
     /// The positions, by lane.
@@ -13,16 +13,16 @@ pub(super) struct Kept {
     starts: Vec<u32>,
 }
 
-impl Kept {
+impl Positions {
     /// Memory kept between loops, in positions. What a loop needed beyond it is given back.
     const CAPACITY_KEPT: usize = 1 << 16;
 
     /// Empties it.
     pub(super) fn clear(&mut self) {
         self.found.clear();
-        self.found.shrink_to(Kept::CAPACITY_KEPT);
+        self.found.shrink_to(Positions::CAPACITY_KEPT);
         self.positions.clear();
-        self.positions.shrink_to(Kept::CAPACITY_KEPT);
+        self.positions.shrink_to(Positions::CAPACITY_KEPT);
     }
 
     /// Keeps a position of a lane. Positions of one lane come in rising order.

@@ -4,7 +4,7 @@
 /// How much was needed of late. What is needed counts at once, and is forgotten bit by bit, so that
 /// cohorts of unlike sizes in turn give nothing back that the next of them takes again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct Need {
     /// Items.
     recent: usize,
 }
@@ -20,7 +20,7 @@ pub(super) const MOST_BYTES: usize = 2 << 20;
 /// Of what is not needed any more, this part is forgotten with each cohort.
 const FORGOTTEN: usize = 32;
 
-impl Kept {
+impl Need {
     /// A cohort ends that needed so many items.
     pub(super) fn needed(&mut self, items: usize) {
         let forgotten = self.recent.div_ceil(FORGOTTEN);
@@ -47,12 +47,12 @@ mod tests {
     fn a_burst_is_forgotten_and_what_is_needed_is_kept() {
         const BURST: usize = 16 * LEAST_BYTES;
         const USUAL: usize = 3 * LEAST_BYTES;
-        let (mut kept, mut bytes) = (Kept::default(), Vec::<u8>::new());
+        let (mut need, mut bytes) = (Need::default(), Vec::<u8>::new());
         let mut cohort = |needs: usize, bytes: &mut Vec<u8>| {
             bytes.resize(needs, 0);
-            kept.needed(needs);
+            need.needed(needs);
             bytes.clear();
-            kept.shrink(bytes);
+            need.shrink(bytes);
             bytes.capacity()
         };
         assert!(cohort(BURST, &mut bytes) >= BURST);

@@ -3,10 +3,10 @@
 //! Which parts there are is planned (`plan`): what runs as one (`walk`), or one operation (`texts`,
 //! `control`, `output`).
 
-use super::kept::Kept;
 use super::plan::{Part, Plan};
+use super::positions::Positions;
 use super::step::{Columns, Steps};
-use super::strip::{Cell, Lanes, Registers, Selection};
+use super::strip::{Lanes, Pack, Registers, Selection};
 use super::walk::Walk;
 use super::write::Regions;
 use crate::cohort::{Arena, Queries, View};
@@ -14,7 +14,7 @@ use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
 /// A strip under way.
-pub(super) struct Run<'a> {
+pub(super) struct Strip<'a> {
     pub(super) program: &'a PageProgram,
     pub(super) stage: &'a StageProgram,
     pub(super) plan: &'a Plan,
@@ -29,13 +29,13 @@ pub(super) struct Run<'a> {
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
     /// What filters of loops kept, not in use, for reuse.
-    pub(super) kept: &'a mut Vec<Kept>,
+    pub(super) positions: &'a mut Vec<Positions>,
     /// Where a lane's text is made, for reuse.
     pub(super) made: &'a mut Vec<u8>,
     pub(super) level: Level,
 }
 
-impl Run<'_> {
+impl Strip<'_> {
     /// Runs the stage for the strip's first `count` lanes.
     pub(super) fn run(mut self, count: usize) {
         for (register, constant) in &self.stage.constants {

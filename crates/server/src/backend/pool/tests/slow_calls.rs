@@ -1,0 +1,138 @@
+//! Calls that take much longer than others, whoever asks.
+
+use super::super::*;
+use super::world::*;
+use rhythm_engine::cohort::LaneError;
+
+/// Four connections, one query at a time on each, and time enough.
+fn four() -> PoolOptions {
+    PoolOptions {
+        connections_max: 4,
+        depth_max: 1,
+        timeout: 1000 * MS,
+        idle_max: 5000 * MS,
+        circuit: CircuitOptions {
+            failures_min: 1000,
+            ..options().circuit
+        },
+        ..options()
+    }
+}
+
+/// What is asked by the call that hangs, and by another.
+const HANGS: &str = "1&9";
+const OTHER: &str = "1&2";
+
+/// Asks so many times, each time by another.
+fn ask(world: &mut World, text: &str, keys: std::ops::Range<u64>, idempotent: bool) {
+    let texts: Vec<String> = keys.clone().map(|_| text.to_owned()).collect();
+    world.submit_texts(keys.start, &texts, idempotent, Time::NEVER);
+}
+
+/// Answers all but what hangs, and says how many lie there that do.
+fn answer_others(world: &mut World) -> usize {
+    let mut hang = 0;
+    loop {
+        let all = world.take_all();
+        if all.is_empty() {
+            return hang;
+        }
+        for (id, queries) in all {
+            match queries[0] == HANGS {
+                true => hang += 1,
+                false => world.receive(id, answer_ok(&queries[0]).as_bytes()),
+            }
+        }
+    }
+}
+
+/// Those of the other call are answered.
+fn assert_answered(world: &World, keys: std::ops::Range<u64>) {
+    for key in keys {
+        let told = world.told.get(&key).map(|(answer, _)| answer.as_deref());
+        assert_eq!(told, Some(Ok(answer_to(OTHER).as_bytes())), "{key}");
+    }
+}
+
+/// A world whose other call has been answered.
+fn known() -> World {
+    let mut world = World::new(four());
+    ask(&mut world, OTHER, 1000..1004, true);
+    world.connect_all();
+    answer_others(&mut world);
+    assert_eq!(world.told.len(), 4);
+    world
+}
+
+#[test]
+fn a_call_that_hangs_gives_half_of_the_connections_back() {
+    let mut world = known();
+    // Whoever asks, nothing is known of it yet.
+    ask(&mut world, HANGS, 0..20, true);
+    assert_eq!(answer_others(&mut world), 4);
+    ask(&mut world, OTHER, 100..140, true);
+    assert!(world.take_all().is_empty());
+    // It has taken long.
+    world.pass(50 * MS);
+    world.connect_all();
+    let again = answer_others(&mut world);
+    assert_answered(&world, 100..140);
+    // All but one, when no others wait: what is sent again included.
+    assert_eq!(again, 1);
+    for round in 0..5 {
+        world.pass(50 * MS);
+        ask(&mut world, OTHER, 200 + round..201 + round, true);
+        assert_eq!(answer_others(&mut world), 0);
+        assert_answered(&world, 200 + round..201 + round);
+    }
+    world.pass(1000 * MS);
+    world.assert_failed(0..20, LaneError::BackendTimeout);
+}
+
+#[test]
+fn what_cannot_be_sent_again_is_waited_for_once() {
+    let mut world = known();
+    ask(&mut world, HANGS, 0..20, false);
+    assert_eq!(answer_others(&mut world), 4);
+    ask(&mut world, OTHER, 100..110, true);
+    world.pass(500 * MS);
+    assert_eq!(world.port.connects, 4, "none is taken back");
+    world.pass(500 * MS);
+    world.connect_all();
+    world.assert_failed(0..20, LaneError::BackendTimeout);
+    answer_others(&mut world);
+    world.assert_failed(100..110, LaneError::BackendTimeout);
+    // It is known now.
+    ask(&mut world, HANGS, 20..24, false);
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 3);
+    ask(&mut world, OTHER, 110..120, true);
+    world.connect_all();
+    answer_others(&mut world);
+    assert_answered(&world, 110..120);
+}
+
+#[test]
+fn calls_that_all_take_long_hold_all_connections() {
+    let mut world = World::new(four());
+    for round in 0..3 {
+        let first = 100 * round;
+        ask(&mut world, OTHER, first..first + 4, true);
+        ask(&mut world, "1&3", first + 10..first + 14, true);
+        world.connect_all();
+        for _ in 0..2 {
+            assert_eq!(world.port.connections.len(), 4);
+            world.pass(60 * MS);
+            answer_once(&mut world, 4);
+        }
+    }
+}
+
+/// Answers what lies there, so many.
+fn answer_once(world: &mut World, count: usize) {
+    let all = world.take_all();
+    assert_eq!(all.len(), count);
+    for (id, queries) in all {
+        world.receive(id, answer_ok(&queries[0]).as_bytes());
+    }
+}
