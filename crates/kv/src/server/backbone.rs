@@ -10,7 +10,7 @@
 //! To each other node there is a connection on which frames go, and from each comes one. Where one
 //! breaks, its frames are lost, and sent again on the next: the node sees to that.
 
-use super::worker::Told;
+use super::commands::{Command, Forward, RingCommand, Told};
 use crate::execute::{Parsed, Turn};
 use crate::ring::{
     Effects, Execute, Local, Membership, Node, Options, Ticket, View, Written, wire,
@@ -34,30 +34,6 @@ const BESIDE_ITEM: usize = 256 << 10;
 /// How often it is told how the ring is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// A command whose key another node serves.
-#[derive(Debug)]
-pub(super) struct Forward {
-    pub(super) number: u64,
-    pub(super) range: usize,
-    pub(super) command: Vec<u8>,
-}
-
-/// What the thread is asked by workers.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// These are the workers.
-    Workers(Vec<Inbox<super::Command>>),
-    /// What a worker's turn, or several, wrote and could not execute.
-    Turn {
-        worker: usize,
-        ticket: u64,
-        written: Written,
-        forwards: Vec<Forward>,
-    },
-    /// All that one of the workers wrote before this fence is handed over.
-    Fenced { fence: u64 },
-}
-
 /// A connection on which frames go.
 #[derive(Debug, Default)]
 struct Line {
@@ -79,7 +55,7 @@ pub(super) struct Backbone {
     lines: Vec<Line>,
     /// Bytes of frames that are not whole, by the connection on which they come.
     coming: ConnectionTable<Vec<u8>>,
-    workers: Vec<Inbox<super::Command>>,
+    workers: Vec<Inbox<Command>>,
     effects: Effects,
     told: Vec<Told>,
     /// The last fence, and the workers that have not answered it.
@@ -237,7 +213,7 @@ impl Backbone {
         }
         for (worker, told) in self.workers.iter().zip(&mut self.told) {
             if told.released.is_some() || !told.answers.is_empty() || told.fence.is_some() {
-                worker.send(super::Command::Ring(std::mem::take(told)));
+                worker.send(Command::Ring(std::mem::take(told)));
             }
         }
         if self.tell_at <= now {
@@ -346,15 +322,15 @@ impl Handler for Backbone {
 }
 
 impl rhythm_net::Worker for Backbone {
-    type Command = Command;
+    type Command = RingCommand;
 
-    fn obey(&mut self, _: &mut dyn Port, command: Command, now: Time) {
+    fn obey(&mut self, _: &mut dyn Port, command: RingCommand, now: Time) {
         match command {
-            Command::Workers(workers) => {
+            RingCommand::Workers(workers) => {
                 self.told.resize_with(workers.len(), Told::default);
                 self.workers = workers;
             }
-            Command::Turn {
+            RingCommand::Turn {
                 worker,
                 ticket: number,
                 written,
@@ -373,7 +349,7 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, range, command, now, out);
                 }
             }),
-            Command::Fenced { fence } => {
+            RingCommand::Fenced { fence } => {
                 let (asked, left) = &mut self.fence;
                 if *asked == fence {
                     *left -= 1;

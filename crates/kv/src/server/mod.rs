@@ -10,6 +10,7 @@
 mod admin;
 mod backbone;
 mod client;
+mod commands;
 mod held;
 mod listen;
 mod prepare;
@@ -23,6 +24,7 @@ use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
+use commands::{Command, RingCommand};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, Inbox, ListenOptions, Listener, Role, StartError, clock};
@@ -33,7 +35,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use worker::{Command, Ring, Worker};
+use worker::{Ring, Worker};
 
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
@@ -66,7 +68,7 @@ pub struct Server {
     addresses: Vec<Address>,
     workers: Workers<Command>,
     /// The thread of the ring, if the server is in one.
-    backbone: Option<Workers<backbone::Command>>,
+    backbone: Option<Workers<RingCommand>>,
     is_ending: Arc<AtomicBool>,
     admin: Option<Admin>,
     _preparer: Preparer,
@@ -190,7 +192,7 @@ impl Server {
         };
         if let Some(backbone) = &backbone {
             let all = workers.inboxes().to_vec();
-            backbone.inboxes()[0].send(backbone::Command::Workers(all));
+            backbone.inboxes()[0].send(RingCommand::Workers(all));
         }
         let is_ending = Arc::default();
         let start = |listener| admin::start(listener, shared, &workers, &is_ending);
@@ -255,7 +257,7 @@ impl Server {
 fn start_backbone(
     ring: &Membership,
     shared: &Arc<Shared>,
-) -> Result<Workers<backbone::Command>, ServerError> {
+) -> Result<Workers<RingCommand>, ServerError> {
     let listener =
         Listener::bind(ring.listen, &ListenOptions::default()).map_err(BindError::from)?;
     let entrance = Entrance::listeners(Role::default(), vec![listener]);
@@ -273,7 +275,7 @@ fn start_backbone(
     let session = SystemTime::now().duration_since(UNIX_EPOCH);
     let session = session.map_or(1, |since| since.as_nanos() as u64);
     let (shared, ring) = (Arc::clone(shared), ring.clone());
-    let make = move |_: WorkerThread<'_, backbone::Command>| {
+    let make = move |_: WorkerThread<'_, RingCommand>| {
         let store = Store::worker(&shared.store)?;
         let now = clock::monotonic();
         Ok(Backbone::new(

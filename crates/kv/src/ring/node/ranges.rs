@@ -172,6 +172,14 @@ impl Node {
     /// Finds the targets of a range: those before this node, and the next that have it complete, as
     /// many as are wanted; and those before these that are there.
     fn aim(&mut self, range: usize) {
+        for node in self.others() {
+            // It says that it has not: it took itself for one who was relieved by somebody else.
+            let has = self.peers[node].complete & 1 << range != 0;
+            let sync = &mut self.syncs[range][node];
+            if *sync == Sync::Done && !has {
+                *sync = Sync::None;
+            }
+        }
         let mut targets = 0;
         let (mut count, mut is_before) = (0, true);
         for node in self.view.placement().around(range) {

@@ -18,19 +18,20 @@ mod relief;
 mod ring;
 
 use super::client::Client;
+use super::commands::Command;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
+use crate::wire::{Kind, Protocol, Rules, State, Stream, udp};
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
 };
-pub(super) use ring::{Ring, Told};
+pub(super) use ring::Ring;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,17 +45,6 @@ const PLACES_EVERY: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(5);
 /// What is said to a client for whom there is no place.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
-
-/// What the threads are asked from outside.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// These users may come in from now on.
-    Users(Arc<Users>),
-    /// End when the answers under way are taken.
-    End,
-    /// What the ring tells.
-    Ring(Told),
-}
 
 /// One thread.
 pub(super) struct Worker {

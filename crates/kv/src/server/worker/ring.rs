@@ -4,7 +4,7 @@
 //! Where clients are answered at once, what several turns wrote is handed over together: nobody
 //! waits for it.
 
-use super::super::backbone;
+use super::super::commands::{Forward, RingCommand, Told};
 use super::super::held::{Asked, Until};
 use super::Worker;
 use crate::cohort::{Cohort, Part};
@@ -21,17 +21,6 @@ const TOGETHER_BYTES: usize = 64 << 10;
 /// How often it is seen whether there is room for writes again.
 const ROOM_EVERY: Duration = Duration::from_millis(2);
 
-/// What the ring tells a worker.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// All tickets up to this one are released.
-    pub(crate) released: Option<u64>,
-    /// Answers to commands that were passed on, by their numbers.
-    pub(crate) answers: Vec<(u64, Option<Vec<u8>>)>,
-    /// To be answered when all that was written until now is handed over.
-    pub(crate) fence: Option<u64>,
-}
-
 /// Where a command is executed.
 pub(super) enum Way {
     /// Here.
@@ -45,13 +34,13 @@ pub(super) enum Way {
 /// See the head of this file.
 pub(crate) struct Ring {
     view: Arc<View>,
-    backbone: Inbox<backbone::Command>,
+    backbone: Inbox<RingCommand>,
     worker: usize,
     pub(super) is_acked: bool,
     /// The ticket of what is written in this turn; its numbers are those of commands, too.
     ticket: u64,
     written: Written,
-    forwards: Vec<backbone::Forward>,
+    forwards: Vec<Forward>,
     hand_at: Option<Time>,
     /// Connections that wait for a ticket, or for the answer under a number.
     waiting: VecDeque<(u64, ConnectionId)>,
@@ -64,7 +53,7 @@ pub(crate) struct Ring {
 impl Ring {
     pub(crate) fn new(
         view: Arc<View>,
-        backbone: Inbox<backbone::Command>,
+        backbone: Inbox<RingCommand>,
         worker: usize,
         is_acked: bool,
         now: Time,
@@ -140,7 +129,7 @@ impl Ring {
         let number = self.ticket;
         let (command, asked) = text(cohort, part, at);
         let bytes = command.len();
-        self.forwards.push(backbone::Forward {
+        self.forwards.push(Forward {
             number,
             range,
             command,
@@ -184,7 +173,7 @@ impl Ring {
     fn hand_over(&mut self) {
         self.hand_at = None;
         let worker = self.worker;
-        self.backbone.send(backbone::Command::Turn {
+        self.backbone.send(RingCommand::Turn {
             worker,
             ticket: self.ticket,
             written: std::mem::take(&mut self.written),
@@ -277,7 +266,7 @@ impl Worker {
         };
         if let Some(fence) = told.fence {
             ring.hand_over();
-            ring.backbone.send(backbone::Command::Fenced { fence });
+            ring.backbone.send(RingCommand::Fenced { fence });
         }
         let mut moved = Vec::new();
         if let Some(ticket) = told.released {
