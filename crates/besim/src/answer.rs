@@ -4,9 +4,10 @@
 //! status (0 good, 1 bad), a line for each row with its columns joined by `&`, and `</pre>`.
 //! Whatever a query is, it gets an answer: a bad one has status 1 and one row that says why.
 
-use crate::bank::{Bank, Bill, ConfirmationHash, digits};
+use crate::bank::{Bank, Bill, ConfirmationHash};
 use crate::command::Command;
 use crate::line::Line;
+use crate::money::digits;
 use crate::query::{Query, Refusal};
 
 /// Where the cells of rows go, one after the other.

@@ -12,8 +12,6 @@ use crate::money::Cents;
 use crate::names::{CITIES, FIRST_NAMES, MEMOS, PAYEES, STREETS};
 use md5::{Digest, Md5};
 
-pub(crate) use text::digits;
-
 /// The day the bank lives in, 2026-01-15; answers never depend on the clock.
 pub const TODAY: Date = match Date::from_civil(2026, 1, 15) {
     Some(date) => date,

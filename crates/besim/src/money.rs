@@ -68,6 +68,26 @@ impl fmt::Display for Cents {
     }
 }
 
+/// The last `N` decimal digits of a number, at most 16 of them.
+#[inline(always)]
+pub(crate) const fn digits<const N: usize>(value: u64) -> [u8; N] {
+    let high =
+        (eight_digits((value / 100_000_000 % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
+    let low = (eight_digits((value % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
+    let mut text = [0; N];
+    let mut i = 0;
+    while i < N {
+        let place = 16 - N + i;
+        text[i] = if place < 8 {
+            high[place]
+        } else {
+            low[place - 8]
+        };
+        i += 1;
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

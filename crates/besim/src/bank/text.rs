@@ -1,7 +1,7 @@
 //! How what the bank knows is written: texts of fixed length as arrays, others appended.
 
 use super::{Account, Bill, Check, Profile};
-use crate::money::{ASCII_ZEROS, eight_digits};
+use crate::money::digits;
 
 impl Account {
     /// The type as text: two digits.
@@ -17,26 +17,6 @@ impl Account {
     pub const fn number_text(&self) -> [u8; 10] {
         digits(self.number)
     }
-}
-
-/// The last `N` decimal digits of a number, at most 16 of them.
-#[inline(always)]
-pub(crate) const fn digits<const N: usize>(value: u64) -> [u8; N] {
-    let high =
-        (eight_digits((value / 100_000_000 % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
-    let low = (eight_digits((value % 100_000_000) as u32) | ASCII_ZEROS).to_le_bytes();
-    let mut text = [0; N];
-    let mut i = 0;
-    while i < N {
-        let place = 16 - N + i;
-        text[i] = if place < 8 {
-            high[place]
-        } else {
-            low[place - 8]
-        };
-        i += 1;
-    }
-    text
 }
 
 impl Bill {

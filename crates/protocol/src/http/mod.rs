@@ -3,8 +3,8 @@
 //! A request's life: [`request`] parses its head, [`body`] its content, [`uri`] decodes what the
 //! target, forms and cookies carry, [`encoding`] knows in which encodings its answer is taken,
 //! [`conditional`] decides between 200, 206, 304, 412 and 416, and [`response`] writes the answer.
-//! [`client`] is the other side: it writes requests and parses responses. Framing is strict everywhere: what
-//! two implementations could read differently is an error.
+//! [`client`] is the other side: it writes requests and parses responses. Framing is strict
+//! everywhere: what two implementations could read differently is an error.
 
 pub mod body;
 pub mod client;
