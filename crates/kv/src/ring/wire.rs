@@ -28,7 +28,7 @@ const CLAIM: usize = 5;
 /// Bytes of the checksum.
 const SUM: usize = 8;
 /// The bytes from which the length of a frame is known.
-pub const PREFIX: usize = 8;
+pub(crate) const PREFIX: usize = 8;
 
 /// Who serves a range, as far as a node knows: the claim of the highest epoch counts, and of two of
 /// one epoch that of the higher node.
@@ -83,13 +83,13 @@ pub struct Copy<'a> {
 }
 
 /// It was invalidated.
-pub const STALE: u8 = 1;
+pub(crate) const STALE: u8 = 1;
 /// A client has won the right to renew it.
-pub const WON: u8 = 2;
+pub(crate) const WON: u8 = 2;
 /// It was fetched.
-pub const FETCHED: u8 = 4;
+pub(crate) const FETCHED: u8 = 4;
 /// Its key came in base64.
-pub const ENCODED: u8 = 8;
+pub(crate) const ENCODED: u8 = 8;
 
 /// What nodes tell each other, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

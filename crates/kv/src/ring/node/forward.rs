@@ -4,118 +4,17 @@
 //! command waits until it is known who does. If the other dies before it answers, nobody knows
 //! whether it was executed, and the client is told that.
 
+use super::super::local::Local;
 use super::super::wire::{Message, Of};
 use super::super::written::Written;
-use super::{Effects, Local, Node, Ticket, Waiter};
+use super::effects::{Effects, Execute, Origin, Ticket};
+use super::forwards::{Came, Forward};
+use super::{Node, Waiter};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A command that was refused is sent again no sooner than this.
 const AGAIN: Duration = Duration::from_millis(2);
-
-/// Who wants an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A client of this node.
-    Here(u64),
-    /// A client of another, when so much had been lost with it.
-    There {
-        node: usize,
-        losses: u64,
-        number: u64,
-    },
-}
-
-/// A command to be executed on this node's store.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Execute {
-    pub(super) origin: Origin,
-    /// The command, whole, as a client wrote it.
-    pub command: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Forward {
-    ticket: Ticket,
-    range: usize,
-    command: Vec<u8>,
-    /// The node that it was sent to; none: it waits.
-    sent_to: Option<usize>,
-    until: Time,
-    again_at: Time,
-}
-
-/// A command that came from another node.
-#[derive(Debug)]
-struct Came {
-    of: Of,
-    from: usize,
-    losses: u64,
-    number: u64,
-    command: Vec<u8>,
-}
-
-/// Those that are not answered.
-#[derive(Debug, Default)]
-pub(super) struct Forwards {
-    all: BTreeMap<u64, Forward>,
-    /// Of these, those that wait.
-    held: VecDeque<u64>,
-    /// Of each range, how many were sent where: others go there, or wait until these are answered
-    /// or refused.
-    sent: BTreeMap<usize, (usize, usize)>,
-    last: u64,
-    /// Of other nodes' clients: what waits for room.
-    came: VecDeque<Came>,
-}
-
-impl Forwards {
-    pub(super) fn has_held(&self) -> bool {
-        !self.held.is_empty() || !self.came.is_empty()
-    }
-
-    pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
-        if let Some(forward) = self.all.remove(&number) {
-            self.returned(forward.range);
-            out.answers.push((forward.ticket, Some(answer.to_vec())));
-        }
-    }
-
-    pub(super) fn refused(&mut self, number: u64) {
-        if let Some(forward) = self.all.get_mut(&number)
-            && forward.sent_to.take().is_some()
-        {
-            let range = forward.range;
-            // In front of those that came later.
-            let behind = self.held.partition_point(|other| *other < number);
-            self.held.insert(behind, number);
-            self.returned(range);
-        }
-    }
-
-    /// One that was sent is answered or refused, or nobody knows.
-    fn returned(&mut self, range: usize) {
-        if let Some((_, count)) = self.sent.get_mut(&range) {
-            *count -= 1;
-            if *count == 0 {
-                self.sent.remove(&range);
-            }
-        }
-    }
-
-    /// What was sent to a node that is gone is not answered.
-    pub(super) fn lose(&mut self, node: usize, out: &mut Effects) {
-        self.sent.retain(|_, (to, _)| *to != node);
-        self.all.retain(|_, forward| {
-            let is_lost = forward.sent_to == Some(node);
-            if is_lost {
-                out.answers.push((forward.ticket, None));
-            }
-            !is_lost
-        });
-    }
-}
 
 impl Node {
     /// A client of this node sent a command about a key of a range that another serves. Its answer

@@ -14,7 +14,11 @@
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
 
+mod effects;
 mod forward;
+mod forwards;
+mod options;
+mod progress;
 mod ranges;
 mod sync;
 
@@ -23,80 +27,15 @@ use super::local::Local;
 use super::view::{RangeStatus, Status, View};
 use super::wire::{self, Claim, Head, Message, Messages};
 use super::written::Written;
-pub use forward::Execute;
-use forward::{Forwards, Origin};
-use ranges::Handing;
+use effects::Origin;
+pub use effects::{Effects, Execute, Ticket};
+use forwards::Forwards;
+pub use options::Options;
+use progress::{Handing, Incoming, Pass, Sync};
 use rhythm_net::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use sync::{Incoming, Pass, Sync};
-
-/// How a node behaves.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How many nodes have what one serves, beside it.
-    pub replicas: usize,
-    /// Writes are confirmed to clients when the targets have them.
-    pub acked: bool,
-    /// How often every other node is sent a frame.
-    pub heartbeat: Duration,
-    /// One that is silent for so long is dead.
-    pub dead_after: Duration,
-    /// One that acknowledges nothing for so long, where something is under way, is, too.
-    pub stuck_after: Duration,
-    /// Frames that are not acknowledged are sent again after so long.
-    pub again_after: Duration,
-    /// Bytes of messages that a neighbor may have under way to this node.
-    pub window: u32,
-    /// Bytes that one neighbor may not have taken before writes wait.
-    pub queue_max: usize,
-    /// Bytes a second of ranges that are sent to nodes that do not have them.
-    pub sync_rate: usize,
-    /// How long a command waits until it is known who serves its key.
-    pub patience: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            replicas: 1,
-            acked: false,
-            heartbeat: Duration::from_millis(50),
-            dead_after: Duration::from_millis(500),
-            stuck_after: Duration::from_secs(2),
-            again_after: Duration::from_millis(200),
-            window: 1 << 20,
-            queue_max: 8 << 20,
-            sync_rate: 64 << 20,
-            patience: Duration::from_secs(2),
-        }
-    }
-}
-
-/// Names what a worker waits for: its number among the workers, and the worker's number for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
-    /// The worker.
-    pub worker: usize,
-    /// Its number.
-    pub number: u64,
-}
-
-/// What is to be done for a node.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Frames for each node, one behind the other.
-    pub frames: Vec<Vec<u8>>,
-    /// What was written under these tickets is where it has to be.
-    pub released: Vec<Ticket>,
-    /// Answers to commands that were forwarded; none: it is not known whether it was executed.
-    pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
-    /// Commands to be executed, and told by [`Node::executed`].
-    pub executes: Vec<Execute>,
-    /// All workers are to have handed over what they wrote until now: then [`Node::fenced`].
-    pub fence: Option<u64>,
-}
 
 /// Another node, as this one knows it.
 #[derive(Debug)]

@@ -11,32 +11,14 @@
 //! claim than the receiver knows are late, and dropped.
 
 use super::super::wire::{Claim, Message, Of};
-use super::sync::Sync;
-use super::{Effects, Node, bits};
+use super::effects::Effects;
+use super::progress::{Handing, HandingStage, Sync};
+use super::{Node, bits};
 use rhythm_net::Time;
 use std::time::Duration;
 
 /// A fence that is not answered for so long is asked for again.
 const FENCE_AGAIN: Duration = Duration::from_secs(1);
-
-/// A range that is being handed over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handing {
-    to: usize,
-    stage: Stage,
-    /// When the fence was last asked for.
-    asked: Time,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// Until this fence, workers may write.
-    Fence(u64),
-    /// Until the targets have this batch, not all of them have what was written.
-    Flush(u64),
-    /// Until the other has this batch, it does not serve.
-    Serve(u64),
-}
 
 impl Node {
     /// Whether this node serves a range. While it hands it over it does, but takes no commands.
@@ -218,7 +200,7 @@ impl Node {
         let Some(handing) = self.handing[range] else {
             if let Some(to) = to {
                 self.fences += 1;
-                let (stage, asked) = (Stage::Fence(self.fences), now);
+                let (stage, asked) = (HandingStage::Fence(self.fences), now);
                 self.handing[range] = Some(Handing { to, stage, asked });
                 out.fence = Some(self.fences);
             }
@@ -241,12 +223,12 @@ impl Node {
         }
         let stage = match handing.stage {
             // A worker may have panicked, and what it was asked is lost.
-            Stage::Fence(fence) if now.since(asked) >= FENCE_AGAIN => {
+            HandingStage::Fence(fence) if now.since(asked) >= FENCE_AGAIN => {
                 out.fence = Some(self.fences);
                 asked = now;
-                Stage::Fence(fence)
+                HandingStage::Fence(fence)
             }
-            Stage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
+            HandingStage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
                 let done = (self.others()).filter(|node| self.syncs[range][*node] == Sync::Done);
                 let done = done.fold(1 << self.me, |set, node| set | 1_u64 << node);
                 let message = Message::Serve(self.of(range), done & !(1 << to));
@@ -254,9 +236,9 @@ impl Node {
                 let link = &mut self.peers[to].link;
                 link.write(|out| message.write(out));
                 link.mark(self.batch);
-                Stage::Serve(self.batch)
+                HandingStage::Serve(self.batch)
             }
-            Stage::Serve(batch) if self.has(to, batch) => {
+            HandingStage::Serve(batch) if self.has(to, batch) => {
                 let epoch = self.claims[range].epoch + 1;
                 let node = to as u8;
                 return self.adopt(range, Claim { epoch, node });
@@ -271,11 +253,11 @@ impl Node {
         let others: Vec<usize> = self.others().collect();
         for range in 0..self.peers.len() {
             if let Some(handing) = &mut self.handing[range]
-                && let Stage::Fence(of) = handing.stage
+                && let HandingStage::Fence(of) = handing.stage
                 && of <= fence
             {
                 self.batch += 1;
-                handing.stage = Stage::Flush(self.batch);
+                handing.stage = HandingStage::Flush(self.batch);
                 for node in &others {
                     self.peers[*node].link.mark(self.batch);
                 }

@@ -16,68 +16,15 @@
 //!
 //! One walk serves all who wait when it begins: it sends, and it drops.
 
-use super::super::wire::Of;
-use super::{Local, Message, Node, bits};
+use super::super::local::Local;
+use super::super::wire::{Message, Of};
+use super::progress::{Incoming, IncomingStage, Sync};
+use super::{Node, bits};
 use rhythm_net::Time;
 
 /// Buckets of the table looked at in one step, and keys from which on that is over.
 const BUCKETS: usize = 2048;
 const KEYS: usize = 512;
-
-/// How far a target is with a range that this node serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
-    /// It does not get it.
-    None,
-    /// It was told that it will.
-    Begun,
-    /// It waits for the next walk.
-    Ready,
-    /// The walk sends it what it meets.
-    Walking,
-    /// It was sent all.
-    Ended,
-    /// It has the range complete.
-    Done,
-}
-
-/// A range that this node is sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Incoming {
-    of: Of,
-    /// What was put here before this second is not of it.
-    since: u32,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The second has not come.
-    Waiting,
-    /// It comes.
-    Coming,
-    /// It came; the next walk drops what did not.
-    Came,
-    /// The walk does.
-    Walking,
-}
-
-/// A walk through the table.
-#[derive(Debug, Default)]
-pub(super) struct Pass {
-    /// Where it is, if there is one.
-    bucket: Option<usize>,
-    /// Bytes that may still be sent, and when they were last reckoned.
-    allowance: usize,
-    reckoned: Time,
-    keys: Vec<u8>,
-}
-
-impl Pass {
-    pub(super) fn is_under_way(&self) -> bool {
-        self.bucket.is_some()
-    }
-}
 
 impl Node {
     /// Tells who serves a range.
@@ -89,7 +36,7 @@ impl Node {
         if self.follows(from, of) {
             let range = usize::from(of.range);
             let since = second + u32::from(self.touched[range] == second);
-            let stage = Stage::Waiting;
+            let stage = IncomingStage::Waiting;
             self.incoming[range] = Some(Incoming { of, since, stage });
         }
     }
@@ -101,9 +48,9 @@ impl Node {
     pub(super) fn end(&mut self, from: usize, of: Of) {
         if self.follows(from, of)
             && let Some(incoming) = &mut self.incoming[usize::from(of.range)]
-            && incoming.stage == Stage::Coming
+            && incoming.stage == IncomingStage::Coming
         {
-            incoming.stage = Stage::Came;
+            incoming.stage = IncomingStage::Came;
         }
     }
 
@@ -133,10 +80,10 @@ impl Node {
     pub(super) fn proceed(&mut self, local: &Local<'_, '_>) {
         for range in 0..self.peers.len() {
             if let Some(incoming) = &mut self.incoming[range]
-                && incoming.stage == Stage::Waiting
+                && incoming.stage == IncomingStage::Waiting
                 && incoming.since <= local.now()
             {
-                incoming.stage = Stage::Coming;
+                incoming.stage = IncomingStage::Coming;
                 let of = incoming.of;
                 let server = usize::from(self.claims[range].node);
                 self.tell(server, Message::Ready(of));
@@ -148,7 +95,10 @@ impl Node {
     pub(super) fn has_pass(&self) -> bool {
         let sends = self.syncs.iter().flatten().any(|sync| *sync == Sync::Ready);
         let mut incoming = self.incoming.iter().flatten();
-        sends || incoming.any(|incoming| matches!(incoming.stage, Stage::Came | Stage::Waiting))
+        sends
+            || incoming.any(|incoming| {
+                matches!(incoming.stage, IncomingStage::Came | IncomingStage::Waiting)
+            })
     }
 
     /// A step of the walk, or its beginning.
@@ -163,7 +113,12 @@ impl Node {
             if !self.has_pass() {
                 return;
             }
-            self.turn(Sync::Ready, Sync::Walking, Stage::Came, Stage::Walking);
+            self.turn(
+                Sync::Ready,
+                Sync::Walking,
+                IncomingStage::Came,
+                IncomingStage::Walking,
+            );
             self.pass.bucket = Some(0);
         }
         let half = self.options.queue_max / 2;
@@ -205,7 +160,7 @@ impl Node {
     fn visit(&mut self, key: &[u8], local: &mut Local<'_, '_>) {
         let range = self.view.placement().range(key);
         if let Some(incoming) = self.incoming[range]
-            && incoming.stage == Stage::Walking
+            && incoming.stage == IncomingStage::Walking
         {
             local.remove(key, |item| item.last_access() < incoming.since);
         }
@@ -233,7 +188,7 @@ impl Node {
                 }
             }
             if let Some(incoming) = self.incoming[range]
-                && incoming.stage == Stage::Walking
+                && incoming.stage == IncomingStage::Walking
             {
                 self.incoming[range] = None;
                 self.complete |= 1 << range;
@@ -244,7 +199,7 @@ impl Node {
     }
 
     /// All that are at one step are at another.
-    fn turn(&mut self, sync: Sync, to_sync: Sync, stage: Stage, to_stage: Stage) {
+    fn turn(&mut self, sync: Sync, to_sync: Sync, stage: IncomingStage, to_stage: IncomingStage) {
         let syncs = self.syncs.iter_mut().flatten();
         (syncs.filter(|at| **at == sync)).for_each(|at| *at = to_sync);
         let incoming = self.incoming.iter_mut().flatten();

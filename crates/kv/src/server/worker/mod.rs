@@ -16,6 +16,7 @@
 mod lane;
 mod relief;
 mod ring;
+mod told;
 
 use super::client::Client;
 use super::commands::Command;

@@ -4,13 +4,12 @@
 //! Where clients are answered at once, what several turns wrote is handed over together: nobody
 //! waits for it.
 
-use super::super::commands::{Forward, RingCommand, Told};
+use super::super::commands::{Forward, RingCommand};
 use super::super::held::{Asked, Until};
-use super::Worker;
 use crate::cohort::{Cohort, Part};
 use crate::ring::{View, Written};
 use crate::wire::{Command, Commands, Kind, What};
-use rhythm_net::{ConnectionId, Flushed, Inbox, Port, Time};
+use rhythm_net::{ConnectionId, Inbox, Time};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,6 +181,39 @@ impl Ring {
         self.ticket += 1;
     }
 
+    /// What falls due; the connections for whose writes there is room again.
+    pub(super) fn tick(&mut self, now: Time) -> Vec<ConnectionId> {
+        if self.hand_at.is_some_and(|at| at <= now) {
+            self.hand_over();
+        }
+        if self.look_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.look_at = self.view.is_full().then_some(now + ROOM_EVERY);
+        match self.look_at {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.stalled),
+        }
+    }
+
+    /// A fence was asked for.
+    pub(super) fn fence(&mut self, fence: u64) {
+        self.hand_over();
+        self.backbone.send(RingCommand::Fenced { fence });
+    }
+
+    /// The next connection that waits for this ticket, which is released, or an earlier one.
+    pub(super) fn released(&mut self, ticket: u64) -> Option<ConnectionId> {
+        let (_, id) = *self.waiting.front().filter(|(of, _)| *of <= ticket)?;
+        self.waiting.pop_front();
+        Some(id)
+    }
+
+    /// The connection that asked under this number, which is answered.
+    pub(super) fn answered(&mut self, number: u64) -> Option<ConnectionId> {
+        self.asking.remove(&number)
+    }
+
     pub(super) fn wake_at(&self) -> Option<Time> {
         [self.hand_at, self.look_at].into_iter().flatten().min()
     }
@@ -231,85 +263,5 @@ fn is_quiet(kind: Kind, commands: &Commands) -> bool {
         Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
         Kind::Meta { index, .. } => commands.meta[index as usize].quiet,
         _ => true,
-    }
-}
-
-impl Worker {
-    /// What of the ring falls due.
-    pub(super) fn tick_ring(&mut self, now: Time) {
-        let Some(ring) = &mut self.ring else {
-            return;
-        };
-        if ring.hand_at.is_some_and(|at| at <= now) {
-            ring.hand_over();
-        }
-        if ring.look_at.is_some_and(|at| at <= now) {
-            ring.look_at = None;
-            if ring.view.is_full() {
-                ring.look_at = Some(now + ROOM_EVERY);
-                return;
-            }
-            for id in std::mem::take(&mut ring.stalled) {
-                if let Some(client) = self.clients.get_mut(id)
-                    && std::mem::take(&mut client.waits_for_room)
-                {
-                    super::resume(&mut self.resumed, id, client);
-                }
-            }
-        }
-    }
-
-    /// The ring told something.
-    pub(super) fn told(&mut self, port: &mut dyn Port, told: Told, now: Time) {
-        let Some(ring) = &mut self.ring else {
-            return;
-        };
-        if let Some(fence) = told.fence {
-            ring.hand_over();
-            ring.backbone.send(RingCommand::Fenced { fence });
-        }
-        let mut moved = Vec::new();
-        if let Some(ticket) = told.released {
-            while let Some(&(of, id)) = ring.waiting.front()
-                && of <= ticket
-            {
-                ring.waiting.pop_front();
-                if let Some(client) = self.clients.get_mut(id) {
-                    client.held.release(ticket);
-                    moved.push(id);
-                }
-            }
-        }
-        for (number, answer) in told.answers {
-            if let Some(id) = ring.asking.remove(&number)
-                && let Some(client) = self.clients.get_mut(id)
-            {
-                client.held.answer(number, answer);
-                moved.push(id);
-            }
-        }
-        moved.dedup();
-        for id in moved {
-            self.move_on(port, id, now);
-        }
-    }
-
-    /// Sends what a connection's answers no longer wait for, and has it go on.
-    fn move_on(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        let Some(client) = self.clients.get_mut(id) else {
-            return;
-        };
-        client.moved = now;
-        if client.held.flush(&mut client.out, port, id) == Flushed::Gone {
-            return self.forget(id);
-        }
-        if client.held.is_broken() || client.is_closing && client.owes_nothing() {
-            port.close(id);
-            return self.forget(id);
-        }
-        if client.is_stalled && !client.waits_for_room && client.unsent() < super::UNSENT_MAX / 2 {
-            super::resume(&mut self.resumed, id, client);
-        }
-        super::recount(&mut self.held, client);
     }
 }
