@@ -18,9 +18,9 @@ pub struct Effects {
     pub released: Vec<Ticket>,
     /// Answers to commands that were forwarded; none: it is not known whether it was executed.
     pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
-    /// Commands to be executed, and told by [`Node::executed`].
+    /// Commands to be executed, and told by `Node::executed`.
     pub executes: Vec<Execute>,
-    /// All workers are to have handed over what they wrote until now: then [`Node::fenced`].
+    /// All workers are to have handed over what they wrote until now: then `Node::fenced`.
     pub fence: Option<u64>,
 }
 
