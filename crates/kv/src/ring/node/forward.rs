@@ -130,12 +130,20 @@ impl Node {
         while let Some(came) = self.forwards.came.front()
             && self.peers[came.from].link.held() <= most
             && !self.view.is_full()
+            && !self.is_undecided(came.of)
             && let Some(came) = self.forwards.came.pop_front()
         {
             if self.peers[came.from].losses == came.losses {
                 self.take(came, out);
             }
         }
+    }
+
+    /// Whether it is not said yet who will serve a range: this node hands it over, and may not come
+    /// to an end with it. Were commands refused now, others of the same order might not be later.
+    fn is_undecided(&self, of: Of) -> bool {
+        let range = usize::from(of.range);
+        range < self.peers.len() && self.handing[range].is_some() && of == self.of(range)
     }
 
     fn take(&mut self, came: Came, out: &mut Effects) {

@@ -208,17 +208,8 @@ impl Node {
         };
         let Handing { to, mut asked, .. } = handing;
         if self.syncs[range][to] != Sync::Done {
-            // It is gone. The claim is another, lest of commands in one order, which were sent
-            // meanwhile, the first was refused and the next is not.
+            // It is gone. Commands that came meanwhile waited, and are executed here.
             self.handing[range] = None;
-            self.claims[range].epoch += 1;
-            for sync in &mut self.syncs[range] {
-                *sync = if *sync == Sync::Done {
-                    Sync::Done
-                } else {
-                    Sync::None
-                };
-            }
             return;
         }
         let stage = match handing.stage {
