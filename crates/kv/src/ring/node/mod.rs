@@ -56,6 +56,8 @@ struct Peer {
     /// When it is sent the next, if nothing else is.
     beat_at: Time,
     complete: u64,
+    /// The epoch of each range's claim that it knew of when it said so.
+    epochs: Vec<u32>,
     link: Link,
 }
 
@@ -111,6 +113,7 @@ impl Node {
             sent: 0,
             beat_at: now,
             complete: 0,
+            epochs: vec![0; nodes],
             link: Link::new(now),
         };
         Node {
@@ -199,6 +202,8 @@ impl Node {
         peer.heard = now;
         if head.count > peer.count {
             (peer.count, peer.complete) = (head.count, head.complete);
+            let epochs = head.claims.iter().map(|claim| claim.epoch);
+            (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
         }
         for (range, claim) in head.claims.iter().enumerate() {
             self.learn(range, *claim);
@@ -237,6 +242,7 @@ impl Node {
     fn lose(&mut self, node: usize, now: Time, out: &mut Effects) {
         let peer = &mut self.peers[node];
         (peer.session, peer.complete) = (0, 0);
+        peer.epochs.fill(0);
         peer.losses += 1;
         peer.link = Link::new(now);
         for range in &mut self.syncs {

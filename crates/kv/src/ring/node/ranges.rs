@@ -35,7 +35,12 @@ impl Node {
         let has = |complete: u64| complete & 1 << range != 0;
         let serves = match node == self.me {
             true => self.serves(range),
-            false => epoch > 0 && self.is_alive(node) && has(self.peers[node].complete),
+            // Before it has heard of the claim itself, what it said was about an earlier one.
+            false => {
+                let peer = &self.peers[node];
+                let is_late = peer.epochs[range] < epoch;
+                epoch > 0 && self.is_alive(node) && (is_late || has(peer.complete))
+            }
         };
         serves.then_some(node)
     }
