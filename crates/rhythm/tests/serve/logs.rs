@@ -158,17 +158,17 @@ fn the_access_log_names_what_is_refused_where_its_request_line_came_whole() {
     for (request, line) in [
         (
             format!("POST /long {head}Content-Length: 65537\r\n\r\n"),
-            "\"POST /long HTTP/1.1\" 413 -",
+            "\"POST /long HTTP/1.1\" 413 ",
         ),
         (
             format!("POST /late {head}Content-Length: 2\r\n\r\na"),
-            "\"POST /late HTTP/1.1\" 408 -",
+            "\"POST /late HTTP/1.1\" 408 ",
         ),
         (
             format!("GET /many {head}{}\r\n", "A: b\r\n".repeat(101)),
-            "\"GET /many HTTP/1.1\" 431 -",
+            "\"GET /many HTTP/1.1\" 431 ",
         ),
-        ("GET\r\n\r\n".to_owned(), "\"-\" 400 -"),
+        ("GET\r\n\r\n".to_owned(), "\"-\" 400 "),
     ] {
         let mut stream = TcpStream::connect(&server.address).expect("it listens");
         stream.set_read_timeout(Some(NEVER)).expect("a duration");
@@ -176,7 +176,7 @@ fn the_access_log_names_what_is_refused_where_its_request_line_came_whole() {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("it answers");
         let began = Instant::now();
-        let is_there = |text: String| text.lines().any(|logged| logged.ends_with(line));
+        let is_there = |text: String| text.lines().any(|logged| logged.contains(line));
         while !fs::read_to_string(&log).is_ok_and(is_there) {
             assert!(began.elapsed() < NEVER, "{line} is logged");
             std::thread::sleep(Duration::from_millis(50));
